@@ -1,6 +1,6 @@
 """Scoring RewardBench pairs: the group engine against padded batches, in arrival order and sorted by length.
 
-    python benchmarks/score_pairs.py [--pairs 24] [--repeats 3] [--full] [--dtypes bfloat16 float32] [--budget 8192]
+    python benchmarks/score_pairs.py [--pairs 24] [--repeats 3] [--full] [--dtypes bfloat16 float32] [--budget 2048]
 
 LLMBar and HumanEvalPack pairs from HS2_DATA_DIR, SmolLM2-135M-Instruct in the same dtype for all, a five-output head on
 the state of each response's last token. The padded loop takes 8 pairs as they come and runs the 8 better responses,
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--full", action="store_true", help="all 1,403 pairs: about two hours with --repeats 1")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
-    parser.add_argument("--budget", type=int, default=8192)
+    parser.add_argument("--budget", type=int, default=groups.BUDGET)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = parser.parse_args()
     if "HS2_DATA_DIR" not in os.environ:

@@ -147,7 +147,7 @@ def tokens(these: list, rows: int) -> dict[str, int]:
         lengths = sorted((len(s) for s in found.sequences), reverse=True)
         counts["padded"] += sum(lengths[i] * len(lengths[i : i + rows]) for i in range(0, N, rows))
         counts["one by one"] += sum(lengths)
-    counts["groups"] = sum(len(batch.tokens) for batch in plan([t.sequences for t in these], 8192))
+    counts["groups"] = sum(len(batch.tokens) for batch in plan([t.sequences for t in these]))
     return counts
 
 

@@ -15,12 +15,18 @@ from hs2lib import places
 from hs2lib.groups import end_states, in_order
 from hs2lib.items import Item, digest
 from hs2lib.render import MISSING
+from hs2lib.trees import BUDGET
 
 ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
 
 
 def frozen_states(
-    model, items: Sequence[Item], *, budget: int = 8192, autocast: torch.dtype | None = None, cache: Path | None = None
+    model,
+    items: Sequence[Item],
+    *,
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    cache: Path | None = None,
 ) -> np.ndarray:
     """The state at each response's last token, float32 [rows, hidden], item by item; no gradients.
 

@@ -4,7 +4,7 @@ A batch is a forest of prefix trees packed into T tokens without padding (`hs2li
 token's own path, so outputs and gradients equal those of the sequences one by one. Paper: silent (an exact saving).
 
     batch = pack([[ids, ids], [ids]], predict=[[31, 31], [12]])      # a training step; rows R in the order given
-    for batch in plan(token_groups, budget=8192, predict=...):       # many groups; batch.index [R]: whose row it is
+    for batch in plan(token_groups, budget=2048, predict=...):       # many groups; batch.index [R]: whose row it is
         hidden = states(model, batch)                     # [T, H] final hidden states, after the last norm
         ends = end_states(model, batch, hidden)           # [R, H] at each sequence's last token (reward head)
         logp = log_probs(model, batch, hidden)            # [P] of each token to predict; batch.owner [P]: its row
@@ -28,7 +28,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from hs2lib.trees import Batch, block_mask, pack, plan, visible
+from hs2lib.trees import BUDGET, Batch, block_mask, pack, plan, visible
 
 __all__ = ["Batch", "end_states", "in_order", "log_probs", "pack", "per_sequence", "plan", "predicting_states",
            "prepare", "states", "visible"]  # fmt: skip
@@ -149,7 +149,7 @@ def per_sequence(x: torch.Tensor, batch: Batch) -> torch.Tensor:
 
 
 def in_order(
-    function: Callable[[Batch], torch.Tensor], token_groups: Iterable, budget: int = 8192, **options
+    function: Callable[[Batch], torch.Tensor], token_groups: Iterable, budget: int = BUDGET, **options
 ) -> torch.Tensor:
     """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
 

@@ -185,7 +185,7 @@ def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Ite
         report.shortened_groups += found.dropped > 0
         report.labels += int((values != MISSING).sum())
     report.groups, report.responses = len(items), sum(len(item.sequences) for item in items)
-    for batch in plan([item.sequences for item in items], 8192) if items else ():
+    for batch in plan([item.sequences for item in items]) if items else ():
         report.tokens += len(batch.tokens)
         report.tokens_one_by_one += batch.unpacked
     return items, report

@@ -16,6 +16,7 @@ from hs2lib.data import Group
 from hs2lib.losses import goodness
 from hs2lib.preferences import by_score
 from hs2lib.rollout import rollouts
+from hs2lib.trees import BUDGET
 from hs2lib.weights import named
 
 
@@ -46,7 +47,7 @@ def sampled_pairs(
     n: int = 10,
     weighting: str = "goodness",
     unfinished: str = "keep",
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     **sampling,
 ) -> Sampled:

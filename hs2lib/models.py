@@ -16,6 +16,7 @@ from hs2lib.data import ATTRIBUTES, Group
 from hs2lib.decoder import STATE, Decoder, state_of
 from hs2lib.groups import end_states, in_order
 from hs2lib.render import NINE, TokenGroup
+from hs2lib.trees import BUDGET
 
 __all__ = ["RewardModel", "check_attributes", "embedded_model", "load_backbone", "load_reward_model", "load_tokenizer",
            "tiny_model"]  # fmt: skip
@@ -83,7 +84,11 @@ class RewardModel(Decoder):
             return self.head(states.float())
 
     def score(
-        self, groups: Iterable[Group] | Iterable[TokenGroup], *, budget: int = 8192, autocast: torch.dtype | None = None
+        self,
+        groups: Iterable[Group] | Iterable[TokenGroup],
+        *,
+        budget: int = BUDGET,
+        autocast: torch.dtype | None = None,
     ) -> torch.Tensor:
         """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
 
@@ -96,7 +101,7 @@ class RewardModel(Decoder):
         tokens = whole if isinstance(head, TokenGroup) else self.tokenise(whole)
         return self.score_tokens((group.sequences for group in tokens), budget=budget, autocast=autocast)
 
-    def score_tokens(self, token_groups: Iterable, *, budget: int = 8192, autocast: torch.dtype | None = None):
+    def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids."""
         device = next(self.backbone.parameters()).device.type
         cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()

@@ -23,6 +23,7 @@ from hs2lib.data import Group
 from hs2lib.decoder import STATE, Decoder, state_of
 from hs2lib.groups import in_order, log_probs, per_sequence
 from hs2lib.render import TokenGroup, closing_tokens, tokenise
+from hs2lib.trees import BUDGET
 
 CHUNK = 4  # batches that are computed and kept together: a killed run loses at most these
 
@@ -71,7 +72,7 @@ class Policy(Decoder):
         groups: Iterable[Group] | Iterable[TokenGroup],
         *,
         label: str | Callable[[Group], str] | None = None,
-        budget: int = 8192,
+        budget: int = BUDGET,
         autocast: torch.dtype | None = None,
         cache: Path | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:

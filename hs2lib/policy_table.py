@@ -24,6 +24,7 @@ from hs2lib.data import Group
 from hs2lib.places import write
 from hs2lib.render import TokenGroup
 from hs2lib.rollout import as_tokens, rollouts
+from hs2lib.trees import BUDGET
 from hs2lib.weights import named
 
 FILE = "evaluation.csv"
@@ -46,7 +47,7 @@ def evaluate(
     weighting: str = "goodness",
     file: Path | None = None,
     batch: int = 128,
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:

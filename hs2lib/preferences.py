@@ -17,6 +17,7 @@ from hs2lib.data import Group
 from hs2lib.items import Item, Report, compared
 from hs2lib.policy import Policy
 from hs2lib.render import TokenGroup
+from hs2lib.trees import BUDGET
 
 
 def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tuple[list[Group], dict[str, int]]:
@@ -68,7 +69,7 @@ def items(
     pairs: Iterable[Group],
     *,
     too_long: str = "raise",
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Item], Report]:

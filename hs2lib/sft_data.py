@@ -16,6 +16,7 @@ from hs2lib.data import Group, Turn
 from hs2lib.groups import log_probs, plan
 from hs2lib.items import Item
 from hs2lib.render import chat, reference
+from hs2lib.trees import BUDGET
 
 
 @dataclass
@@ -142,7 +143,7 @@ def dataset(items: Sequence[Item]) -> Dataset:
     return Dataset.from_dict({"input_ids": [ids for ids, _ in rows], "labels": labels})
 
 
-def nll(policy, items: Sequence[Item], *, budget: int = 8192, autocast: torch.dtype | None = None) -> float:
+def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.dtype | None = None) -> float:
     """Mean of -log pi over all trained tokens of the items, nats a token: the loss, computed by the group engine.
 
     Paper: section 4.2 (the quantity that SFT minimises). Another way to SFTTrainer's number, and the same for any

@@ -28,6 +28,7 @@ from hs2lib.items import Item
 from hs2lib.policy import Policy
 from hs2lib.render import label_string, whole
 from hs2lib.rollout import rollouts
+from hs2lib.trees import BUDGET
 
 LEVELS = ("rounded", "fifths", "ratings")
 CHUNK = 32  # groups scored and written together: a killed run loses at most these
@@ -37,7 +38,7 @@ def scores(
     groups: Sequence[Group],
     reward_model,
     *,
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     cache: Path | None = None,
 ) -> torch.Tensor:
@@ -101,7 +102,7 @@ def label(
     *,
     levels: str = "rounded",
     file: Path | None = None,
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
 ) -> list[Group]:
     """Every answer of the groups, labelled with what the reward model predicts, made whole.

@@ -28,6 +28,7 @@ from hs2lib.render import TokenGroup, parse_label
 from hs2lib.rollout import as_tokens, rollouts
 from hs2lib.steerlm import scores
 from hs2lib.train import Recipe, Result, fit, folder_of
+from hs2lib.trees import BUDGET
 
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 
@@ -95,7 +96,7 @@ def weigh(
     reward_model,
     choices: Choices,
     *,
-    budget: int = 8192,
+    budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     cache: Path | None = None,
 ) -> list[Weighed]:
@@ -212,7 +213,7 @@ def iterate(
 
 
 @torch.no_grad()
-def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = 8192, autocast=None) -> np.ndarray:
+def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = BUDGET, autocast=None) -> np.ndarray:
     """The distance of equation 12 for each group, float64 [groups], nats: 0 where the policy is the optimum on it.
 
     Paper: section 4.5, "We can use this distance to monitor the training progress".

@@ -17,6 +17,9 @@ from torch.nn.attention.flex_attention import BlockMask
 # Consecutive chains of up to this many tokens in all share one attention call with a dense mask: a call costs as much
 # as about 50 tokens attending to each other (float32, one core). Measured, as `attention` in benchmarks/score_pairs.py.
 BLOCK = 64
+# Tokens a batch when nothing else is said: what a CPU's cache holds. 8192 tokens take a quarter longer each (two cores,
+# SmolLM2-135M, float32: 512, 1024, 2048, 4096, 8192 gave 7.6, 7.2, 7.1, 7.7, 8.9 s); a GPU wants 16384 or more.
+BUDGET = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def pack(token_groups: Sequence, predict: Sequence | None = None, *, block: int 
 
 def plan(
     token_groups: Iterable,
-    budget: int = 8192,
+    budget: int = BUDGET,
     predict: Iterable | None = None,
     *,
     max_length: int | None = None,
