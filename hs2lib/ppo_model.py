@@ -26,9 +26,10 @@ class ActorCritic(nn.Module):
     """A policy and a value V(x, y_<t) of each state, started from a reward model with one output.
 
     Paper: section 4.4 (the critic's start is the reference code's). critic: "separate", a copy of the reward model
-    whose head reads every state instead of the last; or "shared", the reward model's head on the policy's own states.
+    whose head reads every state instead of the last; or "shared", a head on the policy's own states that starts at 0,
+    the mean of standardised rewards (the reward model's head says nothing about another model's states).
     A policy with adapters gets a critic with adapters like its own. Raises ValueError where a separate critic could not
-    read the policy's tokens, or a shared one its states, or the reward model has several outputs.
+    read the policy's tokens, or the reward model has several outputs.
     """
 
     attributes = ()  # to the trainer this is a policy
@@ -40,18 +41,15 @@ class ActorCritic(nn.Module):
         if critic not in ("separate", "shared"):
             raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
         self.policy, self.kind = policy, critic
-        sizes = [model.backbone.config.hidden_size for model in (policy, reward_model)]
         if critic == "shared":
-            if sizes[0] != sizes[1]:
-                raise ValueError(
-                    f"the reward model's head reads {sizes[1]} numbers, a state of the policy has {sizes[0]}"
-                )
-            self.critic, self.head = None, copy.deepcopy(reward_model.head).requires_grad_(True)
+            self.critic, self.head = None, nn.Linear(policy.backbone.config.hidden_size, 1)
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
             return
         vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
         if vocabularies[0] != vocabularies[1]:
             raise ValueError('policy and reward model have different tokens: a critic of its own is not to be had, '
-                             'use critic="shared" where their states have one size')  # fmt: skip
+                             'use critic="shared"')  # fmt: skip
         copied = copy.deepcopy(reward_model).requires_grad_(True)
         if copied.adapter:
             copied.merge()
