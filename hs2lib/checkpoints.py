@@ -1,4 +1,4 @@
-"""Checkpoints of a run: which there are, the weights that training changes, and folders that appear whole."""
+"""Checkpoints of a run: which there are, the weights that training changes, folders that appear whole, resuming."""
 
 import json
 import os
@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import Trainer
 
 WEIGHTS = "model.safetensors"
 
@@ -61,3 +63,52 @@ def move(staging: Path, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     os.replace(staging, target)
+
+
+class WholeCheckpoints(Trainer):
+    """transformers' Trainer with checkpoints of what is trained, whole or not at all, and the reference's warm-up."""
+
+    staging: Path | None = None  # where a checkpoint is being written
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        # As the reference code warms up: the first step already moves (transformers' own begins with a rate of 0).
+        rise = self.args.warmup_steps + 1
+        optimizer = self.optimizer if optimizer is None else optimizer
+        self.lr_scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / rise))
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    def _save_checkpoint(self, model, trial):
+        folder, name = Path(self.args.output_dir), f"checkpoint-{self.state.global_step}"
+        self.staging = self._staging(name)
+        Trainer._save_checkpoint(self, model, trial)  # into `_get_output_dir`, and without a subclass's model card
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            older = [path for path in folder.glob("checkpoint-*") if path.name != name]
+            move(self.staging / name, folder / name)
+            for path in [*older, self.staging]:
+                shutil.rmtree(path, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self.staging = None
+
+    def _get_output_dir(self, trial=None):
+        return str(self.staging or self.args.output_dir)
+
+    def _staging(self, name: str) -> Path:
+        """A fresh folder for what is being written; it gets its name when it is whole."""
+        staging = Path(self.args.output_dir) / f".writing-{name}"
+        if self.args.should_save:
+            shutil.rmtree(staging, ignore_errors=True)  # what a killed process left
+            staging.mkdir(parents=True)
+        self.accelerator.wait_for_everyone()
+        return staging
+
+    def _save(self, output_dir=None, state_dict=None):
+        if self.args.should_save:
+            save_weights(self.model, Path(output_dir), state_dict if self.is_fsdp_enabled else None)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
+        if self.is_fsdp_enabled:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        else:
+            load_weights(self.model, Path(resume_from_checkpoint))

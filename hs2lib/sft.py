@@ -11,14 +11,12 @@ Paper: section 4.2. Which tokens are trained is decided in `hs2lib.sft_data`; TR
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer, pack_dataset
 
@@ -35,18 +33,8 @@ __all__ = ["PACKING", "Report", "best_paths", "dataset", "fit", "folder_of", "nl
 PACKING = ("none", "padding-free", "bfd")
 
 
-class _Trainer(SFTTrainer):
-    """SFTTrainer whose checkpoints hold what is trained, and appear whole or not at all."""
-
-    staging: Path | None = None
-
-    def create_scheduler(self, num_training_steps, optimizer=None):
-        # As in the reference code and `hs2lib.trainer`: the first step already moves.
-        rise = self.args.warmup_steps + 1
-        optimizer = self.optimizer if optimizer is None else optimizer
-        self.lr_scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / rise))
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
+class _Trainer(checkpoints.WholeCheckpoints, SFTTrainer):
+    """SFTTrainer that validates as it trains: on every conversation, each token the same."""
 
     def get_eval_dataloader(self, eval_dataset=None):
         # Whole batches only is for training: here it would leave conversations out, or all of a small part.
@@ -69,35 +57,6 @@ class _Trainer(SFTTrainer):
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
-
-    def _save_checkpoint(self, model, trial):
-        folder, name = Path(self.args.output_dir), f"checkpoint-{self.state.global_step}"
-        self.staging = folder / f".writing-{name}"
-        if self.args.should_save:
-            shutil.rmtree(self.staging, ignore_errors=True)  # what a killed process left
-        self.accelerator.wait_for_everyone()
-        super(SFTTrainer, self)._save_checkpoint(model, trial)  # past the model card, which is none of a checkpoint
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            older = [path for path in folder.glob("checkpoint-*") if path.name != name]
-            checkpoints.move(self.staging / name, folder / name)
-            for path in [*older, self.staging]:
-                shutil.rmtree(path, ignore_errors=True)
-        self.accelerator.wait_for_everyone()
-        self.staging = None
-
-    def _get_output_dir(self, trial=None):
-        return str(self.staging or self.args.output_dir)
-
-    def _save(self, output_dir=None, state_dict=None):
-        if self.args.should_save:
-            checkpoints.save_weights(self.model, Path(output_dir), state_dict if self.is_fsdp_enabled else None)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
-        if self.is_fsdp_enabled:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
-            checkpoints.load_weights(self.model, Path(resume_from_checkpoint))
 
 
 def fit(

@@ -7,13 +7,12 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, TrainerCallback, TrainingArguments
 
 from hs2lib import checkpoints
 from hs2lib.groups import plan
@@ -35,7 +34,7 @@ class Outputs(nn.Module):
             return self.objective.outputs(self.model, batch)
 
 
-class GroupTrainer(Trainer):
+class GroupTrainer(checkpoints.WholeCheckpoints):
     """transformers' Trainer on items; made by `fit`."""
 
     def __init__(self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks):
@@ -45,8 +44,9 @@ class GroupTrainer(Trainer):
         cuda = torch.cuda.is_available()
         args = TrainingArguments(
             output_dir=str(folder), max_steps=steps, gradient_accumulation_steps=recipe.accumulation,
-            learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay, adam_beta1=recipe.betas[0],
-            adam_beta2=recipe.betas[1], max_grad_norm=recipe.clip, seed=recipe.seed, use_cpu=not cuda,
+            learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup, weight_decay=recipe.weight_decay,
+            adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1], max_grad_norm=recipe.clip, seed=recipe.seed,
+            use_cpu=not cuda,
             ddp_backend="gloo" if distributed and not cuda else None, ddp_find_unused_parameters=False,
             ddp_broadcast_buffers=False, bf16=recipe.fsdp and recipe.autocast == "bfloat16",
             fsdp=recipe.fsdp or None, fsdp_config=_fsdp(outputs, recipe) if recipe.fsdp else None,
@@ -62,7 +62,7 @@ class GroupTrainer(Trainer):
             raise ValueError(f"a global batch of {recipe.batch} groups cannot be shared out to {parts}")
         self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
         self.names = outputs.model.attributes
-        self.steps, self.folder, self.staging = steps, folder, None
+        self.steps, self.folder = steps, folder
         super().__init__(outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks)
         self.remove_callback(PrinterCallback)
 
@@ -76,15 +76,6 @@ class GroupTrainer(Trainer):
     def _get_num_items_in_batch(self, batch_samples, device):
         number = torch.tensor(sum(_number(self.objective, item) for items in batch_samples for item in items))
         return int(self.accelerator.gather(number.to(device)).sum())
-
-    def create_scheduler(self, num_training_steps, optimizer=None):
-        # As the reference code warms up: the first step already moves (transformers' own begins with a rate of 0).
-        rise = self.recipe.warmup + 1
-        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer if optimizer is None else optimizer, lambda step: min(1.0, (step + 1) / rise)
-        )
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         model.train()
@@ -192,8 +183,6 @@ class GroupTrainer(Trainer):
             self.state.epoch = self.state.global_step * self.recipe.batch / len(self.items)
             super().log(logs)
 
-    # Checkpoints
-
     def _keep_best(self, loss: float) -> None:
         if not self.recipe.keep:
             return
@@ -211,41 +200,6 @@ class GroupTrainer(Trainer):
         if self.args.should_save:
             for other in ranked[self.recipe.keep :]:
                 shutil.rmtree(self.folder / "best" / other, ignore_errors=True)
-
-    def _save_checkpoint(self, model, trial):
-        name = f"checkpoint-{self.state.global_step}"
-        self.staging = self._staging(name)
-        super()._save_checkpoint(model, trial)  # into the staging folder: `_get_output_dir`
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            older = [path for path in self.folder.glob("checkpoint-*") if path.name != name]
-            checkpoints.move(self.staging / name, self.folder / name)
-            for path in [*older, self.staging]:
-                shutil.rmtree(path, ignore_errors=True)
-        self.accelerator.wait_for_everyone()
-        self.staging = None
-
-    def _get_output_dir(self, trial=None):
-        return str(self.staging or self.folder)
-
-    def _staging(self, name: str) -> Path:
-        """A fresh folder for what is being written; it gets its name when it is whole."""
-        staging = self.folder / f".writing-{name}"
-        if self.args.should_save:
-            shutil.rmtree(staging, ignore_errors=True)
-            staging.mkdir(parents=True)
-        self.accelerator.wait_for_everyone()
-        return staging
-
-    def _save(self, output_dir=None, state_dict=None):
-        if self.args.should_save:
-            checkpoints.save_weights(self.model, Path(output_dir), state_dict)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
-        if self.is_fsdp_enabled:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
-            checkpoints.load_weights(self.model, Path(resume_from_checkpoint))
 
 
 class AtTheEnd(TrainerCallback):

@@ -18,24 +18,17 @@ from hs2lib.items import Item, order
 from hs2lib.objectives import ordered_pairs
 from hs2lib.policy import Policy
 from hs2lib.train import Recipe, Result
-from hs2lib.trainer import GroupTrainer, targets_of
+from hs2lib.trainer import targets_of
 
 
-class TokenDPOTrainer(DPOTrainer):
+class TokenDPOTrainer(checkpoints.WholeCheckpoints, DPOTrainer):
     """TRL's trainer on data that are tokens, with their reference log-probabilities, already."""
-
-    warmup: int | None = None  # where set, the rate rises as in `trainer.GroupTrainer`
 
     def _prepare_dataset(self, dataset, *args):
         return dataset
 
     def _precompute_ref_logps(self, dataset, *args):
         return dataset if "ref_chosen_logps" in dataset.column_names else super()._precompute_ref_logps(dataset, *args)
-
-    def create_scheduler(self, num_training_steps, optimizer=None):
-        if self.warmup is None:
-            return super().create_scheduler(num_training_steps, optimizer)
-        return GroupTrainer.create_scheduler(self, num_training_steps, optimizer)
 
 
 def rows(items: Sequence[Item], *, reference: bool = True) -> Dataset:
@@ -76,9 +69,7 @@ def fit(
     """
     if recipe.batch % rows_a_batch:
         raise ValueError(f"a batch of {recipe.batch} pairs cannot be cut into micro-batches of {rows_a_batch}")
-    # A checkpoint that a kill cut short lacks this file, which is written last.
-    whole = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
-    started, last = time.time(), max(whole, key=checkpoints.step, default=None)
+    started, last = time.time(), checkpoints.last(Path(folder))
     steps = recipe.steps or int(recipe.epochs * len(items)) // recipe.batch
     sequence = islice(order([item.id for item in items], recipe.seed), steps * recipe.batch)
     data = rows(items).select(list(sequence))
@@ -91,7 +82,6 @@ def fit(
         callbacks=list(callbacks),
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.warmup, trainer.recipe = recipe.warmup, recipe
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     policy.eval()
     history = [_ours(entry) for entry in trainer.state.log_history]
@@ -114,6 +104,7 @@ def config(folder: Path, recipe: Recipe, beta: float, steps: int, rows_a_batch: 
         activation_checkpointing=recipe.checkpointing,
         train_sampling_strategy="sequential",
         learning_rate=recipe.learning_rate,
+        warmup_steps=recipe.warmup,
         weight_decay=recipe.weight_decay,
         adam_beta1=recipe.betas[0],
         adam_beta2=recipe.betas[1],
@@ -125,7 +116,6 @@ def config(folder: Path, recipe: Recipe, beta: float, steps: int, rows_a_batch: 
         eval_steps=recipe.validate_every,
         eval_on_start=evaluate,
         save_steps=recipe.save_every,
-        save_total_limit=1,
         logging_steps=1,
         report_to="none",
         disable_tqdm=True,

@@ -203,7 +203,7 @@ def test_trls_backend_goes_on_too(pairs, tmp_path):
             if stop and not attempt:
                 with pytest.raises(KeyboardInterrupt):
                     trl_dpo.fit(*task, callbacks=[_Stop()])
-                (tmp_path / name / "checkpoint-3").mkdir()
+                (tmp_path / name / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
             else:
                 trl_dpo.fit(*task)
         ends.append(dict(policy.named_parameters()))
