@@ -184,13 +184,19 @@ def counts(labelled: Sequence[Group]) -> pd.DataFrame:
     return pd.DataFrame(levels, index=labelled[0].attributes).rename_axis("attribute")
 
 
-def balanced(labelled: Sequence[Group], attribute: str, number: int, seed: int) -> list[Group]:
-    """At most `number` of the labelled answers, the levels of one attribute as evenly present as the set allows.
+def balanced(
+    labelled: Sequence[Group], attribute: str, number: int, seed: int, levels: Sequence[int] = range(5)
+) -> list[Group]:
+    """At most `number` of the labelled answers, these levels of one attribute as evenly present as the set allows.
 
     Paper: silent. Nearly all answers have the middle level of an attribute, and a policy that is trained on few of them
-    never reads the others. In the set's order; which of a level's answers are taken is decided by the seed.
+    never reads the others. In the set's order; which of a level's answers are taken is decided by the seed. Raises
+    ValueError where no answer has one of the levels.
     """
     at = labelled[0].attributes.index(attribute)
+    labelled = [group for group in labelled if group.responses[0].labels[at] in levels]
+    if not labelled:
+        raise ValueError(f"no answer has {attribute} at one of the levels {', '.join(map(str, levels))}")
     order = np.random.default_rng(seed).permutation(len(labelled)).tolist()
     met: dict[float, int] = {}
     turn = {}  # the n-th answer of its level: first all first ones, then all second ones

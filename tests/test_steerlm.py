@@ -87,13 +87,19 @@ def test_fifths_are_ranks_and_ratings_are_what_people_said(reward_model):
 
 
 def test_balanced_takes_of_each_level_alike():
-    """Of 20 answers with level 2, three with 0 and one with 4, eight are 4 x 2, 3 x 0 and 1 x 4, in the set's order."""
+    """Of 20 answers with level 2, three with 0 and one with 4, eight are 4 x 2, 3 x 0 and 1 x 4, in the set's order.
+
+    Of levels 0 and 4 alone there are four.
+    """
     levels = [2] * 10 + [0, 4] + [2] * 10 + [0, 0]
     made = [Group(str(i), TALK[2:], (Response(str(i), "x", (4, v)),), ("a", "b")) for i, v in enumerate(levels)]
     found = steerlm.balanced(made, "b", 8, seed=0)
     assert [g.responses[0].labels[1] for g in found].count(2) == 4 and len(found) == 8
     assert {"10", "11", "22", "23"} < {g.id for g in found} and sorted(found, key=lambda g: int(g.id)) == found
     assert steerlm.balanced(made, "b", 8, seed=1) != found and steerlm.balanced(made, "b", 99, seed=0) == made
+    assert [g.id for g in steerlm.balanced(made, "b", 8, 0, [0, 4])] == ["10", "11", "22", "23"]
+    with pytest.raises(ValueError, match="no answer has b at one of the levels 1, 3"):
+        steerlm.balanced(made, "b", 8, 0, [1, 3])
 
 
 def test_the_labelled_set_reads_back_here_and_by_the_loader(reward_model, tmp_path):
