@@ -1,24 +1,22 @@
 """A DPO step: groups against TRL's DPOTrainer with precomputed reference log-probabilities, same dtype.
 
     python benchmarks/dpo_step.py [--pairs 8] [--steps 2] [--growth 4 8 16] [--dtypes bfloat16 float32] [--dry]
+        [--device cuda] [--model Qwen/Qwen2.5-0.5B-Instruct]
 
 HelpSteer2 validation pairs of HS2_DATA_DIR (a random subset, seed 0; unrated, so the first response is taken for the
 better one, which costs the same), full fine-tuning of SmolLM2-135M-Instruct by AdamW. Both get the same tokens and the
 same reference log-probabilities, computed before the clock starts; theirs is fed as a user would, `--rows` pairs a
 padded micro-batch in the order of the data, accumulated to the same global batch. Each runs in a process of its own,
-whose peak memory is taken. The first step warms up and is not counted; its loss and gradient norm are compared.
-`--growth`: pairs a step at each of these numbers, ours alone: seconds grow linearly with the data.
+whose peak memory is taken (on a GPU the GPU's). The first step warms up and is not counted; its loss and gradient norm
+are compared. `--growth`: pairs a step at each of these numbers, ours alone: seconds grow linearly with the data.
 """
 
 import argparse
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,10 +40,10 @@ class Clock(TrainerCallback):
         self.seconds, self.losses, self.norms = [], [], []
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.begun = time.perf_counter()
+        self.begun = common.clock(args.device.type)
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.seconds.append(time.perf_counter() - self.begun)
+        self.seconds.append(common.clock(args.device.type) - self.begun)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if "loss" in logs:
@@ -94,12 +92,13 @@ def theirs(policy, items, dtype: str, steps: int, options, folder: Path) -> Cloc
 def one(options) -> None:
     """Run one side in this process and print what it measured, as JSON."""
     torch.set_num_threads(options.threads)
-    policy = load_policy(options.model)
+    policy = load_policy(options.model).to(options.device)
     items = chosen(policy, options.pairs, options.longest)
     side = ours if options.side == "ours" else theirs
+    common.held(options.device)
     with tempfile.TemporaryDirectory() as folder:
         clock = side(policy, items, options.dtypes[0], options.steps + 1, options, Path(folder))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = common.peak(options.device) / 1024
     lengths = [len(s) for item in items for s in item.sequences]
     found = {"seconds": clock.seconds, "losses": clock.losses, "norms": clock.norms, "peak GB": peak}
     print("RESULT " + json.dumps(found | {"tokens one by one": sum(lengths), "pairs": len(items)}))
@@ -107,17 +106,13 @@ def one(options) -> None:
 
 def measure(options, side: str, dtype: str, pairs: int) -> dict:
     """One side in a process of its own."""
-    command = [sys.executable, __file__, "--side", side, "--dtypes", dtype, "--pairs", str(pairs)]
-    for name in ("steps", "budget", "rows", "threads", "longest", "model"):
-        command += [f"--{name}", str(getattr(options, name))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr[-3000:])
-    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
-    return json.loads(line.removeprefix("RESULT "))
+    given = ["--side", side, "--dtypes", dtype, "--pairs", str(pairs)]
+    for name in ("steps", "budget", "rows", "threads", "longest", "model", "device"):
+        given += [f"--{name}", str(getattr(options, name))]
+    return common.alone(__file__, given)
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Time both sides in each dtype and ours at each size, compare loss and gradient norm, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=8)
@@ -130,10 +125,10 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=4096, help="tokens of a micro-batch of ours")
     parser.add_argument("--longest", type=int, default=2048, help="leave out pairs with a longer sequence, tokens")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--model", default="embedded")
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    options = parser.parse_args()
+    gpu = dict(pairs=64, steps=5, growth=[16, 32, 64, 128], budget=16384, longest=1024)
+    options = common.parse(parser, argv, **gpu)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("dpo_step needs HS2_DATA_DIR, the folder with helpsteer2/ (see the README)")
     if options.side:
@@ -166,6 +161,8 @@ def main() -> None:
             f"relative difference of loss and gradient norm at the first step: {apart}; the same: {same}",
             timings,
             packages=("torch", "transformers", "trl"),
+            on=options.device,
+            model=options.model,
             ratios=ratios,
             peak_gb={dtype: {side: f["peak GB"] for side, f in sides.items()} for dtype, sides in found.items()},
             seconds_a_token_by_pairs=growth,

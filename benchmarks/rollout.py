@@ -1,27 +1,34 @@
 """Rollouts of n = 10: hs2lib's decoding against transformers' `generate` with num_return_sequences=10.
 
     python benchmarks/rollout.py [--prompts 8] [--tokens 48] [--repeats 3] [--dtypes float32] [--sizes 4 8 16] [--dry]
+        [--device cuda] [--model Qwen/Qwen2.5-0.5B-Instruct]
 
 Prompts of the unrated HelpSteer2 validation pairs (HS2_DATA_DIR; without it generated ones, and the result says so),
 SmolLM2-135M-Instruct. Both sample exactly as many tokens (no end before the last: min = max new tokens), at temperature
 0.7 and top-p 0.9, from the same prompts; `generate` gets them padded on the left, sorted by length, as many prompts at
-once as ours has samples at once. With temperature 0 both must give the same tokens; that is the check.
+once as ours has samples at once. With temperature 0 both must give the same tokens; that is the check. On a GPU vLLM
+(`backend="vllm"` of the rollouts) is a third side where it is installed, in a process of its own and without its start;
+its prefix cache is emptied before each round.
 """
 
 import argparse
+import gc
+import json
 import os
 import sys
 from functools import partial
+from importlib.util import find_spec
 
 import common
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from hs2lib import data
-from hs2lib.backbones import embedded_model
-from hs2lib.policy import Policy
+from hs2lib.backbones import where
+from hs2lib.policy import Policy, load_policy
 from hs2lib.render import prompt_tokens
 from hs2lib.rollout import as_tokens, rollouts
+from hs2lib.rollout_vllm import CHUNK
 
 GOAL = 1.5
 
@@ -52,6 +59,7 @@ def theirs(model, tokenizer, prompts: list[data.Group], tokens: int, n: int, bat
         padded = torch.tensor([[tokenizer.pad_token_id] * (longest - len(ids[i])) + ids[i] for i in rows])
         mask = torch.tensor([[0] * (longest - len(ids[i])) + [1] * len(ids[i]) for i in rows])
         options = dict(max_new_tokens=tokens, min_new_tokens=tokens, num_return_sequences=n, **sampling)
+        padded, mask = padded.to(model.device), mask.to(model.device)
         with torch.no_grad():
             found = model.generate(padded, attention_mask=mask, pad_token_id=tokenizer.pad_token_id, **options)
         for place, i in enumerate(rows):
@@ -63,8 +71,9 @@ def margin(policy: Policy, group, sample: int) -> float:
     """How much likelier the first of our greedy tokens that differs was than the next best: near 0 it is a tie."""
     (tokens,) = as_tokens(policy, [group])
     policy.backbone.set_attn_implementation("sdpa")
+    ids = torch.tensor([tokens.sequences[0][: tokens.starts[0] + sample]], device=policy.backbone.device)
     with torch.no_grad():
-        logits = policy.backbone(torch.tensor([tokens.sequences[0][: tokens.starts[0] + sample]])).logits[0, -1]
+        logits = policy.backbone(ids).logits[0, -1]
     best = logits.float().topk(2).values
     return float(best[0] - best[1])
 
@@ -80,7 +89,96 @@ def same(policy, model, tokenizer, prompts, tokens: int, batch: int) -> dict[str
     return {"equal": 1 - len(parted) / len(prompts), "largest margin where not": max(margins, default=0.0)}
 
 
-def main() -> None:
+def plain(model):
+    """The model with a generation configuration that only names tokens: no repetition penalty, no top-k of its own."""
+    own = model.generation_config
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in names})
+    return model
+
+
+def by_vllm(options, dtype: str) -> None:
+    """Run vLLM's side in this process and print its seconds: one call of its engine a round, after one to warm up."""
+    import vllm
+
+    engine, seconds, counted = vllm.LLM, [], []
+
+    class Timed(engine):
+        def generate(self, *given, **more):
+            for _ in range(options.repeats + 1):
+                self.reset_prefix_cache()
+                begun = common.clock()  # its call returns when the tokens are there
+                found = super().generate(*given, **more)
+                seconds.append(common.clock() - begun)
+                counted.append(sum(len(one.outputs[0].token_ids) for one in found))
+            return found
+
+    policy = load_policy(options.model)  # on the CPU: vLLM takes the GPU's memory for itself
+    prompts, _ = load(options.prompts, options.longest, policy.tokenizer)
+    autocast = None if dtype == "float32" else getattr(torch, dtype)
+    vllm.LLM = Timed
+    try:
+        sampling = dict(temperature=0.7, top_p=0.9, autocast=autocast, backend="vllm")
+        ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
+    finally:
+        vllm.LLM = engine
+    print("RESULT " + json.dumps({"seconds": seconds[1:], "tokens": counted[-1]}))
+
+
+def with_vllm(options, timings: dict, argv: list[str]) -> dict | str:
+    """Add vLLM's seconds to the timings and say how it compares, or why there is no such side."""
+    if options.device == "cpu":
+        return "not run: it is compared on a GPU"
+    if not find_spec("vllm"):
+        return "not run: vllm cannot be imported here (it wants an environment of its own, with hs2lib in it)"
+    if options.prompts > CHUNK:
+        return f"not run: one call of its engine is timed, which takes {CHUNK} prompts"
+    out: dict = {}
+    for dtype in options.dtypes:
+        try:  # a process in which CUDA was looked at cannot fork
+            spawn = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+            found = common.alone(__file__, [*argv, "--vllm", dtype], spawn)
+        except SystemExit as error:
+            out[dtype] = f"failed: {error}"
+            continue
+        timings[dtype]["vllm"] = found["seconds"]
+        middle = common.medians(timings[dtype])
+        out[dtype] = {"tokens": found["tokens"], "tokens_per_second": found["tokens"] / middle["vllm"]}
+        out[dtype] |= {f"{side} over vllm": middle[side] / middle["vllm"] for side in ("rollouts", "generate")}
+    return out
+
+
+def measured(given, name: str) -> dict:
+    """Both sides in one dtype: seconds of each, the check, seconds a prompt by number of prompts, a GPU's memory."""
+    dtype, on, memory = getattr(torch, name), given.device, {}
+    policy = Policy.new(where(given.model)).eval().to(on)
+    policy.backbone.to(dtype)
+    model = AutoModelForCausalLM.from_pretrained(where(given.model), dtype=dtype).eval().to(on)
+    model = plain(model)
+    prompts, source = load(given.prompts, given.longest, policy.tokenizer)
+    check = same(policy, model, policy.tokenizer, prompts, given.tokens, given.batch)
+    shape = given.tokens, given.n, given.batch
+    sampling = {"temperature": 0.7, "top_p": 0.9}
+    functions = {
+        "rollouts": partial(ours, policy, prompts, *shape, **sampling),
+        "generate": partial(theirs, model, policy.tokenizer, prompts, *shape, do_sample=True, top_k=0, **sampling),
+    }
+    seconds = common.times(functions, given.repeats, on, memory)
+    middle = common.medians(seconds)
+    rate = given.prompts * given.n * given.tokens / middle["rollouts"]
+    ratio = middle["generate"] / middle["rollouts"]
+    print(name, middle, f"ratio {ratio:.2f}, {rate:.0f} tokens/s", check, file=sys.stderr)
+    growth = {}
+    if given.sizes:
+        sets = {size: load(size, given.longest, policy.tokenizer)[0] for size in given.sizes}
+        runs = {str(size): partial(ours, policy, found, *shape, **sampling) for size, found in sets.items()}
+        once = common.medians(common.times(runs, 1, on))
+        growth = {size: once[size] / int(size) for size in once}
+        print(name, "seconds a prompt, by number of prompts:", growth, file=sys.stderr)
+    return dict(seconds=seconds, check=check, ratio=ratio, growth=growth, memory=memory, source=source)
+
+
+def main(argv: list[str] | None = None) -> None:
     """Time both, compare their greedy tokens, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=int, default=8)
@@ -91,38 +189,25 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--dtypes", nargs="+", default=["float32"])
     parser.add_argument("--sizes", type=int, nargs="*", default=[4, 8, 16], help="prompts, for the growth of ours")
-    parser.add_argument("--model", default="", help="a folder in place of SmolLM2-135M-Instruct")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    given = parser.parse_args()
-    folder = given.model or str(embedded_model())
-    ratios, timings, checks, growth = {}, {}, {}, {}
-    for name in given.dtypes:
-        dtype = getattr(torch, name)
-        policy = Policy.new(folder).eval()
-        policy.backbone.to(dtype)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
-        prompts, source = load(given.prompts, given.longest, policy.tokenizer)
-        checks[name] = same(policy, model, policy.tokenizer, prompts, given.tokens, given.batch)
-        shape = given.tokens, given.n, given.batch
-        sampling = {"temperature": 0.7, "top_p": 0.9}
-        functions = {
-            "rollouts": partial(ours, policy, prompts, *shape, **sampling),
-            "generate": partial(theirs, model, policy.tokenizer, prompts, *shape, do_sample=True, top_k=0, **sampling),
-        }
-        timings[name] = common.times(functions, given.repeats)
-        middle = common.medians(timings[name])
-        ratios[name] = middle["generate"] / middle["rollouts"]
-        rate = given.prompts * given.n * given.tokens / middle["rollouts"]
-        print(name, middle, f"ratio {ratios[name]:.2f}, {rate:.0f} tokens/s", checks[name], file=sys.stderr)
-        if given.sizes:
-            sets = {size: load(size, given.longest, policy.tokenizer)[0] for size in given.sizes}
-            runs = {str(size): partial(ours, policy, found, *shape, **sampling) for size, found in sets.items()}
-            seconds = common.medians(common.times(runs, 1))
-            growth[name] = {size: seconds[size] / int(size) for size in seconds}
-            print(name, "seconds a prompt, by number of prompts:", growth[name], file=sys.stderr)
+    parser.add_argument("--vllm", help=argparse.SUPPRESS)
+    gpu = dict(prompts=32, tokens=256, batch=320, sizes=[16, 32, 64], dtypes=["bfloat16", "float32"])
+    given = common.parse(parser, argv, **gpu)
+    if given.vllm:
+        by_vllm(given, given.vllm)
+        return
+    found, on = {name: measured(given, name) for name in given.dtypes}, given.device
+    timings, checks, ratios = ({name: one[key] for name, one in found.items()} for key in ("seconds", "check", "ratio"))
+    growth = {name: one["growth"] for name, one in found.items() if one["growth"]}
+    memory = {name: one["memory"] for name, one in found.items()}
+    if on == "cuda":  # vLLM asks for most of the memory
+        gc.collect()
+        torch.cuda.empty_cache()
+    third = with_vllm(given, timings, sys.argv[1:] if argv is None else argv)
+    print("vllm:", third, file=sys.stderr)
     # Logits of two engines differ by rounding: greedy tokens may part where two tokens are as good as equally likely.
     close = {"float32": 1e-3, "bfloat16": 0.25}
-    equal = all(found["largest margin where not"] <= close[name] for name, found in checks.items())
+    equal = all(check["largest margin where not"] <= close[name] for name, check in checks.items())
     if not given.dry:
         common.write(
             "rollout",
@@ -132,10 +217,13 @@ def main() -> None:
             min(ratios.values()) >= GOAL and equal,
             f"greedy tokens: {checks}; the same but for ties: {equal}",
             timings,
-            packages=("torch", "transformers"),
+            packages=("torch", "transformers", *(["vllm"] if any("vllm" in x for x in timings.values()) else [])),
+            on=on,
+            model=given.model,
+            **({"vllm": third, "gpu_memory_mb_beside_weights": memory} if on == "cuda" else {}),
             ratios=ratios,
             growth=growth,
-            prompts=f"{given.prompts} of {source}, at most {given.longest} tokens",
+            prompts=f"{given.prompts} of {found[given.dtypes[0]]['source']}, at most {given.longest} tokens",
             new_tokens=given.tokens,
             samples=given.n,
             samples_at_once=given.batch,

@@ -1,10 +1,10 @@
 """A SteerLM 2.0 step with n = 10: groups against padded rows, one for each response.
 
-    python benchmarks/steerlm2_step.py [--groups 3] [--repeats 3] [--responses borrowed] [--growth 1 2 4]
+    python benchmarks/steerlm2_step.py [--groups 3] [--responses borrowed] [--growth 1 2 4] [--device cuda]
 
 HelpSteer2's validation prompts from HS2_DATA_DIR (a random subset, seed 0, of those whose group has at most --longest
 tokens a row), each with ten responses. "borrowed": its own two and eight of other prompts, drawn at random, so lengths
-are those of strong models; "sampled": ten of SmolLM2-135M-Instruct at temperature .7 and top-p .9, at most 256 tokens,
+are those of strong models; "sampled": ten of the model's own at temperature .7 and top-p .9, at most 256 tokens,
 kept in runs/benchmarks. A step is forward, backward, clipping and AdamW on all groups together, full fine-tuning of
 SmolLM2-135M-Instruct, log P(a|x,y) + log P(y|x) - log Q' drawn from a standard normal (no model's speed hangs on them),
 log Q' the model's own. Ours is `train.fit`. Theirs is what one would write: the responses of a group as rows padded to
@@ -19,7 +19,6 @@ import random
 import statistics
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from hs2lib import data, losses, places
 from hs2lib.data import Response
-from hs2lib.groups import plan
+from hs2lib.groups import BUDGET, plan
 from hs2lib.items import Item
 from hs2lib.objectives import steerlm2
 from hs2lib.policy import Policy, load_policy
@@ -48,10 +47,10 @@ class Clock(TrainerCallback):
     """The seconds, loss and gradient norm of the one step."""
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.begun = time.perf_counter()
+        self.begun = common.clock(args.device.type)
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.seconds = time.perf_counter() - self.begun
+        self.seconds = common.clock(args.device.type) - self.begun
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         self.loss, self.norm = logs["loss"], logs["grad_norm"]
@@ -114,7 +113,8 @@ def padded_log_probs(model, item: Item, rows: int, pad: int) -> torch.Tensor:
         for row, i in enumerate(these):
             ids[row, : len(item.sequences[i])] = torch.tensor(item.sequences[i])
             mask[row, : len(item.sequences[i])] = 1
-        keep = torch.arange(item.starts[0] - 1, width - 1)
+        ids, mask = ids.to(model.device), mask.to(model.device)
+        keep = torch.arange(item.starts[0] - 1, width - 1, device=model.device)
         logits = model(input_ids=ids, attention_mask=mask, logits_to_keep=keep, use_cache=False).logits.float()
         chosen = -F.cross_entropy(logits.flatten(0, 1), ids[:, item.starts[0] :].flatten(), reduction="none")
         chosen = chosen.view(len(these), -1) * mask[:, item.starts[0] :]
@@ -126,32 +126,33 @@ def padded_log_probs(model, item: Item, rows: int, pad: int) -> torch.Tensor:
 def theirs(model, these: list[Item], dtype: str, rows: int, pad: int) -> dict:
     """One step in plain PyTorch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS)
-    begun, value = time.perf_counter(), 0.0
+    on = model.device.type
+    begun, value = common.clock(on), 0.0
     for item in these:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+        with torch.autocast(on, dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
             log_probs = padded_log_probs(model, item, rows, pad)
-        weights, sampler, _ = torch.from_numpy(item.targets).T
+        weights, sampler, _ = torch.from_numpy(item.targets).to(on).T
         loss = losses.steerlm2_loss(weights[None], log_probs[None], sampler[None]).sum() / len(these)
         loss.backward()
         value += loss.item()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return {"seconds": time.perf_counter() - begun, "loss": value, "norm": float(norm)}
+    return {"seconds": common.clock(on) - begun, "loss": value, "norm": float(norm)}
 
 
-def tokens(these: list, rows: int) -> dict[str, int]:
+def tokens(these: list, rows: int, budget: int) -> dict[str, int]:
     """Tokens that a step of each side computes."""
     counts = {"padded": 0, "one by one": 0, "groups": 0}
     for found in these:
         lengths = sorted((len(s) for s in found.sequences), reverse=True)
         counts["padded"] += sum(lengths[i] * len(lengths[i : i + rows]) for i in range(0, N, rows))
         counts["one by one"] += sum(lengths)
-    counts["groups"] = sum(len(batch.tokens) for batch in plan([t.sequences for t in these]))
+    counts["groups"] = sum(len(batch.tokens) for batch in plan([t.sequences for t in these], budget))
     return counts
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Run both sides in turns, each step from the same weights, compare losses and gradients, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=3)
@@ -164,44 +165,48 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    options = parser.parse_args()
+    gpu = dict(groups=16, repeats=5, growth=[4, 8, 16, 32], budget=16384, dtypes=["bfloat16", "float32"])
+    options = common.parse(parser, argv, **gpu)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("steerlm2_step needs HS2_DATA_DIR, the folder with helpsteer2/ (see the README)")
     torch.set_num_threads(options.threads)
-    policy = load_policy("embedded")
+    policy, on = load_policy(options.model).to(options.device), options.device
     every = tokenised(policy, options.responses, options.longest)
     these = items(policy, every[: max([options.groups, *options.growth])])
     timed = these[: options.groups]
-    plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path, dtype=torch.float32).train()
+    plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path, dtype=torch.float32).train().to(on)
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
-    pad, found = policy.tokenizer.pad_token_id, {}
+    pad, found, memory, warm = policy.tokenizer.pad_token_id, {}, {}, int(on == "cuda")  # kernels are compiled first
+    sides = {
+        "ours": lambda dtype: vars(ours(policy, timed, dtype, options.budget)),
+        "theirs": lambda dtype: theirs(plain, timed, dtype, options.rows, pad),
+    }
 
     def again(model) -> None:
         with torch.no_grad():
             for name, p in model.named_parameters():
                 p.copy_(start[name])
 
-    for _ in range(options.repeats):
+    for _ in range(warm + options.repeats):
         for dtype in options.dtypes:
-            again(policy.backbone)
-            clock = ours(policy, timed, dtype, options.budget)
-            mine = {"seconds": clock.seconds, "loss": clock.loss, "norm": clock.norm}
-            again(plain)
-            for side, one in (("ours", mine), ("theirs", theirs(plain, timed, dtype, options.rows, pad))):
+            for side, model in (("ours", policy.backbone), ("theirs", plain)):
+                again(model)
+                before = common.held(on)
+                one = sides[side](dtype)
+                memory[f"{side} {dtype}"] = round(common.peak(on) - before, 1)
                 found.setdefault(f"{side} {dtype}", []).append(one)
                 print(side, dtype, one, file=sys.stderr, flush=True)
-    grown = {}
+    grown, budget = {}, BUDGET if on == "cpu" else options.budget  # how the CPU's tokens have been counted
     for size in options.growth:
         again(policy.backbone)
         part = these[:size]
-        grown[size] = ours(policy, part, options.dtypes[0], options.budget).seconds / tokens(part, N)["groups"]
-    timings = {name: [one["seconds"] for one in runs] for name, runs in found.items()}
+        grown[size] = ours(policy, part, options.dtypes[0], options.budget).seconds / tokens(part, N, budget)["groups"]
+    timings = {name: [one["seconds"] for one in runs[warm:]] for name, runs in found.items()}
     middle = common.medians(timings)
     ratios = {dtype: middle[f"theirs {dtype}"] / middle[f"ours {dtype}"] for dtype in options.dtypes}
+    first = {name: runs[0] for name, runs in found.items()}
     apart = {
-        dtype: {
-            key: abs(found[f"ours {dtype}"][0][key] / found[f"theirs {dtype}"][0][key] - 1) for key in ("loss", "norm")
-        }
+        dtype: {key: abs(first[f"ours {dtype}"][key] / first[f"theirs {dtype}"][key] - 1) for key in ("loss", "norm")}
         for dtype in options.dtypes
     }
     limit = {"float32": 1e-3, "bfloat16": 0.1}  # bfloat16 keeps eight bits: log-probabilities differ in the third digit
@@ -209,12 +214,12 @@ def main() -> None:
     # A step has costs of its own (AdamW on all weights), which more groups share: time a token may only fall.
     linear = not grown or grown[max(grown)] <= 1.1 * statistics.median(grown.values())
     whole = tokenised(policy, "borrowed", 10**6) if options.responses == "borrowed" else every
-    counts = {"timed": tokens(timed, options.rows), "all prompts": tokens(whole, options.rows)}
+    counts = {name: tokens(part, options.rows, budget) for name, part in (("timed", timed), ("all prompts", whole))}
     # What the measured tokens a second make of all prompts, the long ones too, which padded rows have no memory for.
     both = {name: c["padded"] / c["groups"] for name, c in counts.items()}
     projected = {dtype: ratio * both["all prompts"] / both["timed"] for dtype, ratio in ratios.items()}
+    shown = {"ratios": ratios, "projected": projected, "apart": apart, "tokens": counts, "seconds a token": grown}
     if options.dry:
-        shown = {"ratios": ratios, "projected": projected, "apart": apart, "tokens": counts, "seconds a token": grown}
         print(json.dumps(shown, indent=1))
         return
     common.write(
@@ -226,6 +231,9 @@ def main() -> None:
         f"relative difference of loss and gradient norm {apart}, limits {limit}: {same}; linear: {linear}",
         timings,
         packages=("torch", "transformers"),
+        on=on,
+        model=options.model,
+        **({"gpu_memory_mb_beside_weights": memory} if on == "cuda" else {}),
         ratios=ratios,
         projected_to_all_prompts=projected,
         groups_per_second={name: options.groups / seconds for name, seconds in middle.items()},

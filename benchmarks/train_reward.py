@@ -1,23 +1,24 @@
 """Training the reward model: groups against transformers.Trainer + AutoModelForSequenceClassification.
 
     python benchmarks/train_reward.py [--replies 12] [--steps 3] [--full] [--dtypes bfloat16 float32] [--threads N]
+        [--device cuda] [--model Qwen/Qwen2.5-0.5B-Instruct] [--checkpointing]
 
 Open Assistant replies from HS2_DATA_DIR (a random subset of groups, seed 0, each step on all of them), full fine-tuning
 of SmolLM2-135M-Instruct with five outputs by AdamW, from one and the same head. Theirs: rows in the order of the
 groups, 8 at a time, padded by Trainer's default collator, accumulated to the same global batch (its own loss is wrong
 under accumulation, so it is given the right one; that costs no time). Each runs in a process of its own, whose peak
-memory is taken. With the defaults about 8 minutes on two quiet cores; --full takes the whole data and hours.
+memory is taken (on a GPU the GPU's). With the defaults about 8 minutes on two quiet cores; --full takes the whole data
+and hours. On a GPU one more step comes first and is not timed, because kernels are compiled in it. "utilisation" in the
+result says how much of the device each side uses, and `common` what is counted.
 """
 
 import argparse
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 import common
@@ -25,7 +26,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
 from hs2lib import data, items
-from hs2lib.groups import plan
+from hs2lib.groups import BUDGET, plan
 from hs2lib.models import RewardModel
 from hs2lib.objectives import REGRESSION
 from hs2lib.train import Recipe, fit
@@ -42,10 +43,10 @@ class Clock(TrainerCallback):
         self.seconds, self.losses = [], []
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.begun = time.perf_counter()
+        self.begun = common.clock(args.device.type)
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.seconds.append(time.perf_counter() - self.begun)
+        self.seconds.append(common.clock(args.device.type) - self.begun)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         self.losses += [logs["loss"]] if "loss" in logs else []
@@ -65,24 +66,25 @@ def chosen(model: RewardModel, replies: int) -> list[items.Item]:
     return out
 
 
-def ours(model: RewardModel, these: list, dtype: str, steps: int, budget: int) -> Clock:
+def ours(model: RewardModel, these: list, dtype: str, steps: int, options) -> Clock:
     """Our step, at the defaults of `Recipe` apart from the rate."""
     clock = Clock()
     recipe = Recipe(
-        steps=steps, batch=len(these), learning_rate=RATE, warmup=0, autocast=dtype, budget=budget,
-        save_every=10**6, keep=0,
+        steps=steps, batch=len(these), learning_rate=RATE, warmup=0, autocast=dtype, budget=options.budget,
+        checkpointing=options.checkpointing, save_every=10**6, keep=0,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         fit(model, these, [], REGRESSION, recipe, Path(folder), callbacks=[clock])
     return clock
 
 
-def theirs(model: RewardModel, these: list, dtype: str, steps: int) -> Clock:
+def theirs(model: RewardModel, these: list, dtype: str, steps: int, options) -> Clock:
     """transformers' step with its default collator, on the same rows, from the same weights."""
     pad = model.tokenizer.pad_token_id
     plain = AutoModelForSequenceClassification.from_pretrained(
-        model.backbone.name_or_path, num_labels=len(ATTRIBUTES), problem_type="regression", pad_token_id=pad
-    )
+        model.backbone.name_or_path, num_labels=len(ATTRIBUTES), problem_type="regression", pad_token_id=pad,
+        dtype=torch.float32,
+    )  # fmt: skip
     with torch.no_grad():
         plain.score.weight.copy_(model.head.weight)
     model.backbone = None
@@ -94,8 +96,8 @@ def theirs(model: RewardModel, these: list, dtype: str, steps: int) -> Clock:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         args = TrainingArguments(
-            output_dir=folder, max_steps=steps, per_device_train_batch_size=ROWS, use_cpu=True,
-            bf16=dtype == "bfloat16",
+            output_dir=folder, max_steps=steps, per_device_train_batch_size=ROWS,
+            use_cpu=options.device == "cpu", bf16=dtype == "bfloat16", activation_checkpointing=options.checkpointing,
             gradient_accumulation_steps=-(-len(rows) // ROWS), learning_rate=RATE, lr_scheduler_type="constant",
             weight_decay=0.1, adam_beta1=0.9, adam_beta2=0.98, logging_steps=1, save_strategy="no", report_to="none",
             train_sampling_strategy="sequential", disable_tqdm=True, dataloader_pin_memory=False,
@@ -111,31 +113,41 @@ def theirs(model: RewardModel, these: list, dtype: str, steps: int) -> Clock:
 
 
 def child(side: str, dtype: str, options) -> None:
-    """Run one side and print its result as JSON, peak memory in MB."""
-    model = RewardModel.new("embedded", attributes=ATTRIBUTES)
+    """Run one side and print its result as JSON, peak memory in MB, operations of a step, and the dense rate."""
+    model = RewardModel.new(options.model, attributes=ATTRIBUTES)
     these = chosen(model, 0 if options.full else options.replies)
-    before = peak()
-    clock = ours(model, these, dtype, options.steps, options.budget) if side == "ours" else theirs(
-        model, these, dtype, options.steps
-    )  # fmt: skip
-    result = {"seconds": clock.seconds, "losses": clock.losses, "peak_mb": peak(), "before_mb": before}
+    model_work, hardware = work(these, options.budget, side)
+    operations = {
+        "model": common.flops(model.backbone, *model_work, passes=3),
+        "hardware": common.flops(model.backbone, *hardware, passes=4 if options.checkpointing else 3),
+    }
+    before, warm = common.peak(options.device), int(options.device == "cuda")
+    common.held(options.device)
+    clock = (ours if side == "ours" else theirs)(model, these, dtype, options.steps + warm, options)
+    result = {"seconds": clock.seconds[warm:], "losses": clock.losses, "peak_mb": common.peak(options.device)}
+    dense = partial(common.dense, getattr(torch, dtype), options.device)
+    (seconds,) = common.medians(common.times({"dense": dense}, 3, options.device)).values()
+    result |= {"before_mb": before, "operations": operations, "dense_rate": common.dense_rate(seconds, options.device)}
     print("RESULT " + json.dumps(result))
 
 
-def peak() -> float:
-    """The most memory this process has held, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def tokens(these: list) -> dict[str, int]:
-    """Tokens that a step of each side computes."""
+def work(these: list, budget: int, side: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(tokens, scores of attention) of a step's task, each reply alone, and those that a side really computes."""
     lengths = [len(s) for item in these for s in item.sequences]
-    padded = sum(max(part) * len(part) for part in (lengths[i : i + ROWS] for i in range(0, len(lengths), ROWS)))
-    trees = sum(len(batch.tokens) for batch in plan([item.sequences for item in these]))
-    return {"replies": len(lengths), "padded": padded, "one by one": sum(lengths), "groups": trees}
+    if side == "ours":
+        return common.work(lengths), common.packed(plan([item.sequences for item in these], budget))
+    parts = [lengths[i : i + ROWS] for i in range(0, len(lengths), ROWS)]
+    return common.work(lengths), common.work(max(part) for part in parts for _ in part)
 
 
-def main() -> None:
+def tokens(these: list, budget: int) -> dict[str, int]:
+    """Tokens that a step of each side computes."""
+    (alone, _), (trees, _) = work(these, budget, "ours")
+    replies = sum(len(item.sequences) for item in these)
+    return {"replies": replies, "padded": work(these, 0, "theirs")[1][0], "one by one": alone, "groups": trees}
+
+
+def main(argv: list[str] | None = None) -> None:
     """Run the sides one after the other, compare losses, time and memory, write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replies", type=int, default=12)
@@ -143,10 +155,11 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all replies (many hours)")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
     parser.add_argument("--budget", type=int, default=4096)
+    parser.add_argument("--checkpointing", action="store_true", help="both compute activations twice, to hold fewer")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = common.parse(parser, argv, replies=256, steps=5, budget=16384)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("train_reward needs HS2_DATA_DIR, the folder with oasst1/ (see the README)")
     torch.set_num_threads(options.threads)
@@ -156,11 +169,8 @@ def main() -> None:
     found: dict[tuple[str, str], dict] = {}
     for dtype in options.dtypes:
         for side in ("ours", "theirs"):
-            command = [sys.executable, __file__, *sys.argv[1:], "--child", side, dtype]
-            environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
-            out = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-            line = next(line for line in out.splitlines() if line.startswith("RESULT "))
-            found[side, dtype] = json.loads(line.removeprefix("RESULT "))
+            given = [*(sys.argv[1:] if argv is None else argv), "--child", side, dtype]
+            found[side, dtype] = common.alone(__file__, given, {"OMP_NUM_THREADS": str(options.threads)})
             print(side, dtype, found[side, dtype], file=sys.stderr, flush=True)
     timings = {f"{side} {dtype}": result["seconds"] for (side, dtype), result in found.items()}
     middle = common.medians(timings)
@@ -181,12 +191,17 @@ def main() -> None:
     memory = {f"{side} {dtype}": round(result["peak_mb"]) for (side, dtype), result in found.items()}
     lean = all(memory[f"ours {dtype}"] <= memory[f"theirs {dtype}"] for dtype in options.dtypes)
     fast = all(ratios[name] >= goal for name, goal in goals.items())
+    used = {}
+    for (side, dtype), one in found.items():
+        name = f"{side} {dtype}"
+        used[name] = common.utilisation(**one["operations"], seconds=middle[name], rate=one["dense_rate"], dtype=dtype)
     if options.dry:
-        print(json.dumps({"ratios": ratios, "loss apart": apart, "memory": memory}, indent=1))
+        print(json.dumps({"ratios": ratios, "loss apart": apart, "memory": memory, "utilisation": used}, indent=1))
         return
-    model = RewardModel.new("embedded", attributes=ATTRIBUTES)
+    model = RewardModel.new(options.model, attributes=ATTRIBUTES)
     these = chosen(model, 0 if options.full else options.replies)
     replies = sum(len(item.sequences) for item in these)
+    budget = BUDGET if options.device == "cpu" else options.budget  # how the CPU's tokens have been counted
     common.write(
         "train_reward",
         "transformers.Trainer + AutoModelForSequenceClassification, padded batches of 8, against our training step",
@@ -196,11 +211,15 @@ def main() -> None:
         f"largest difference of a step's loss {apart}, limits {limit}: {same}; peak memory no higher: {lean}",
         timings,
         packages=("torch", "transformers"),
+        on=options.device,
+        model=options.model,
         ratios=ratios,
         replies_per_second={name: replies / seconds for name, seconds in middle.items()},
         losses={f"{side} {dtype}": result["losses"] for (side, dtype), result in found.items()},
         peak_memory_mb=memory,
-        tokens={"timed": tokens(these), "full set": tokens(chosen(model, 0))},
+        utilisation=used,
+        checkpointing=options.checkpointing,
+        tokens={"timed": tokens(these, budget), "full set": tokens(chosen(model, 0), budget)},
         threads=options.threads,
         subset="all" if options.full else f"{replies} replies of {len(these)} groups, random, seed 0",
     )

@@ -1,0 +1,326 @@
+"""Benchmarks: each runs whole on a tiny model, FLOPs are those by hand, a GPU's results never replace a CPU's.
+
+No GPU is needed. What only one can show is that its kernels give the results of the CPU's; here the clock, the memory
+and the devices are stood in for, and what is tested is what is made of them.
+"""
+
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModel, AutoModelForCausalLM
+
+from hs2lib import corpus
+from hs2lib.backbones import tiny_model
+from hs2lib.data import Group, Response, Turn
+from hs2lib.groups import pack
+from hs2lib.places import root
+
+sys.path.insert(0, str(root() / "benchmarks"))
+common, dpo_step, rollout, score_pairs, steerlm2_step, train_reward = map(
+    importlib.import_module, ("common", "dpo_step", "rollout", "score_pairs", "steerlm2_step", "train_reward")
+)
+sys.path.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, tmp_path):
+    """Small dense products, reports in a folder of the test, and no GPU even where there is one."""
+    monkeypatch.setitem(common.DENSE, "cpu", (8, 8, 8, 1))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+# --- whole benchmarks ---------------------------------------------------------------------------------------------
+
+
+def ask(i):
+    return (Turn("user", f"Name {i} primes, please."),)
+
+
+def unrated(*args, **options):
+    """Pairs of unequal lengths with a word of their own each, in place of HelpSteer2's."""
+    pairs = [(f"{i} primes: two, three " + "and five " * i, f"None. Not {i}.") for i in range(6)]
+    groups = [
+        Group(f"g{i}", ask(i), tuple(Response(f"g{i}/{j}", text) for j, text in enumerate(two)))
+        for i, two in enumerate(pairs)
+    ]
+    return SimpleNamespace(groups=groups, source="made for a test")
+
+
+def rated(*args, **options):
+    """Rated replies in place of Open Assistant's."""
+    names, groups = train_reward.ATTRIBUTES, unrated().groups
+    rows = [[Response(r.id, r.text, tuple(float((i + j + k) % 5) for k in range(5))) for j, r in enumerate(g.responses)]
+            for i, g in enumerate(groups)]  # fmt: skip
+    found = [Group(g.id, g.prompt, tuple(row), names) for g, row in zip(groups, rows, strict=True)]
+    return SimpleNamespace(groups=found, source="made for a test")
+
+
+def in_this_process(module):
+    """`common.alone` without the seconds it takes to import everything again."""
+
+    def alone(script, arguments, environment=None):
+        with redirect_stdout(io.StringIO()) as said:
+            module.main(arguments)
+        line = next(line for line in said.getvalue().splitlines() if line.startswith("RESULT "))
+        return json.loads(line.removeprefix("RESULT "))
+
+    return alone
+
+
+RUNS = {
+    score_pairs: "--pairs 2 --repeats 1",
+    train_reward: "--replies 4 --steps 2 --threads 1 --budget 128 --checkpointing",
+    dpo_step: "--pairs 2 --steps 1 --rows 1 --growth 2 --dtypes float32 --threads 1",
+    steerlm2_step: "--groups 1 --repeats 1 --growth 1 --threads 1",
+    rollout: "--prompts 2 --n 2 --tokens 4 --batch 4 --repeats 1 --sizes 2",
+}
+
+
+@pytest.mark.parametrize("module", RUNS, ids=lambda module: module.__name__)
+def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_path):
+    """A script that is run once a year rots unseen. Both sides on a tiny model must agree: its speed says nothing."""
+    monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))
+    pairs = SimpleNamespace(pairs=corpus.benchmark(1, length_scale=0.2))
+    monkeypatch.setattr(score_pairs.pair_sets, "load", lambda *args, **options: pairs)
+    monkeypatch.setattr(common, "alone", in_this_process(module))
+    if module is not score_pairs:
+        monkeypatch.setattr(module.data, "load", rated if module is train_reward else unrated)
+    module.main(["--model", "tiny", *RUNS[module].split()])
+    (file,) = (tmp_path / "benchmarks").iterdir()
+    found = json.loads(file.read_text())
+    assert file.name == f"{module.__name__}.json" and found["name"] == module.__name__ and found["model"] == "tiny"
+    assert found["ratio"] > 0 and found["timings"]
+    said = {score_pairs: "; the same: True", train_reward: "}: True;", dpo_step: "the same: True"}
+    assert said.get(module, ": True") in found["check"]
+    if module is train_reward:
+        # On the same task, so that the shares of two sides compare as their speed does; computed: eight passes for six.
+        ours, theirs = (found["utilisation"][f"{side} float32"]["of the dense rate"] for side in ("ours", "theirs"))
+        assert min(ours["model"], theirs["model"]) > 0 and theirs["hardware"] > 4 / 3 * theirs["model"]
+        assert found["utilisation"]["ours float32"]["of the data sheet"] == "not known for this device"
+    if module is score_pairs:
+        one = found["utilisation"]["float32"]["groups"]["of the dense rate"]
+        assert one["hardware"] == pytest.approx(found["share_of_dense_rate"]["float32"])
+        assert one["model"] / one["hardware"] > 1.05, "the prompts of pairs are computed once"
+
+
+# --- FLOPs --------------------------------------------------------------------------------------------------------
+
+# Two layers of tiny: q and o 32 x 32, k and v 32 x 16, three products 32 x 64; 4 heads of 8.
+WEIGHTS = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
+
+
+def test_flops_of_two_layers_by_hand():
+    """10 tokens in one sequence: 55 pairs of a query and a key; each costs 2 x 32 to score and 2 x 32 to sum up."""
+    model = AutoModel.from_pretrained(tiny_model())
+    by_hand = 2 * WEIGHTS * 10 + 2 * (4 * 32) * 55
+    assert common.work([10]) == (10, 55)
+    assert [common.flops(model, 10, 55, passes) for passes in (1, 3, 4)] == [by_hand, 3 * by_hand, 4 * by_hand]
+
+
+def test_flops_are_those_that_torch_counts():
+    """torch's counter as oracle, forward and backward; eager attention scores all 10 x 10 pairs. The rest is rotary."""
+    model = AutoModel.from_pretrained(tiny_model(), attn_implementation="eager")
+    with FlopCounterMode(display=False) as counter:
+        out = model(input_ids=torch.arange(10)[None], use_cache=False).last_hidden_state
+        forward = counter.get_total_flops()
+        out.sum().backward()
+    assert forward == pytest.approx(common.flops(model, 10, 100), rel=1e-3)
+    assert counter.get_total_flops() == pytest.approx(common.flops(model, 10, 100, passes=3), rel=1e-3)
+
+
+def test_packed_work_counts_a_shared_prompt_once():
+    """Three shared tokens, then one and two of their own: 3 + 1 + 2 tokens, which see 1 2 3, 4, and 4 5."""
+    group = [[1, 2, 3, 4], [1, 2, 3, 5, 6]]
+    assert common.packed([pack([group])]) == (6, 19)
+    assert common.work(len(sequence) for sequence in group) == (9, 10 + 15)
+
+
+def test_padded_rows_are_as_long_as_their_longest():
+    """Lengths 3, 5 in one batch of theirs: two rows of 5; of the pairs' loop in arrival order 3 beside none."""
+    these = [SimpleNamespace(sequences=([1, 2, 3], [1, 2, 4, 5, 6]))]
+    assert train_reward.work(these, 99, "theirs") == ((8, 6 + 15), (10, 30))
+    assert train_reward.work(these, 99, "ours") == ((8, 21), (6, 1 + 2 + 3 + 3 + 4 + 5))
+    found = score_pairs.work([list(these[0].sequences)], 99)
+    assert found["padded, arrival order"] == found["padded, sorted by length"] == (10, 30)
+    assert found["one by one"] == (8, 21) and found["groups"] == (6, 18)
+
+
+# The names that torch gives.
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12), ("NVIDIA H200", 989e12), ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA A100 80GB PCIe", 312e12), ("NVIDIA H100 PCIe", None), ("NVIDIA H100 NVL", None),
+        ("NVIDIA H200 NVL", None), ("NVIDIA GH200 480GB", None), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA GeForce RTX 4090", None), ("Intel(R) Xeon(R) Processor, 2 cores", None),
+    ],
+)  # fmt: skip
+def test_a_peak_is_named_only_where_it_is_known(name, peak):
+    """A PCIe card or a part of a device has not the peak of its namesake."""
+    assert common.data_sheet(name, "bfloat16") == peak
+
+
+def test_utilisation_by_hand(monkeypatch):
+    monkeypatch.setattr(common.report, "device", lambda: "NVIDIA H200")
+    found = common.utilisation(989e12, 494.5e12, 2.0, 400e12, "bfloat16")
+    assert found["of the data sheet"] == {"model": 0.5, "hardware": 0.25}
+    assert found["of the dense rate"]["hardware"] == pytest.approx(247.25 / 400)
+
+
+# --- a GPU, stood in for ------------------------------------------------------------------------------------------
+
+
+def test_the_clock_waits_for_a_gpu_and_a_first_round_is_not_counted(monkeypatch):
+    """Three calls for two rounds; before and after each the device is waited for; memory is what a call adds."""
+    happened = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: happened.append("wait"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: happened.append("reset"))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 3 * 2**20)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 10 * 2**20)
+    memory = {}
+    seconds = common.times({"side": lambda: happened.append("call")}, 2, "cuda", memory)
+    assert len(seconds["side"]) == 2 and memory == {"side": 7.0}
+    assert happened == ["reset", "wait", "call", "wait"] * 3
+    happened.clear()
+    assert len(common.times({"side": lambda: happened.append("call")}, 2)["side"]) == 2 and happened == ["call"] * 2
+
+
+@pytest.mark.parametrize(
+    ("device", "there", "said"),
+    [("cuda", 0, "no CUDA device was found"), ("cuda", 2, "2 GPUs are visible"), ("cpu", 1, "CUDA_VISIBLE_DEVICES=")],
+)
+def test_another_device_than_asked_for_is_one_clear_line(device, there, said, monkeypatch):
+    """A trainer takes whatever GPU it sees, so a CPU's figures are never taken beside one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: there)
+    with pytest.raises(SystemExit, match=said) as error:
+        score_pairs.main(["--device", device])
+    assert "\n" not in str(error.value)
+
+
+def test_defaults_of_a_gpu_hold_there_only_and_what_is_given_wins(monkeypatch):
+    monkeypatch.setattr(common, "find", lambda device: None)
+
+    def budget(*given):
+        parser = common.argparse.ArgumentParser()
+        parser.add_argument("--budget", type=int, default=2048)
+        return common.parse(parser, list(given), budget=16384).budget
+
+    assert [budget(), budget("--device", "cuda"), budget("--device", "cuda", "--budget", "9")] == [2048, 16384, 9]
+
+
+def test_a_gpus_result_lies_beside_the_cpus(tmp_path):
+    shared = ("steps", "a against b", 2.0, "1x", True, "same", {"a": [1.0]})
+    names = [common.write(*shared, on=on).name for on in ("cpu", "cuda")]
+    assert names == ["steps.json", "steps-gpu.json"] and len(list((tmp_path / "benchmarks").iterdir())) == 2
+
+
+class OneDevice(TorchDispatchMode):
+    """Refuses an operation whose tensors lie on two devices, as a GPU would; "meta" stands for the GPU."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.name()
+        if name == "aten::_to_copy" and (kwargs or {}).get("device") == torch.device("cpu"):
+            return torch.zeros(args[0].shape, dtype=args[0].dtype)
+        if name == "aten::_local_scalar_dense" and args[0].is_meta:  # whether a mask is all ones: no
+            return 0
+        flat = [x for arg in args for x in (arg if isinstance(arg, list | tuple) else [arg])]
+        devices = {x.device.type for x in flat if isinstance(x, torch.Tensor) and x.dim()}
+        # Copies are how tensors get there, and indices may lie on the CPU.
+        if len(devices) > 1 and not name.startswith(("aten::_to_copy", "aten::copy", "aten::index", "aten::_index")):
+            raise RuntimeError(f"{name} mixes {devices}")
+        return function(*args, **(kwargs or {}))
+
+
+def test_padded_batches_lie_on_the_models_device(monkeypatch):
+    """Their batches are made on the CPU: each tensor must have been moved before the model sees it."""
+    sequences = [[1, 2, 3, 4], [1, 2, 5], [1, 2, 9, 10, 11]]
+    model = AutoModel.from_pretrained(tiny_model()).eval().to("meta")
+    head = torch.nn.Linear(32, 5).to("meta")
+    causal = AutoModelForCausalLM.from_pretrained(tiny_model()).to("meta")
+    monkeypatch.setattr(steerlm2_step, "N", 3)
+    item = SimpleNamespace(sequences=sequences, starts=(2, 2, 2))
+    with OneDevice():
+        assert score_pairs.padded(model, head, sequences, [2, 0, 1]).shape == (3, 5)
+        assert steerlm2_step.padded_log_probs(causal, item, 2, 0).shape == (3,)
+        with pytest.raises(RuntimeError, match="mixes"):
+            model(input_ids=torch.tensor(sequences[:1]))
+
+
+# --- vLLM, processes, make ----------------------------------------------------------------------------------------
+
+
+def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkeypatch, capsys):
+    """One engine for all rounds, each after its cache of prompts is emptied: or later rounds would get prompts free."""
+    happened = []
+
+    class LLM:
+        def __init__(self, **options):
+            happened.append(options["dtype"])
+
+        def reset_prefix_cache(self):
+            happened.append("reset")
+
+        def generate(self, prompts, params, use_tqdm):
+            happened.append("generate")
+            step = {7: SimpleNamespace(logprob=-1.0)}
+            one = SimpleNamespace(token_ids=[7] * params[0].max_tokens, finish_reason="length")
+            one.logprobs = [step] * len(one.token_ids)
+            return [SimpleNamespace(outputs=[one]) for _ in prompts]
+
+    fake = ModuleType("vllm")
+    fake.LLM, fake.SamplingParams = LLM, SimpleNamespace
+    monkeypatch.setitem(sys.modules, "vllm", fake)
+    monkeypatch.delenv("HS2_DATA_DIR", raising=False)
+    options = "--model tiny --prompts 2 --n 3 --tokens 4 --repeats 2 --vllm bfloat16"
+    rollout.main(options.split())
+    found = json.loads(capsys.readouterr().out.removeprefix("RESULT "))
+    assert happened == ["bfloat16", *["reset", "generate"] * 3]
+    assert len(found["seconds"]) == 2 and found["tokens"] == 2 * 3 * 4 and fake.LLM is LLM
+
+
+def test_without_vllm_the_result_says_so_and_its_failure_ends_nothing(monkeypatch):
+    options = SimpleNamespace(device="cuda", dtypes=["bfloat16"], prompts=8)
+    timings = {"bfloat16": {"rollouts": [2.0], "generate": [3.0]}}
+    monkeypatch.setattr(rollout, "find_spec", lambda name: None)
+    assert "vllm cannot be imported" in rollout.with_vllm(options, timings, [])
+    monkeypatch.setattr(rollout, "find_spec", lambda name: True)
+    monkeypatch.setattr(common, "alone", lambda *given: sys.exit("no memory"))
+    assert rollout.with_vllm(options, timings, []) == {"bfloat16": "failed: no memory"}
+    monkeypatch.setattr(common, "alone", lambda *given: {"seconds": [1.0], "tokens": 10})
+    found = rollout.with_vllm(options, timings, [])["bfloat16"]
+    assert found["tokens_per_second"] == 10 and found["rollouts over vllm"] == 2 and found["generate over vllm"] == 3
+
+
+def test_a_side_in_a_process_of_its_own_gives_its_result_or_its_failure(tmp_path):
+    script = tmp_path / "side.py"
+    script.write_text("import os, sys\nprint('noise')\nprint('RESULT', os.environ['A'])\nsys.exit(int(sys.argv[1]))\n")
+    assert common.alone(str(script), ["0"], {"A": '{"x": 1}'}) == {"x": 1}
+    with pytest.raises(SystemExit, match="ended with code 3"):
+        common.alone(str(script), ["3"], {"A": "{}"})
+
+
+def test_bench_gpu_goes_on_after_a_failure_and_names_it(tmp_path):
+    """A benchmark that runs out of memory must not cost the others' hour."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$@"\ncase "$1" in *dpo_step.py|*rollout.py) exit 1;; esac\n')
+    python.chmod(0o755)
+    ready = tmp_path / "ready"
+    command = ["make", "-o", str(ready), f"READY={ready}", f"BIN={tmp_path}", "bench-gpu", "MODEL=one/small"]
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "CUDA_VISIBLE_DEVICES")}
+    done = subprocess.run(command, cwd=root(), env=environment, capture_output=True, text=True)
+    ran = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
+    assert ran == [f"benchmarks/{m.__name__}.py" for m in (score_pairs, train_reward, dpo_step, steerlm2_step, rollout)]
+    assert "--device cuda --model one/small" in done.stdout
+    assert done.returncode != 0 and "failed: dpo_step rollout" in done.stderr
