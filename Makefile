@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports lab lint format test bench clean-nb clean
+.PHONY: help setup demo smoke laptop tables reports lab lint format test bench bench-gpu clean-nb clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,11 +60,23 @@ format: $(READY) ## format code and notebooks
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: lint ## lint, then the tests
-	@$(BIN)/python -m pytest
+test: lint ## lint, then the tests, on all cores
+	@$(BIN)/python -m pytest -n $(CORES) --dist loadfile
 
-bench: $(READY) ## run the benchmarks, or one: make bench NAME=load_rows
-	@for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*) ;; *) $(BIN)/python $$f;; esac; done
+bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=load_rows
+	@export CUDA_VISIBLE_DEVICES=; \
+	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*) ;; *) $(BIN)/python $$f;; esac; done
+
+MODEL ?= Qwen/Qwen2.5-0.5B-Instruct
+ON_GPU := score_pairs train_reward dpo_step steerlm2_step rollout
+bench-gpu: $(READY) ## run the benchmarks that a GPU can run, on one: make bench-gpu MODEL=Qwen/Qwen2.5-0.5B-Instruct
+	@export CUDA_VISIBLE_DEVICES="$${CUDA_VISIBLE_DEVICES:-0}"; failed=; \
+	PYTHONPATH=benchmarks $(BIN)/python -c 'import common; common.find("cuda")'; \
+	for name in $(if $(NAME),$(NAME),$(ON_GPU)); do \
+	    echo "== $$name"; \
+	    $(BIN)/python benchmarks/$$name.py --device cuda --model "$(MODEL)" || failed="$$failed $$name"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 clean-nb: $(READY) ## strip outputs from the notebooks
 	@$(BIN)/nbstripout --keep-id notebooks/*.ipynb

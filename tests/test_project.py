@@ -52,6 +52,15 @@ def test_constraints_hold_the_pins_of_pyproject():
     assert {name: constraints.get(name) for name in REQUIRED} == REQUIRED
 
 
+def test_the_peers_fit_beside_the_rest():
+    """Pinned, but for two ceilings, and what the environment has already is what they ask for."""
+    constraints, ceilings = pins(lines("constraints.txt")), {"setuptools": "80.9.0", "scikit-learn": "1.9.1"}
+    for requirement in map(Requirement, PROJECT["optional-dependencies"]["peers"]):
+        name, (limit,) = canonicalize_name(requirement.name), requirement.specifier
+        assert limit.operator == ("<" if name in ceilings else "=="), requirement
+        assert limit.contains(constraints.get(name, ceilings.get(name, limit.version))), requirement
+
+
 def test_environment_yml_holds_the_pins_of_pyproject():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     specs = [MatchSpec(spec) for spec in environment["dependencies"] if isinstance(spec, str)]
