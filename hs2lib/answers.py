@@ -193,22 +193,24 @@ def _texts(row: dict) -> list:
     return [t["content"] if isinstance(t, dict) else t for t in row["choices"][0]["turns"]]
 
 
-def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
+def embedded(benchmark: str, n: int, turns: int, seed: int = 0, length_scale: float = 1.0) -> Questions:
     """Generated questions with so many user turns each: the corpus's conversations, for machines without the data.
 
-    Paper: none. Their category is the corpus's family of tasks; there are no references.
+    Paper: none. Their category is the corpus's family of tasks; there are no references. length_scale: as in
+    `corpus.groups`, the length of texts against the paper's (1 = the same).
     """
     from hs2lib import corpus  # here: published questions need none of it
 
     items, start = [], 0
     while len(items) < n:
-        block = list(corpus.groups(max(16, 2 * n), seed=seed, start=start))
+        block = list(corpus.groups(max(16, 2 * n), seed=seed, length_scale=length_scale, start=start))
         for group in block:
             said = [turn.text for turn in group.prompt if turn.role == "user"]
             if len(said) >= turns:
                 items.append(Question(group.id, corpus.truth(group).family, tuple(said[:turns])))
         start = int(block[-1].id.rpartition("/")[2]) + 1
-    return Questions(benchmark, tuple(items[:n]), corpus.source(seed), n, generated=True)
+    source = f"{corpus.source(seed)}, length scale {length_scale:g}"
+    return Questions(benchmark, tuple(items[:n]), source, n, generated=True)
 
 
 def as_groups(questions: Questions, answers: Answers) -> list[Group]:

@@ -56,15 +56,18 @@ PROMPT = PublicFile(
 _FIELDS = ("question_1", "answer_1", "answer_2")
 
 
-def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> tuple[Questions, Answers]:
+def load(
+    source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0, length_scale: float = 1.0
+) -> tuple[Questions, Answers]:
     """The 500 questions (n of them, 0: all, spread over their 250 clusters) and the baseline's answers.
 
     source: "folder" (default HS2_DATA_DIR), "public" (GitHub at a pinned commit), or "embedded" (generated prompts in
-    place of Arena Hard, and called so; the baseline is the better of each prompt's two generated responses). Raises
-    DataError for a file that is absent or not as it should be.
+    place of Arena Hard, and called so; the baseline is the better of each prompt's two generated responses).
+    length_scale: of generated texts, as in `answers.embedded`. Raises DataError for a file that is absent or not as it
+    should be.
     """
     if source == "embedded":
-        return _embedded(n or 8, seed)
+        return _embedded(n or 8, seed, length_scale)
     path, said = locate(QUESTIONS, source, folder)
     items = []
     for line, row in rows(path):
@@ -81,13 +84,13 @@ def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int
     return questions, read(locate(ANSWERS, source, folder)[0], questions)
 
 
-def _embedded(n: int, seed: int) -> tuple[Questions, Answers]:
+def _embedded(n: int, seed: int, length_scale: float) -> tuple[Questions, Answers]:
     from hs2lib import corpus  # here: published questions need none of it
 
-    questions = embedded("Arena Hard", n, 1, seed)
+    questions = embedded("Arena Hard", n, 1, seed, length_scale)
     best = {}
     for start in (int(question.id.rpartition("/")[2]) for question in questions.items):
-        (group,) = corpus.groups(1, seed=seed, start=start)
+        (group,) = corpus.groups(1, seed=seed, length_scale=length_scale, start=start)
         best[group.id] = (max(group.responses, key=lambda response: response.labels[0]).text,)
     return questions, Answers("the better generated response", best, questions.source)
 

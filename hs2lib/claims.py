@@ -17,23 +17,22 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from hs2lib import assembly, claims_alignment, claims_arithmetic, site_pages
+from hs2lib import assembly, claims_alignment, claims_arithmetic, judged_table, site_pages
 from hs2lib.claims_arithmetic import CONTRADICTED, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, Finding, agrees, number
 from hs2lib.claims_data import CLAIMS, Claim
 from hs2lib.paper_evaluation import TABLES
 
 OWN, RUN, NONE = "the paper's own numbers", "our run", "none"
-# What notebook 13 leaves: rows as `judged_table.COLUMNS` has them, of whole benchmarks, under these names.
-BENCHMARKS = "benchmarks.csv"
-MEASURES = {"MT-Bench": "MT-Bench: score, 1 to 10", "Arena Hard": "Arena Hard: win rate, %"}
-POLICIES = {
-    "SFT w. Daring-Anteater": "SFT",
-    "DPO w. HelpSteer2": "DPO",
-    "Iterative DPO w. Daring-Anteater": "Iterative DPO",
-    "PPO w. HelpSteer2": "PPO",
-    "SteerLM w. Daring-Anteater": "SteerLM",
-    "SteerLM 2.0 iter 2 w. Daring-Anteater": "SteerLM 2.0",
+# What notebook 13 leaves of two policies on the same questions: rows as `judged_table.trades` has them. A measure of
+# Table 4 -> (benchmark, measure) there; the benchmark has its own name only where all of it was asked. AlpacaEval's
+# length-controlled rate is a regression over all questions, which leaves nothing to pair.
+TRADES = "trades.csv"
+MEASURES = {
+    "TruthfulQA MC2": ("TruthfulQA", "TruthfulQA MC2"),
+    "MT-Bench": ("MT-Bench", judged_table.GRADE),
+    "Arena Hard": ("Arena Hard", judged_table.WON),
 }
+POLICIES = {row: policy for policy, row in judged_table.PAPER_ROWS.items()}
 COLUMNS = ["id", "place", "notebook", "claim", "said", "test", "tier", "verdict", "evidence", "found", "note"]
 
 
@@ -62,7 +61,8 @@ def verdict(claim: Claim, tier: str) -> dict:
     """One row of the ledger.
 
     Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run on the paper's own
-    rows gave; what the paper's own numbers give, for a claim that is about them alone; else nothing can be said.
+    rows gave; what the paper's own numbers give, for a claim that is about them alone; else nothing can be said. That
+    is also the end where policies below the paper's size show the opposite: the note has what was seen.
     Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
@@ -71,12 +71,13 @@ def verdict(claim: Claim, tier: str) -> dict:
     if own and own.verdict in (SLIP, CONTRADICTED):
         return row | {"verdict": own.verdict, "evidence": OWN, "found": own.found, "note": own.note}
     ran, why = _ran(claim, tier)
-    if ran:
+    if ran and ran.verdict != NEEDS:
         return row | {"verdict": ran.verdict, "evidence": RUN, "found": ran.found, "note": ran.note}
-    if own and not claim.cells and not claim.reported:
+    if own and not ran and not claim.cells and not claim.reported:
         note = "; ".join(filter(None, (own.note, why)))
         return row | {"verdict": own.verdict, "evidence": OWN, "found": own.found, "note": note}
-    note = "; ".join(filter(None, (f"needs {claim.lacking}", why, own and f"within the paper: {own.found}")))
+    seen = ran.note if ran else why
+    note = "; ".join(filter(None, (f"needs {claim.lacking}", seen, own and f"within the paper: {own.found}")))
     return row | {"verdict": NEEDS, "evidence": NONE, "found": "", "note": note}
 
 
@@ -96,7 +97,7 @@ def tested_by(claim: Claim) -> str:
     """What tests a claim, in words. Paper: silent."""
     ways = [f"against-{t}.csv: {row}, {column}" for t, row, column in claim.cells]
     ways += [f"{claim.reported.file}: {claim.reported.row or claim.reported.value}"] if claim.reported else []
-    ways += [f"{BENCHMARKS}: {better} above {worse}, {measure}" for measure, better, worse in claim.better]
+    ways += [f"{TRADES}: {better} above {worse}, {measure}" for measure, better, worse in claim.better]
     ways += [f"arithmetic: {claim.derive}"] if claim.derive else []
     return "; ".join(ways) or "nothing at hand"
 
@@ -159,29 +160,45 @@ def _reported(claim: Claim, tier: str) -> tuple[Finding | None, str]:
 
 
 def _better(claim: Claim, tier: str) -> tuple[Finding | None, str]:
-    """Whether one policy of ours beats another as the paper's do; only a difference beyond its interval counts."""
+    """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
+
+    A small policy that shows the opposite contradicts nothing said of 70B: only tier paper can.
+    """
     report = assembly.read(tier, claim.notebook) if claim.better else None
     if not report:
         return None, f"notebook {claim.notebook[:2]} has not run" if claim.better else ""
     if report.generated:
         return None, f"notebook {claim.notebook[:2]} ran on generated data, which is no evidence"
-    frame = report.table(BENCHMARKS)
-    given = {} if frame is None else frame.set_index(["measure", "policy"])[["mean", "95 % low", "95 % high"]].dropna()
-    words, signs = [], []
+    frame, words, signs = report.table(TRADES), [], []
     for measure, better, worse in claim.better:
-        at = [(MEASURES.get(measure, measure), POLICIES.get(row, row)) for row in (better, worse)]
-        if any(key not in getattr(given, "index", ()) for key in at):
-            return None, f"no {at[0][0]} of {at[0][1]} and {at[1][1]} in {BENCHMARKS}"
-        (a, a_low, a_high), (b, b_low, b_high) = (given.loc[key] for key in at)
-        gap, half = a - b, np.hypot(a_high - a_low, b_high - b_low) / 2
-        words.append(f"{measure}, {at[0][1]} less {at[1][1]}: {gap:+.4g} +- {half:.2g}")
-        signs.append(np.sign(gap) if abs(gap) > half else 0)
-    note = "policies of ours, at the size and on the data of this tier"
-    if all(sign > 0 for sign in signs):
-        return Finding(DIRECTION, "; ".join(words), note), ""
-    if any(sign < 0 for sign in signs):
-        return Finding(CONTRADICTED, "; ".join(words), note), ""
-    return None, "no clear difference: " + "; ".join(words)
+        of = POLICIES.get(better, better), POLICIES.get(worse, worse)
+        gap = _gap(frame, MEASURES.get(measure, (measure, measure)), *of)
+        if gap is None:
+            return None, f"no {measure} of {of[0]} against {of[1]} on the whole benchmark in {TRADES}"
+        value, low, high = gap
+        words.append(f"{measure}, {of[0]} less {of[1]}: {value:+.4g} [{low:.4g}, {high:.4g}]")
+        signs.append((low > 0) - (high < 0))
+    said, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
+    if min(signs) > 0:
+        return Finding(DIRECTION, said, size), ""
+    if min(signs) < 0 and tier != "paper":
+        return Finding(NEEDS, "", f"{size}, show the opposite: {said}"), ""
+    if min(signs) < 0:
+        return Finding(CONTRADICTED, said, size), ""
+    return None, f"no clear difference: {said}"
+
+
+def _gap(frame: pd.DataFrame | None, key: tuple[str, str], one: str, other: str) -> tuple[float, float, float] | None:
+    """(difference, low, high) of two policies, whichever of them was taken from the other; None where neither was."""
+    if frame is None:
+        return None
+    part = frame[(frame.benchmark == key[0]) & (frame.measure == key[1])].dropna(subset=judged_table.GAIN)
+    for policy, against, sign in ((one, other, 1), (other, one, -1)):
+        found = part[(part.policy == policy) & (part.against == against)]
+        if len(found):
+            value, low, high = (sign * float(x) for x in found.iloc[0][judged_table.GAIN])
+            return value, min(low, high), max(low, high)
+    return None
 
 
 # The page filters by style sheet alone: a choice is a radio button, and a rule hides the rows that do not have it.

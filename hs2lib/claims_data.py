@@ -6,7 +6,7 @@ by any of these, and by none where only its authors could:
 * `cells`: numbers of a table, judged in the report of `notebook` (`against-<table>.csv`) within `paper`'s tolerances;
 * `reported`: one number in a csv of that report;
 * `derive`: a function of `hs2lib.claims_arithmetic` that works it out from the paper's own numbers;
-* `better`: (measure, better row, worse row) of Table 4, which notebook 13 may test on our policies (`benchmarks.csv`).
+* `better`: (measure, better row, worse row) of Table 4, which notebook 13 may test on our policies (`trades.csv`).
 
 `lacking` says what is missing where no run of ours is at hand.
 """

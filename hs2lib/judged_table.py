@@ -2,7 +2,7 @@
 
     rows = judged_rows(questions, answers, policy="DPO", judge="none", reward=rewards(model, questions, answers))
     wide([rows, more])                                # policies down, measures across
-    benchmarks(rows, policies)                        # of whole benchmarks only, for the ledger of claims
+    benchmarks(rows, policies)                        # of whole benchmarks only
     trades([[by_question(questions, answers, policy=name) for name in ("SFT", "DPO")], more], "SFT")
 
 Without a judge its column says so, and answers and their length are there all the same. A reward model's score stands
@@ -28,13 +28,7 @@ NOT_RUN = "not run: no judge"
 JUDGES = ("none", "reward_model")  # or the name of the model that judges
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 UNITS = {"MT-Bench": "score, 1 to 10", "Arena Hard": "win rate, %", "AlpacaEval 2": "LC win rate, %"}
-# Measures of whole benchmarks as rows of `judged_rows` name them, and what the ledger of claims and Table 4 call them.
-LEDGER = {
-    "TruthfulQA MC2": "TruthfulQA MC2",
-    "MT-Bench: score, 1 to 10": "MT-Bench: score, 1 to 10",
-    "Arena Hard: win rate, %": "Arena Hard: win rate, %",
-    "AlpacaEval 2: LC win rate, %": "AlpacaEval 2 LC",
-}
+# Measures of whole benchmarks as rows of `judged_rows` name them, and the columns of Table 4.
 TABLE_4 = {
     "TruthfulQA MC2": "TruthfulQA MC2",
     "MT-Bench: score, 1 to 10": "MT-Bench",
@@ -51,6 +45,10 @@ PAPER_ROWS = {
     "SteerLM": "SteerLM w. Daring-Anteater",
     "SteerLM 2.0": "SteerLM 2.0 iter 2 w. Daring-Anteater",
 }
+
+# What `by_question` calls a judge's verdict on one question, and the numbers of `trades`.
+GRADE, WON, PREFERRED = "judge's grade", "games won, %", "preferred, %"
+GAIN = ["gain", "95 % low", "95 % high"]
 
 # What a judge is asked about generated questions, in words of our own: the published prompts are the benchmarks', and a
 # grade of generated questions is none of theirs.
@@ -159,16 +157,16 @@ def mc2_by_question(scored: pd.DataFrame, policy: str, title: str) -> pd.DataFra
 def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
     """Every policy's figure on every whole benchmark of Table 4, in `COLUMNS`; nan, and why, where there is none.
 
-    Paper: Table 4. What stands under a benchmark's own name here was computed on all of it: `hs2lib.claims` relies on
-    that. A part of one, generated questions and a reward model's score have other names and are left out.
+    Paper: Table 4. What stands under a benchmark's own name here was computed on all of it. A part of one, generated
+    questions and a reward model's score have other names and are left out.
     """
     given, out = rows.set_index(["measure", "policy"]), []
     for policy in policies:
-        for measure, called in LEDGER.items():
+        for measure in TABLE_4:
             if (measure, policy) in given.index:
-                out.append((called, policy, *given.loc[(measure, policy), COLUMNS[2:]]))
+                out.append((measure, policy, *given.loc[(measure, policy), COLUMNS[2:]]))
             else:
-                out.append((called, policy, *(np.nan,) * 3, "not run: not the whole benchmark"))
+                out.append((measure, policy, *(np.nan,) * 3, "not run: not the whole benchmark"))
     return pd.DataFrame(out, columns=COLUMNS)
 
 
@@ -206,23 +204,24 @@ def by_question(
         frame[f"{weighting} of the reward model"] = [float(scores[key]) for key in keys]
     if isinstance(result, mt_bench.Result):
         grades = result.grades.set_index(["question", "turn"]).grade
-        frame["judge's grade"] = [float(grades[key]) for key in keys]
+        frame[GRADE] = [float(grades[key]) for key in keys]
     elif isinstance(result, arena_hard.Result):
         sums = result.games.groupby("question")[["won", "counted"]].sum()
-        frame["games won, %"] = (100 * sums.won / sums.counted.replace(0, np.nan)).loc[frame.prompt].to_numpy()
+        frame[WON] = (100 * sums.won / sums.counted.replace(0, np.nan)).loc[frame.prompt].to_numpy()
     elif result is not None:
-        frame["preferred, %"] = 100 * (result.preferences.set_index("question").preference[frame.prompt].to_numpy() - 1)
+        frame[PREFERRED] = 100 * (result.preferences.set_index("question").preference[frame.prompt].to_numpy() - 1)
     return frame
 
 
 def trades(
     of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, *, n_boot: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """What every policy gains over one of them on every measure: benchmark, measure, policy, questions, gain, interval.
+    """What every policy gains over one of them, `against`, on every measure: one row each, with a 95 % interval.
 
     Paper: section 4.6 compares single figures; here both policies are seen on the same resamples of the same questions
-    (`policy_table.gains`). of_benchmarks: for each benchmark the frames of its policies, as `by_question` makes them.
-    Questions where a verdict is missing for any policy are left out of that measure for all.
+    (`policy_table.gains`). Columns: benchmark, measure, policy, against, questions, then `GAIN`: of whole benchmarks
+    under their own names, `hs2lib.claims` reads them. of_benchmarks: for each benchmark the frames of its policies, as
+    `by_question` makes them. Questions where a verdict is missing for any policy are left out of that measure for all.
     """
     from hs2lib import policy_table  # here: published answers are judged without torch
 
@@ -234,10 +233,9 @@ def trades(
             kept = whole.loc[~whole.prompt.isin(lost), [*policy_table.KEYS, measure]]
             if len(kept):
                 gains = policy_table.gains([kept], against, n_boot=n_boot, seed=seed)
-                found.append(gains.assign(benchmark=whole.settings[0], questions=kept.prompt.nunique()))
-    gain = f"less {against}"
-    names = ["benchmark", "measure", "policy", "questions", gain, "95 % low", "95 % high"]
-    return pd.concat(found, ignore_index=True)[names]
+                gains = gains.rename(columns={f"less {against}": GAIN[0]}).assign(benchmark=whole.settings[0])
+                found.append(gains.assign(against=against, questions=kept.prompt.nunique()))
+    return pd.concat(found, ignore_index=True)[["benchmark", "measure", "policy", "against", "questions", *GAIN]]
 
 
 def truthfulqa_categories(source: str, folder: str | Path | None = None) -> int:

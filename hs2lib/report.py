@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from hs2lib import paper, parameters
+from hs2lib import paper_evaluation, parameters
 from hs2lib.places import notebook as notebook_path
 from hs2lib.places import reports, root, sha256, write
 
@@ -39,6 +39,7 @@ PACKAGES = [
     "matplotlib",
     "seaborn",
     "papermill",
+    "openai",
 ]
 
 
@@ -139,12 +140,13 @@ class Run:
         display(Markdown(f"*{_html(caption)}*"))
 
     def against_paper(self, table: str, ours: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFrame:
-        """The paper's `table` beside ours, each number judged by the tolerance fixed in `hs2lib.paper`.
+        """The paper's `table` beside ours, each number judged by the tolerance fixed in `hs2lib.paper`
+        or, for Tables 4 and 5, in `hs2lib.paper_evaluation`.
 
         `ours` has columns row, column, ours, low, high (95 % interval; NaN where none). A number we have no value
         for is "not run at this tier" and shows a dash; one computed on other rows than the paper's is never judged.
         """
-        known = paper.TABLES[table]
+        known = paper_evaluation.TABLES[table]
         mine = {(r.row, r.column): r for r in ours.itertuples()}
         unknown = [key for key in mine if key not in known.values]
         if unknown:

@@ -1,4 +1,4 @@
-"""The reports as a static site, and the results table of README.md: `python -m hs2lib.site`.
+"""The reports as a static site, and the results tables of README.md: `python -m hs2lib.site`.
 
 Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
 may come from data sets, so templates escape everything, and every page forbids scripts and requests.
@@ -12,6 +12,7 @@ import io
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -149,8 +150,7 @@ class Site:
                     self.report(r)
                 except FileNotFoundError:  # a run started meanwhile has taken its manifest away
                     r.update(state="incomplete: being written", manifest={})
-        found = [_json(path) for path in sorted((reports() / "benchmarks").glob("*.json"))]
-        measured = [b | {"figure": _figure(b)} for b in found if b]
+        measured = benchmarks(reports())
         log = reports() / "LOG.md"
         self.page("index.html", tiers, lambda: site_pages.page("index.html", "index", "hs2 reports", tiers=tiers))
         self.page(
@@ -188,8 +188,14 @@ def _figure(benchmark: dict) -> str:
     return ", ".join(figures) or "\u2013"
 
 
+def benchmarks(folder: Path) -> list[dict]:
+    """The results of `benchmarks/` under a reports folder, each with its figure in words."""
+    found = [_json(path) for path in sorted((folder / "benchmarks").glob("*.json"))]
+    return [b | {"figure": _figure(b)} for b in found if b]
+
+
 def results() -> str:
-    """The results table of README.md, from the manifests in the checkout's `reports/`."""
+    """The tables of README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
     lines = [
         "| notebook | tier | reproduces | data | against the paper | commit | time |",
         "|---|---|---|---|---|---|---|",
@@ -202,9 +208,20 @@ def results() -> str:
             if m := r["manifest"]:
                 link = f"[{name}](reports/{tier}/{name}/{name}.ipynb)"
                 told = (about[1] if about else "", r["data"], r["verdicts"], m["commit"], f"{m['wall_s']:.0f} s")
-                words = [str(x).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for x in told]
-                lines.append(f"| {link} | {tier} | {' | '.join(words)} |")
-    return "\n".join(lines if len(lines) > 2 else ["No runs yet."])
+                lines.append(f"| {link} | {tier} | {_cells(told)} |")
+    lines = lines if len(lines) > 2 else ["No runs yet."]
+    if measured := benchmarks(root() / "reports"):
+        names = ("compared", "figure", "goal", "met", "device", "commit")
+        lines += ["", f"| benchmark | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+        for b in measured:
+            met = {True: "yes", False: "no", None: "\u2013"}[b.get("met")]
+            lines.append(f"| {b['name']} | {_cells((b | {'met': met}).get(name, '') for name in names)} |")
+    return "\n".join(lines)
+
+
+def _cells(told: Iterable) -> str:
+    """Texts as the cells of a row of Markdown."""
+    return " | ".join(str(x).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for x in told)
 
 
 def readme(check: bool = False) -> bool:

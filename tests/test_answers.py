@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from hs2lib import answers, arena_hard, decoding, mt_bench, public_files
+from hs2lib import alpaca_questions, answers, arena_hard, corpus, decoding, mt_bench, public_files
 from hs2lib.answers import Answers, Question, Questions, generate, read, save
 from hs2lib.data import Turn
 from hs2lib.judged_table import NOT_RUN, judged_rows, rewards, wide
@@ -297,3 +297,19 @@ def test_every_pin_is_a_whole_commit():
     files += [arena_hard.QUESTIONS, arena_hard.ANSWERS, arena_hard.PROMPT]
     for file in files:
         assert len(file.commit) == 40 and set(file.commit) <= set("0123456789abcdef") and file.local
+
+
+@pytest.mark.parametrize(("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_questions.load, 1)])
+def test_generated_questions_are_as_long_as_asked(load, turns):
+    """At a length scale of .05 they are the texts that tiers smoke and demo train on, not the twenty times longer ones.
+
+    Arena Hard's and AlpacaEval's baseline answers come from the same scale as the questions.
+    """
+    found = load("embedded", n=4, seed=3, length_scale=0.05)
+    questions, baseline = found if isinstance(found, tuple) else (found, None)
+    assert "length scale 0.05" in questions.source
+    for question in questions.items:
+        (group,) = corpus.groups(1, seed=3, length_scale=0.05, start=int(question.id.rpartition("/")[2]))
+        said = [turn.text for turn in group.prompt if turn.role == "user"]
+        assert list(question.turns) == said[:turns]
+        assert not baseline or baseline.turns[question.id][0] in {response.text for response in group.responses}

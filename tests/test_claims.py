@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from hs2lib import claims, claims_alignment, claims_arithmetic, judged_table, paper
+from hs2lib import claims, claims_alignment, claims_arithmetic, judged_table, paper, run
 from hs2lib.claims_arithmetic import CONTRADICTED, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, agrees
 from hs2lib.claims_data import ALIGNED, CLAIMS, DATASET
 from hs2lib.paper_evaluation import TABLES
@@ -203,38 +203,67 @@ def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
     assert claims.verdict(BY_ID["truthfulqa-size"], "demo")["verdict"] == NEEDS
 
 
+def trades(*rows):
+    """A trades.csv; rows (measure of Table 4, policy, against, gain), each with an interval of +-.01."""
+    found = [(*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows]
+    names = ["benchmark", "measure", "policy", "against", "questions", *judged_table.GAIN]
+    return {claims.TRADES: pd.DataFrame(found, columns=names)}
+
+
+MC2 = "TruthfulQA MC2"
+
+
 def test_policies_of_ours_test_a_direction_both_ways(reports):
-    """DPO above SFT by .04 with intervals of +-.01 holds; the other way round contradicts; .01 apart says nothing."""
+    """PPO .04 below SFT, paired, is the direction claimed; .04 above is the opposite; .005 says nothing.
 
-    def benchmarks(*rows):
-        names = ["policy", "measure", "mean", "95 % low", "95 % high"]
-        return {"benchmarks.csv": pd.DataFrame([(p, m, v, v - 0.01, v + 0.01) for p, m, v in rows], columns=names)}
-
-    sft, ppo, mc2 = "SFT", "PPO", "TruthfulQA MC2"
-    for tier, value in (("laptop", 0.36), ("gpu", 0.44), ("paper", 0.405)):
-        reports(tier, ALIGNED, [OTHER], benchmarks((sft, mc2, 0.40), (ppo, mc2, value)))
-    reports("demo", ALIGNED, [MADE], benchmarks((sft, mc2, 0.40), (ppo, mc2, 0.36)))
-    found = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in ("demo", "laptop", "gpu", "paper")}
+    A small policy's opposite is no contradiction of what was said of 70B, but it is said; at tier paper it is one.
+    """
+    reports("laptop", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
+    reports("gpu", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("paper", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("smoke", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
+    reports("demo", ALIGNED, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
+    found = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in run.TIERS}
     assert found["laptop"]["verdict"] == DIRECTION and found["laptop"]["evidence"] == claims.RUN
-    assert "size" in found["laptop"]["note"]
-    assert found["gpu"]["verdict"] == CONTRADICTED
-    assert found["paper"]["evidence"] == claims.OWN and "no clear difference" in found["paper"]["note"]
+    assert "size" in found["laptop"]["note"] and "SFT less PPO: +0.04 [0.03, 0.05]" in found["laptop"]["found"]
+    assert found["gpu"]["verdict"] == NEEDS and found["gpu"]["evidence"] == claims.NONE and not found["gpu"]["found"]
+    assert "show the opposite: TruthfulQA MC2, SFT less PPO: -0.04 [-0.05, -0.03]" in found["gpu"]["note"]
+    assert found["paper"]["verdict"] == CONTRADICTED and found["paper"]["evidence"] == claims.RUN
+    assert found["smoke"]["evidence"] == claims.OWN and "no clear difference" in found["smoke"]["note"]
     assert found["demo"]["evidence"] == claims.OWN and "generated" in found["demo"]["note"]
+
+
+def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
+    """DPO best on TruthfulQA needs DPO above SFT and its iteration above PPO: one row, then both, then one against."""
+    first, second = (MC2, "DPO", "SFT", 0.02), (MC2, "Iterative DPO", "PPO", 0.03)
+    reports("laptop", ALIGNED, [OTHER], trades(first))
+    reports("gpu", ALIGNED, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
+    reports("paper", ALIGNED, [OTHER], trades(first, second))
+    reports("smoke", ALIGNED, [OTHER], trades(first, (*second[:3], -0.03)))
+    found = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in run.TIERS}
+    assert "no TruthfulQA MC2 of Iterative DPO against PPO" in found["laptop"]["note"]
+    assert found["gpu"]["found"] == found["paper"]["found"] and found["gpu"]["verdict"] == DIRECTION
+    assert found["smoke"]["verdict"] == NEEDS and "opposite" in found["smoke"]["note"]
 
 
 def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(reports):
     """Only the whole benchmark's own measure tests a claim; names that begin alike do not."""
-    names = ["policy", "measure", "mean", "95 % low", "95 % high"]
-    for tier, measure in (("laptop", "MT-Bench: goodness of reward model 12ab"), ("gpu", "MT-Bench: score, 1 to 10")):
-        rows = [("SteerLM 2.0", measure, 8.0, 7.9, 8.1), ("SFT", measure, 7.0, 6.9, 7.1)]
-        reports(tier, ALIGNED, [OTHER], {"benchmarks.csv": pd.DataFrame(rows, columns=names)})
-    found = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "gpu")}
-    assert found["laptop"]["evidence"] == claims.OWN and "no MT-Bench: score, 1 to 10" in found["laptop"]["note"]
+    whole = trades(("MT-Bench", "SteerLM 2.0", "SFT", 1.0))
+    part = whole[claims.TRADES].assign(benchmark="MT-Bench, 16 of 80 questions")
+    other = whole[claims.TRADES].assign(measure="goodness of the reward model")
+    for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
+        reports(tier, ALIGNED, [OTHER], {claims.TRADES: frame})
+    found = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
+    for tier in ("laptop", "demo"):
+        assert found[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in found[tier]["note"]
     assert found["gpu"]["evidence"] == claims.RUN
 
 
-def test_claims_name_the_columns_that_judged_tables_have():
-    assert {"measure", "policy", "mean", "95 % low", "95 % high"} <= set(judged_table.COLUMNS)
+def test_policies_have_one_list_of_names():
+    """Of ours, and of the rows of Table 4 that they stand for: that of `judged_table`, read the other way."""
+    assert {ours: row for row, ours in claims.POLICIES.items()} == judged_table.PAPER_ROWS
+    compared = {row for claim in CLAIMS for _, *rows in claim.better for row in rows}
+    assert compared - set(claims.POLICIES) == {row for row in compared if "Open Assistant" in row}
 
 
 # The page

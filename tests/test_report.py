@@ -115,6 +115,24 @@ def test_a_table_of_a_looser_tolerance(checkout):
         assert verdict(judged, "helpfulness", "after post-processing") == expected
 
 
+@pytest.mark.parametrize(
+    ("column", "inside", "outside"),
+    [
+        ("MT-Bench", (8.18, 8.38), (8.17, 8.39)),  # .1
+        ("Arena Hard", (37.9, 40.3), (37.8, 40.4)),  # 1.2
+        ("characters", (1398.4, 1545.4), (1398.2, 1545.6)),  # 5 % of 1,471.9
+        ("AlpacaEval 2 LC", (28.58, 31.28), (28.57, 31.29)),  # one standard error, 1.35
+        ("TruthfulQA MC2", (0.59126, 0.59134), (0.5912, 0.5914)),  # no judge: half a unit of the last digit
+    ],
+)
+def test_a_judged_table_has_room_for_another_judge(checkout, column, inside, outside):
+    """Table 4, best SteerLM: 8.28, 39.1, 1,471.9 characters, 29.93 and .5913, with the tolerances set before a run."""
+    row, run = "SteerLM 2.0 iter 2 w. Daring-Anteater", start(REAL, of_paper=True)
+    for values, expected in ((inside, "match"), (outside, "differs")):
+        for value in values:
+            assert verdict(run.against_paper("table-4", ours(value, row, column)), row, column) == expected
+
+
 def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
     run = start(REAL, of_paper=True)
     judged = run.against_paper("table-2", ours(2.8655))

@@ -1,0 +1,17 @@
+"""A notebook's cells run in the test's own process: a kernel would need longer to start than most of them to run."""
+
+import matplotlib
+import nbformat
+
+from hs2lib.parameters import resolve
+from hs2lib.places import notebook, root
+
+
+def execute(name, tier, **given):
+    """Run the code cells of a notebook at a tier, with these parameters; what a cell raises is raised here."""
+    values = resolve(notebook(name), tier, root() / "params", given) | {"__name__": "notebook"}
+    cells = [cell for cell in nbformat.read(notebook(name), 4).cells if cell.cell_type == "code"]
+    with matplotlib.rc_context({"backend": "agg"}):
+        for cell in cells:
+            if "parameters" not in cell.metadata.get("tags", []):
+                exec(compile(cell.source, f"{name}, {cell.id}", "exec"), values)
