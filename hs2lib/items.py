@@ -167,8 +167,6 @@ class Shares:
 
 
 def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], Report]:
-    if too_long not in ("raise", "leave out"):
-        raise ValueError(f'too_long is "raise" or "leave out", got {too_long!r}')
     report, items, wanted = Report(), [], []
     for group in groups:
         values = targets(group)
@@ -177,7 +175,7 @@ def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Ite
         report.groups_without_target += not kept
         if kept:
             wanted.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
-    for (group, values), found in zip(wanted, _tokenised(model, [group for group, _ in wanted], too_long), strict=True):
+    for (group, values), found in zip(wanted, tokenised(model, [group for group, _ in wanted], too_long), strict=True):
         if found is None:
             report.too_long.append(group.id)
             continue
@@ -191,17 +189,22 @@ def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Ite
     return items, report
 
 
-def _tokenised(model, groups: list[Group], too_long: str) -> Iterator[TokenGroup | None]:
-    """Token groups in order; None for one that does not fit, where those are to be left out."""
+def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:
+    """Token groups of `model.tokenise(groups, **options)` in order; None for one that does not fit `model.max_tokens`.
+
+    Paper: silent. too_long: "raise", or "leave out" for the Nones. Raises ValueError for another word.
+    """
+    if too_long not in ("raise", "leave out"):
+        raise ValueError(f'too_long is "raise" or "leave out", got {too_long!r}')
     if too_long == "raise":
-        yield from model.tokenise(groups)
+        yield from model.tokenise(groups, **options)
         return
     # Whole first, so that whatever else is wrong with a group raises here; then only its length can be at fault.
-    for found in model.tokenise(groups, shorten=False):
+    for found in model.tokenise(groups, shorten=False, **options):
         if max(map(len, found.sequences)) <= (model.max_tokens or math.inf):
             yield found
             continue
         try:
-            yield from model.tokenise([found.group])
+            yield from model.tokenise([found.group], **options)
         except ValueError:
             yield None

@@ -24,7 +24,7 @@ import torch
 from hs2lib import places
 from hs2lib.bootstrap import bootstrap
 from hs2lib.data import Group, Response, Turn, parse_prompt, prompt_string
-from hs2lib.items import Item
+from hs2lib.items import Item, tokenised
 from hs2lib.policy import Policy
 from hs2lib.render import label_string, whole
 from hs2lib.rollout import rollouts
@@ -206,14 +206,15 @@ def balanced(
     return [labelled[i] for i in sorted(sorted(order, key=turn.__getitem__)[:number])]
 
 
-def items(policy: Policy, labelled: Sequence[Group]) -> list[Item]:
+def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") -> list[Item]:
     """Items for `hs2lib.sft.fit`: each answer under its own label line, targets [1, T] being 1 where it is trained.
 
     Paper: section 4.5. The prompt and the label line are read, the answer and the end of its turn are learnt; earlier
-    turns carry no label, as none does when the policy is used.
+    turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not
+    fit `policy.max_tokens` even without the older turns of their prompt.
     """
     out = []
-    for found in policy.tokenise(labelled, label=label_of):
+    for found in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
         ((sequence,), (start,)) = found.sequences, found.starts
         mask = (np.arange(len(sequence)) >= start).astype(np.float32)
         out.append(Item(found.group.id, found.sequences, mask[None], found.starts))

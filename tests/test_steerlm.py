@@ -180,6 +180,18 @@ def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone(
     assert item.targets.tolist() == [[0.0] * start + [1.0] * (len(sequence) - start)]
 
 
+def test_answers_that_do_not_fit_are_refused_or_left_out():
+    """A long first message, which no older turn can make way for, beside one that fits."""
+    talks = ((str(n), (Turn("user", "word " * n),), (Response(str(n), "Yes.", (4.0,)),)) for n in (3, 90))
+    groups = [Group(*talk, ("helpfulness",)) for talk in talks]
+    policy = load_policy("tiny", max_tokens=100)
+    with pytest.raises(ValueError, match=r"group 90: .* raise max_tokens or leave the group out"):
+        steerlm.items(policy, groups)
+    assert [item.id for item in steerlm.items(policy, groups, "leave out")] == ["3"]
+    with pytest.raises(ValueError, match='"raise" or "leave out"'):
+        steerlm.items(policy, groups, "cut")
+
+
 def test_conditioned_training_learns_to_follow_the_label(tmp_path):
     """Two labels, two lengths of answer, any prompt: after training the label says the length, and the prompt not."""
     words = ("red", "green", "blue", "black", "white", "pink", "grey", "brown")
