@@ -1,5 +1,8 @@
 """What holds for all tests."""
 
+from functools import partial
+
+import made_reports
 import pytest
 import torch
 
@@ -11,3 +14,10 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def reports(tmp_path, monkeypatch):
+    """Writes complete reports: reports(tier, notebook, sources, {file: frame}); without any, nothing has run."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    return partial(made_reports.write, tmp_path)

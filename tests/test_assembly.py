@@ -1,7 +1,5 @@
 """Tables from reports alone: what counts as a number of ours, how it is judged, and LaTeX that a document can hold."""
 
-import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -11,37 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from made_reports import MADE, OTHER, PAPERS
 
 from hs2lib import assembly, assembly_tables, paper, report
 from hs2lib.paper_evaluation import TABLES
 
-PAPERS = {"name": "nvidia/HelpSteer2", "generated": False, "of_paper": True}
-OTHER = {"name": "Open Assistant", "generated": False, "of_paper": False}
-MADE = {"name": "embedded corpus (generated)", "generated": True, "of_paper": False}
 COLUMNS = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
-
-
-@pytest.fixture
-def reports(tmp_path, monkeypatch):
-    """Writes complete reports: reports(tier, notebook, sources, {file: frame})."""
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
-
-    def write(tier, notebook, sources, files):
-        folder = tmp_path / tier / notebook
-        folder.mkdir(parents=True)
-        artefacts = {}
-        for name, content in files.items():
-            text = content if isinstance(content, str) else content.to_csv(index=False)
-            (folder / name).write_text(text)
-            artefacts[name] = {
-                "sha256": hashlib.sha256(text.encode()).hexdigest(),
-                "caption": f"Caption of {name}: 5 %.",
-            }
-        manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-        return folder
-
-    return write
 
 
 def against(table, ours):

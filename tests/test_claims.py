@@ -1,8 +1,6 @@
 """The ledger: claims are whole and placed, arithmetic is what one gets by hand, and only evidence gives a verdict."""
 
-import hashlib
 import html.parser
-import json
 import re
 from dataclasses import replace
 from io import StringIO
@@ -10,34 +8,14 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from made_reports import MADE, OTHER, PAPERS
 
 from hs2lib import claims, claims_alignment, claims_arithmetic, judged_table, paper, run
 from hs2lib.claims_arithmetic import CONTRADICTED, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, agrees
 from hs2lib.claims_data import ALIGNED, CLAIMS, DATASET
 from hs2lib.paper_evaluation import TABLES
 
-PAPERS = {"name": "nvidia/HelpSteer2", "generated": False, "of_paper": True}
-OTHER = {"name": "Open Assistant", "generated": False, "of_paper": False}
-MADE = {"name": "embedded corpus (generated)", "generated": True, "of_paper": False}
 BY_ID = {claim.id: claim for claim in CLAIMS}
-
-
-@pytest.fixture
-def reports(tmp_path, monkeypatch):
-    """Writes complete reports: reports(tier, notebook, sources, {file: frame}); without any, nothing has run."""
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
-
-    def write(tier, notebook, sources, files):
-        folder = tmp_path / tier / notebook
-        folder.mkdir(parents=True)
-        for name, frame in files.items():
-            frame.to_csv(folder / name, index=False)
-        digest = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files}
-        artefacts = {name: {"sha256": value, "caption": name} for name, value in digest.items()}
-        manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-
-    return write
 
 
 def against(table, **ours):
