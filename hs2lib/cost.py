@@ -142,6 +142,8 @@ SMALL = {
     **{"n_prompts": 24, "n_eval_prompts": 8, "n_eval_samples": 1, "eval_tokens": 12, "validation_share": 0.2},
     **{"rounds": 1, "n_samples": 3, "max_new_tokens": 12, "unfinished": "keep"},
     **{"batch": 4, "accumulation": 1, "epochs": 1.0, "budget": 4096, "fsdp": False},
+    **{"levels": "fifths", "balance": [], "n_answers": 0},
+    **{"n_steer_prompts": 4, "n_steer_samples": 1, "steer_tokens": 12},
 }
 
 
