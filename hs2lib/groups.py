@@ -19,15 +19,14 @@ inside the wrapped module's forward. `predict` takes an int (the prompt's length
 """
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 import torch
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
-from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from hs2lib import vocabulary
 from hs2lib.trees import BUDGET, Batch, block_mask, pack, plan, visible
 
 __all__ = ["Batch", "end_states", "in_order", "log_probs", "pack", "per_sequence", "plan", "predicting_states",
@@ -104,14 +103,13 @@ def predicting_states(batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def log_probs(
-    model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None, *, chunk: int = 512
+    model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None, *, chunk: int = 256
 ) -> torch.Tensor:
     """Log-probability, float32 [P], of each token to predict given its path: rows in the order of the batch.
 
     A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
-    predicts anything, `chunk` states at a time; for gradients each chunk is computed again, so that [chunk, V]
-    logits is all that is ever held. Raises ValueError where the batch was packed without `predict`, or for a model
-    that rescales its logits.
+    predicts anything, `chunk` states at a time (`hs2lib.vocabulary`). Raises ValueError where the batch was packed
+    without `predict`, or for a model that rescales its logits.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
@@ -127,19 +125,7 @@ def log_probs(
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)
-    bounds = torch.arange(0, len(rows) + chunk, chunk, device=rows.device)
-    cuts = torch.searchsorted(row_of, bounds).tolist()
-
-    def part(these: torch.Tensor, row: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
-        logits = head(these).float()
-        return logits[row, token] - logits.logsumexp(-1)[row]
-
-    out = []
-    for i, (a, b) in enumerate(pairwise(cuts)):
-        these = hidden[rows[i * chunk : (i + 1) * chunk]]
-        arguments = these, row_of[a:b] - i * chunk, batch.tokens[node[a:b]]
-        out.append(checkpoint(part, *arguments, use_reentrant=False) if torch.is_grad_enabled() else part(*arguments))
-    result = torch.cat(out)
+    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node], chunk=chunk)
     return result[order.argsort()[inverse]]
 
 

@@ -359,6 +359,7 @@ def worker(rank: int, port: int, queue) -> None:
     if rank == 0:
         queue.put({name: p.grad.numpy() for name, p in model.module.named_parameters()})
     torch.distributed.barrier()
+    del model  # before the process group: the reducer, gone last, would wait for gloo's thread, which waits for the GIL
     torch.distributed.destroy_process_group()
 
 
