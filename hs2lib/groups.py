@@ -19,6 +19,7 @@ inside the wrapped module's forward. `predict` takes an int (the prompt's length
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import torch
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
@@ -250,10 +251,15 @@ def group_attention(module, query, key, value, attention_mask, *, hs2_groups=Non
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     if query.device.type == "cpu":
         return _Attention.apply(query, key, value, hs2_groups, scaling), None
-    out = _flex(query, key, value, block_mask=hs2_groups.blocks(), scale=scaling, enable_gqa=True)
+    out = _compiled()(query, key, value, block_mask=hs2_groups.blocks(), scale=scaling, enable_gqa=True)
     return out.transpose(1, 2).contiguous(), None
 
 
-_flex = torch.compile(flex_attention)
+@cache
+def _compiled() -> Callable:
+    """FlexAttention, compiled on first use: the compiler alone takes a second to import."""
+    return torch.compile(flex_attention)
+
+
 AttentionInterface.register(NAME, group_attention)
 AttentionMaskInterface.register(NAME, sdpa_mask)
