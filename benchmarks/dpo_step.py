@@ -1,6 +1,6 @@
 """A DPO step: groups against TRL's DPOTrainer with precomputed reference log-probabilities, same dtype.
 
-    python benchmarks/dpo_step.py [--pairs 8] [--steps 2] [--growth 4 8 16] [--dtypes bfloat16 float32] [--dry]
+    python benchmarks/dpo_step.py [--pairs 8] [--steps 2] [--growth 4 8 16] [--dtypes float32 bfloat16] [--dry]
         [--device cuda] [--model Qwen/Qwen2.5-0.5B-Instruct]
 
 HelpSteer2 validation pairs of HS2_DATA_DIR (a random subset, seed 0; unrated, so the first response is taken for the
@@ -118,16 +118,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--steps", type=int, default=2, help="timed steps, after one that warms up")
     parser.add_argument("--growth", type=int, nargs="*", default=[4, 8, 16])
-    parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="also bfloat16")
     parser.add_argument(
-        "--rows", type=int, default=8, help="pairs of a padded micro-batch of theirs (TRL's default: 8)"
+        "--rows", type=int, default=2, help="pairs of a padded micro-batch of theirs (TRL's own 8: over 24 GB)"
     )
     parser.add_argument("--budget", type=int, default=4096, help="tokens of a micro-batch of ours")
     parser.add_argument("--longest", type=int, default=2048, help="leave out pairs with a longer sequence, tokens")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    gpu = dict(pairs=64, steps=5, growth=[16, 32, 64, 128], budget=16384, longest=1024)
+    gpu = dict(pairs=64, steps=5, growth=[16, 32, 64, 128], budget=16384, longest=1024, rows=8)
+    gpu["dtypes"] = ["bfloat16", "float32"]
     options = common.parse(parser, argv, **gpu)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("dpo_step needs HS2_DATA_DIR, the folder with helpsteer2/ (see the README)")

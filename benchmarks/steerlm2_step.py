@@ -5,11 +5,12 @@
 HelpSteer2's validation prompts from HS2_DATA_DIR (a random subset, seed 0, of those whose group has at most --longest
 tokens a row), each with ten responses. "borrowed": its own two and eight of other prompts, drawn at random, so lengths
 are those of strong models; "sampled": ten of the model's own at temperature .7 and top-p .9, at most 256 tokens,
-kept in runs/benchmarks. A step is forward, backward, clipping and AdamW on all groups together, full fine-tuning of
-SmolLM2-135M-Instruct, log P(a|x,y) + log P(y|x) - log Q' drawn from a standard normal (no model's speed hangs on them),
-log Q' the model's own. Ours is `train.fit`. Theirs is what one would write: the responses of a group as rows padded to
-the longest, length-sorted, --rows at a time, the vocabulary projected from response positions only, all graphs of a
-group held until its loss is known. With the defaults about 12 minutes on two quiet cores.
+kept in runs/benchmarks, with a result file of their own. A step is forward, backward, clipping and AdamW on all groups
+together, full fine-tuning of SmolLM2-135M-Instruct, log P(a|x,y) + log P(y|x) - log Q' drawn from a standard normal (no
+model's speed hangs on them), log Q' the model's own. Ours is `train.fit`. Theirs is what one would write: the responses
+of a group as rows padded to the longest, length-sorted, --rows at a time, the vocabulary projected from response
+positions only, all graphs of a group held until its loss is known. With the defaults about 12 minutes on two
+quiet cores.
 """
 
 import argparse
@@ -56,8 +57,11 @@ class Clock(TrainerCallback):
         self.loss, self.norm = logs["loss"], logs["grad_norm"]
 
 
-def tokenised(policy: Policy, responses: str, longest: int) -> list[TokenGroup]:
-    """All groups as tokens, ten responses each, in random order; those with a row over `longest` tokens left out."""
+def tokenised(policy: Policy, responses: str, longest: int, sampled: int = 16) -> list[TokenGroup]:
+    """Groups as tokens, ten responses each, in random order; those with a row over `longest` tokens left out.
+
+    Borrowed responses: all groups. Sampled: the first `sampled`.
+    """
     every = data.load("helpsteer2-unrated", "folder").groups
     draw = random.Random(0)
     draw.shuffle(every)
@@ -69,11 +73,10 @@ def tokenised(policy: Policy, responses: str, longest: int) -> list[TokenGroup]:
     found = [t for t in policy.tokenise(groups, TARGET) if max(map(len, t.sequences)) <= longest]
     if responses == "borrowed":
         return found
-    few = [t.group for t in found[:16]]
-    sampled = rollouts(
-        policy, few, n=N, max_new_tokens=256, label=TARGET, file=places.runs() / "benchmarks" / "steerlm2_step"
-    )
-    return as_tokens(policy, sampled, TARGET)
+    few = [t.group for t in found[:sampled]]
+    folder = places.runs() / "benchmarks" / "steerlm2_step"
+    drawn = rollouts(policy, few, n=N, max_new_tokens=256, label=TARGET, file=folder)
+    return as_tokens(policy, drawn, TARGET)
 
 
 def items(policy: Policy, chosen: list[TokenGroup]) -> list[Item]:
@@ -171,8 +174,9 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit("steerlm2_step needs HS2_DATA_DIR, the folder with helpsteer2/ (see the README)")
     torch.set_num_threads(options.threads)
     policy, on = load_policy(options.model).to(options.device), options.device
-    every = tokenised(policy, options.responses, options.longest)
-    these = items(policy, every[: max([options.groups, *options.growth])])
+    most = max([options.groups, *options.growth])
+    every = tokenised(policy, options.responses, options.longest, most)
+    these = items(policy, every[:most])
     timed = these[: options.groups]
     plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path, dtype=torch.float32).train().to(on)
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
@@ -223,8 +227,9 @@ def main(argv: list[str] | None = None) -> None:
         print(json.dumps(shown, indent=1))
         return
     common.write(
-        "steerlm2_step",
-        "padded rows, one a response, in plain PyTorch, against our step on groups; n = 10, same dtype",
+        "steerlm2_step" if options.responses == "borrowed" else "steerlm2_step_sampled",
+        "padded rows, one a response, in plain PyTorch, against our step on groups; same dtype, "
+        f"n = 10 {options.responses} responses",
         min(ratios.values()),
         "at least 3.5x at equal loss and gradient norm; time a token does not grow with the data",
         min(ratios.values()) >= 3.5 and same and linear,
