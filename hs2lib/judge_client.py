@@ -24,6 +24,7 @@ from hs2lib.judge_replies import Replies, content_key
 from hs2lib.judges import Ask, CapReached, Judge, JudgeError, Verdict, prompt_bytes
 
 BARREN = 8  # questions in a row that no try could answer: the server is down, and the others need not find out
+APART = 0.002  # seconds between the first requests: sent at once they come home at once, and queue in every round
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
@@ -121,7 +122,7 @@ class Run:
             http_client=http,
         )
         async with self.client:
-            workers = [self._worker(todo, arrived) for _ in range(min(self.judge.in_flight, len(todo)))]
+            workers = [self._worker(todo, arrived, i * APART) for i in range(min(self.judge.in_flight, len(todo)))]
             ended = await asyncio.gather(*workers, return_exceptions=True)
         for error in filter(None, ended):
             raise error
@@ -135,7 +136,8 @@ class Run:
         self.halt.set()
         self.freed.set()
 
-    async def _worker(self, todo: deque, arrived) -> None:
+    async def _worker(self, todo: deque, arrived, late: float) -> None:
+        await asyncio.sleep(late)
         while todo and not self.halt.is_set():
             for ask in todo.popleft():
                 try:
