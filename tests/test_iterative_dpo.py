@@ -1,8 +1,16 @@
 """Iterative DPO: a round pairs the best with the worst of what the policy said, and a round can be repeated."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from transformers import TrainerCallback
 
 from hs2lib import corpus, preferences
 from hs2lib.iterative_dpo import sampled_pairs, slices
@@ -51,6 +59,42 @@ def test_rounds_take_new_prompts_each():
         slices(PROMPTS, 3, 4)
 
 
+class _Slow(TrainerCallback):
+    """Leaves time to be killed in."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        time.sleep(0.3)
+
+
+def run(folder: Path, callbacks=()) -> str:
+    """Two rounds as notebook 09 plays them; the fingerprint of the policy that comes out."""
+    policy, judge = load_policy("tiny"), RewardModel.new("tiny", seed=3)
+    for number, part in enumerate(slices(PROMPTS, 2, 4)):
+        found = sampled_pairs(policy, part, judge, file=folder, **HOW)
+        items, _ = preferences.items(policy, found.pairs, cache=folder)
+        recipe = Recipe(steps=4, batch=2, learning_rate=1e-3, warmup=0, autocast="float32", save_every=1)
+        fit(policy, items, [], dpo(0.1), recipe, folder / f"round-{number}", callbacks=callbacks)
+    return policy.fingerprint()
+
+
+def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
+    """SIGKILL in the second round's training, and half a line in the files of samples and log-probabilities."""
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    environment = os.environ | {"TOKENIZERS_PARALLELISM": "false"}
+    process = subprocess.Popen([sys.executable, __file__, str(folder)], env=environment, stderr=subprocess.DEVNULL)
+    patience = time.time() + 120
+    while not list(folder.glob("round-1/**/checkpoint-1")):
+        assert process.poll() is None and time.time() < patience
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not list(folder.glob("round-1/**/done.json"))
+    for file in sorted(folder.rglob("*.jsonl")):
+        file.write_bytes(file.read_bytes()[:-7])
+    assert run(folder) == run(tmp_path / "straight")
+
+
 def test_two_rounds_read_again_are_the_same(judge, tmp_path):
     """A notebook that was killed between rounds is run again: files and finished runs are read, and nothing differs."""
     ends = []
@@ -63,3 +107,8 @@ def test_two_rounds_read_again_are_the_same(judge, tmp_path):
             fit(policy, items, [], dpo(0.1), recipe, tmp_path / f"round-{number}")
         ends.append(policy.fingerprint())
     assert ends[0] == ends[1] != load_policy("tiny").fingerprint()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    run(Path(sys.argv[1]), [_Slow()])
