@@ -46,7 +46,7 @@ tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a n
 	@$(BIN)/python -m hs2lib.run --tier paper --cores $(CORES) 01 02 03
 
 reports: $(READY) ## make the static site of all reports: reports/site/index.html
-	@$(BIN)/python -m hs2lib.site
+	@$(BIN)/python -m hs2lib.report.site
 
 lab: $(READY) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks

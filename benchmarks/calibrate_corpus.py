@@ -1,4 +1,4 @@
-"""Fit the numbers in FITTED of hs2lib/corpus_rules.py and hs2lib/corpus_annotators.py, and print how close they come.
+"""Fit the numbers in FITTED of hs2lib/corpus/rules.py and hs2lib/corpus/rules.py, and print how close they come.
 
 The corpus is simulated without texts (edits -> attributes -> ratings -> labels), its statistics are compared with
 Tables 1 and 2 of the paper and, with less weight, with the public analysis quoted in facts.md (label histograms,
@@ -15,8 +15,11 @@ import time
 
 import numpy as np
 
-from hs2lib import collect, corpus, corpus_annotators, corpus_rules, paper
-from hs2lib.data import ATTRIBUTES, table
+from hs2lib import paper
+from hs2lib.corpus import generate, rules
+from hs2lib.data.tables import table
+from hs2lib.group import ATTRIBUTES
+from hs2lib.stats import aggregate
 
 # Not in the paper: a public analysis of the released rows, read off its tables and bar charts (facts.md).
 CORRELATIONS = {(1, 2): 0.46, (1, 3): 0.18, (1, 4): 0.06, (2, 3): 0.05, (2, 4): -0.03, (3, 4): 0.31}
@@ -45,14 +48,14 @@ def kappa(ratings: np.ndarray) -> np.ndarray:
 
 def simulate(f: dict, n: int, seed: int) -> dict[str, np.ndarray]:
     """Every statistic that is fitted, from n prompts."""
-    d = corpus_rules.draw(seed, np.arange(n), f)
+    d = rules.draw(seed, np.arange(n), f)
     pairs = np.repeat(np.arange(n), 2)
-    first, _ = corpus_annotators.rate(seed, d.items, d.latent, True, f)
-    given, lost = corpus_annotators.rate(seed, d.items, d.latent, False, f)
-    given = collect.recruit(given)
+    first, _ = rules.rate(seed, d.items, d.latent, True, f)
+    given, lost = rules.rate(seed, d.items, d.latent, False, f)
+    given = aggregate.recruit(given)
     given[lost, 3:] = np.nan
-    keep = collect.keep_three(given)
-    out = collect.released(given, keep, pairs)
+    keep = aggregate.keep_three(given)
+    out = aggregate.released(given, keep, pairs)
     kept = given[keep].reshape(2 * n, 3, 5)
     labels = np.rint(kept.mean(axis=1))[out]
     r = np.corrcoef(labels.T)
@@ -130,7 +133,7 @@ def fit(f: dict, rounds: int, n: int, seed: int) -> dict:
 NOISES = ("noise", "lapse", "lost", "sd", "pair", "halo", "shared", "same")
 LOWEST = {
     k: 0.02
-    for k in corpus_rules.FITTED | corpus_annotators.FITTED
+    for k in rules.FITTED | rules.FITTED_RATERS
     if any(word in k for word in NOISES) and not k.startswith("tilt")
 }
 HIGHEST = {"same item": 0.9, "lost": 0.9}
@@ -147,7 +150,7 @@ def report(f: dict, n: int, seed: int) -> None:
 def report_texts(n: int, seed: int) -> None:
     """Lengths and turns of written groups, which the fit does not see, and how fast they are written."""
     began = time.process_time()
-    t = table(corpus.groups(n, seed=seed))
+    t = table(generate.groups(n, seed=seed))
     rate = 2 * n / (time.process_time() - began)
     for row, column in (
         ("turns in prompt", "turns"),
@@ -166,11 +169,11 @@ if __name__ == "__main__":
     parser.add_argument("--prompts", type=int, default=10_000, help="prompts simulated for the fit")
     parser.add_argument("--seed", type=int, default=101)
     options = parser.parse_args()
-    fitted = corpus_rules.FITTED | corpus_annotators.FITTED
+    fitted = rules.FITTED | rules.FITTED_RATERS
     began = time.time()
     if options.fit:
         fitted = fit(fitted, options.fit, options.prompts, options.seed)
-        for module in (corpus_rules, corpus_annotators):
+        for module in (rules, rules):
             print(f"{module.__name__}.FITTED = {{")
             print("".join(f'    "{k}": {fitted[k]:.4g},\n' for k in module.FITTED) + "}")
     report(fitted, 20_000, options.seed + 1)

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-from hs2lib import places, report
+from hs2lib import paths
+from hs2lib.report import report
 
 # Operations a second of dense products by the makers' data sheets, without sparsity; by the name that torch gives.
 PEAKS = {
@@ -221,8 +222,8 @@ def write(
         "commit": report.commit(),
         "timings": timings,
     }
-    path = places.reports() / "benchmarks" / f"{name}{'-gpu' if on == 'cuda' else ''}.json"
-    places.write(path, json.dumps(result, indent=1) + "\n")
+    path = paths.reports() / "benchmarks" / f"{name}{'-gpu' if on == 'cuda' else ''}.json"
+    paths.write(path, json.dumps(result, indent=1) + "\n")
     print(
         f"{name}: ratio {ratio:.3g}, goal {goal}: {'met' if met else 'NOT MET'} -> benchmarks/{path.name}",
         file=sys.stderr,

@@ -24,10 +24,11 @@ import common
 import torch
 from transformers import TrainerCallback
 
-from hs2lib import data, preferences
-from hs2lib.objectives import dpo
-from hs2lib.policy import load_policy
-from hs2lib.train import Recipe, fit
+from hs2lib.align import dpo as trl_dpo
+from hs2lib.data import load
+from hs2lib.models.policy import load_policy
+from hs2lib.train.objectives import dpo
+from hs2lib.train.trainer import Recipe, fit
 
 BETA, RATE = 0.1, 1e-6
 GOAL = 2.2
@@ -53,12 +54,12 @@ class Clock(TrainerCallback):
 
 def chosen(policy, number: int, longest: int) -> list:
     """Items of so many pairs, random but the same for every number: a smaller one is the beginning of a larger."""
-    loaded = data.load("helpsteer2-unrated", "folder", split="both").groups
+    loaded = load.load("helpsteer2-unrated", "folder", split="both").groups
     pairs = [replace(group, preference=-1.0) for group in loaded]
     random.Random(0).shuffle(pairs)
     tokens = policy.tokenise(pairs)
     kept = [t.group for t in tokens if max(map(len, t.sequences)) <= longest]
-    items, _ = preferences.items(policy, kept[:number])
+    items, _ = trl_dpo.items(policy, kept[:number])
     # References away from the policy's own, so that margins are not all 0 and the loss is not log 2 on both sides.
     noise = random.Random(1)
     for item in items:
@@ -79,7 +80,6 @@ def ours(policy, items, dtype: str, steps: int, options, folder: Path) -> Clock:
 
 def theirs(policy, items, dtype: str, steps: int, options, folder: Path) -> Clock:
     """TRL's step on the same items."""
-    from hs2lib import trl_dpo
 
     clock = Clock()
     recipe = Recipe(

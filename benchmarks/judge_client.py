@@ -17,8 +17,7 @@ from pathlib import Path
 import common
 import openai
 
-from hs2lib.judges import Ask, Judge
-from hs2lib.verdicts import RATING
+from hs2lib.evaluate.judge import RATING, Ask, Judge
 
 N, IN_FLIGHT, LATENCY = 500, 32, 0.05
 # About as long as an MT-Bench prompt with an answer in it.
@@ -84,16 +83,18 @@ def main() -> None:
                 assert len(keys) == N and set(keys.values()) == {1}
 
             ours()  # the first call imports
-            timings = common.times({"hs2lib.judges": ours, "openai package alone": lambda: bare(judge)}, repeats=7)
+            timings = common.times(
+                {"hs2lib.evaluate.judge": ours, "openai package alone": lambda: bare(judge)}, repeats=7
+            )
     finally:
         server.kill()
         server.wait()
     bound = math.ceil(N / IN_FLIGHT) * LATENCY
     medians = common.medians(timings)
-    ours_s = medians["hs2lib.judges"]
+    ours_s = medians["hs2lib.evaluate.judge"]
     common.write(
         "judge_client",
-        compared=f"the latency bound, {bound:.2f} s, against hs2lib.judges: {N} verdicts, {IN_FLIGHT} in flight",
+        compared=f"the latency bound, {bound:.2f} s, against our judge client: {N} verdicts, {IN_FLIGHT} in flight",
         ratio=bound / ours_s,
         goal="at most 1.3 times the latency bound (ratio above 0.77)",
         met=ours_s <= 1.3 * bound,

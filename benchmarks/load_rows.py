@@ -13,7 +13,8 @@ from pathlib import Path
 
 import common
 
-from hs2lib.data import ATTRIBUTES, load, prompt_string
+from hs2lib.data.load import load
+from hs2lib.group import ATTRIBUTES, prompt_string
 
 N_PROMPTS = 10_681  # 21,362 rows: 20,324 for training and 1,038 for validation
 WORDS = [
@@ -72,7 +73,7 @@ def main() -> None:
         del groups, ours, rows
         timings = common.times(
             {
-                "hs2lib.data.load": lambda: load("helpsteer2", "folder", path=path),
+                "hs2lib.data.load.load": lambda: load("helpsteer2", "folder", path=path),
                 "gzip + json.loads": lambda: bare(path),
             },
             repeats=7,
@@ -80,7 +81,7 @@ def main() -> None:
     ours, theirs = common.medians(timings).values()
     common.write(
         "load_rows",
-        compared="a bare gzip + json.loads loop against hs2lib.data.load, 21,362 rows of generated text",
+        compared="a bare gzip + json.loads loop against hs2lib.data.load.load, 21,362 rows of generated text",
         ratio=theirs / ours,
         goal="ratio above 1/3 (under 3 times the bare loop)",
         met=ours < 3 * theirs,

@@ -23,17 +23,17 @@ import common
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from hs2lib import data
-from hs2lib.backbones import where
-from hs2lib.policy import Policy, load_policy
-from hs2lib.render import prompt_tokens
-from hs2lib.rollout import as_tokens, rollouts
-from hs2lib.rollout_vllm import CHUNK
+from hs2lib.data import load as data
+from hs2lib.engine.chat import prompt_tokens
+from hs2lib.engine.rollout import CHUNK, as_tokens, rollouts
+from hs2lib.group import Group
+from hs2lib.models.backbones import where
+from hs2lib.models.policy import Policy, load_policy
 
 GOAL = 1.5
 
 
-def load(number: int, longest: int, tokenizer) -> tuple[list[data.Group], str]:
+def load(number: int, longest: int, tokenizer) -> tuple[list[Group], str]:
     """Prompts of at most `longest` tokens, evenly spread over the data, and their source."""
     if "HS2_DATA_DIR" in os.environ:
         loaded = data.load("helpsteer2-unrated", "folder", strict=False)
@@ -43,13 +43,13 @@ def load(number: int, longest: int, tokenizer) -> tuple[list[data.Group], str]:
     return [short[i * len(short) // number] for i in range(number)], loaded.source
 
 
-def ours(policy: Policy, prompts: list[data.Group], tokens: int, n: int, batch: int, **sampling):
+def ours(policy: Policy, prompts: list[Group], tokens: int, n: int, batch: int, **sampling):
     """Rollouts of exactly `tokens` tokens each."""
     return rollouts(policy, prompts, n=n, max_new_tokens=tokens, min_new_tokens=tokens, batch=batch, progress=False,
                     **sampling)  # fmt: skip
 
 
-def theirs(model, tokenizer, prompts: list[data.Group], tokens: int, n: int, batch: int, **sampling) -> list[list[int]]:
+def theirs(model, tokenizer, prompts: list[Group], tokens: int, n: int, batch: int, **sampling) -> list[list[int]]:
     """New tokens of `generate`, prompt by prompt and sample by sample, in the order of the prompts."""
     ids = [prompt_tokens(group.prompt, tokenizer) for group in prompts]
     order, out = sorted(range(len(ids)), key=lambda i: len(ids[i])), {}

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaModel
 
-from hs2lib import groups
+from hs2lib.engine import attention, trees
 
 
 def stream(number: int) -> Iterator[list[np.ndarray]]:
@@ -43,19 +43,19 @@ def main() -> None:
     model = LlamaModel(config).eval()
     tokens, timings, cpu, memory = {}, {}, {}, {}
 
-    def score(batch: groups.Batch) -> torch.Tensor:
+    def score(batch: trees.Batch) -> torch.Tensor:
         tokens[size] = tokens.get(size, 0) + len(batch.tokens)
-        return groups.end_states(model, batch)[:, :1]
+        return attention.end_states(model, batch)[:, :1]
 
     size = 0
-    groups.in_order(score, stream(2000))  # not the first call of anything
+    attention.in_order(score, stream(2000))  # not the first call of anything
     for size in sorted(options.groups):
         # As many runs of a small size as take the time of a large one: a fifth of a second measures nothing.
         runs = options.repeats * max(1, min(10, max(options.groups) // size // 10))
         for _ in range(runs):
             tokens[size] = 0
             start, begun = time.perf_counter(), time.process_time()
-            groups.in_order(score, stream(size))
+            attention.in_order(score, stream(size))
             timings.setdefault(str(size), []).append(time.perf_counter() - start)
             cpu.setdefault(str(size), []).append(time.process_time() - begun)
         memory[str(size)] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

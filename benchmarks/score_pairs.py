@@ -21,9 +21,10 @@ import common
 import torch
 from transformers import AutoModel
 
-from hs2lib import groups, pair_sets
-from hs2lib.backbones import load_tokenizer, where
-from hs2lib.render import tokenise
+from hs2lib.data import pairs
+from hs2lib.engine import attention, trees
+from hs2lib.engine.chat import tokenise
+from hs2lib.models.backbones import load_tokenizer, where
 
 GOALS = {"padded, arrival order": 2.5, "padded, sorted by length": 1.6}
 BATCH = 8
@@ -44,9 +45,9 @@ def padded(model, head, sequences: list[list[int]], order: list[int]) -> torch.T
     return out.cpu()
 
 
-def scores(model, head, batch: groups.Batch) -> torch.Tensor:
+def scores(model, head, batch: trees.Batch) -> torch.Tensor:
     """Scores [R, 5] of a packed batch."""
-    return head(groups.end_states(model, batch).float())
+    return head(attention.end_states(model, batch).float())
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -56,13 +57,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--full", action="store_true", help="all 1,403 pairs: about two hours with --repeats 1")
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "float32"])
-    parser.add_argument("--budget", type=int, default=groups.BUDGET)
+    parser.add_argument("--budget", type=int, default=trees.BUDGET)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = common.parse(parser, argv, full=True, repeats=5, budget=16384)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("score_pairs needs HS2_DATA_DIR, the folder with rewardbench/ (see the README)")
     folder, on = where(options.model), options.device
-    benchmark = pair_sets.load("folder", wording="instruction")
+    benchmark = pairs.load_pairs("folder", wording="instruction")
     every = [list(t.sequences) for t in tokenise(benchmark.pairs, load_tokenizer(folder))]
     number = len(every) if options.full else options.pairs
     chosen = [every[i] for i in sorted(random.Random(0).sample(range(len(every)), number))]
@@ -78,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
         ours, theirs = (AutoModel.from_pretrained(folder, dtype=dtype).eval().to(on) for _ in range(2))
         if exact is None:
             head = torch.nn.Linear(ours.config.hidden_size, 5, bias=False).requires_grad_(False).to(on)
-            exact = groups.in_order(partial(scores, ours, head), chosen, options.budget)
+            exact = attention.in_order(partial(scores, ours, head), chosen, options.budget)
             if name not in options.dtypes:
                 continue
         results = {}
@@ -87,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
             results[key] = function()
 
         functions = {
-            "groups": partial(groups.in_order, partial(scores, ours, head), chosen, options.budget),
+            "groups": partial(attention.in_order, partial(scores, ours, head), chosen, options.budget),
             "padded, arrival order": partial(padded, theirs, head, sequences, as_they_come(len(chosen))),
             "padded, sorted by length": partial(padded, theirs, head, sequences, by_length),
             "dense products": partial(common.dense, dtype, on),
@@ -159,7 +160,7 @@ def work(tokenised: list[list[list[int]]], budget: int) -> dict[str, tuple[int, 
         "padded, arrival order": pad(as_they_come(len(tokenised))),
         "padded, sorted by length": pad(sorted(range(len(lengths)), key=lambda i: -lengths[i])),
         "one by one": common.work(lengths),
-        "groups": common.packed(groups.plan(tokenised, budget)),
+        "groups": common.packed(trees.plan(tokenised, budget)),
     }
 
 

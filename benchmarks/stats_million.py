@@ -26,16 +26,19 @@ GOAL = "time per row at 1,000,000 rows within 15 % of that at 10,000; peak memor
 
 def measure(n_rows: int) -> dict:
     """Seconds and peak memory of one size, in this process."""
-    from hs2lib import corpus, data, stats
+    from hs2lib import group
+    from hs2lib.corpus import generate
+    from hs2lib.data import tables
+    from hs2lib.stats import describe
 
-    names = [*data.ATTRIBUTES, *COLUMNS]
+    names = [*group.ATTRIBUTES, *COLUMNS]
     # Warm: what is paid once a process (imports, first draw, caches) is no cost of a row.
-    warm = data.table(corpus.groups(1000, seed=1, length_scale=0.1))
-    stats.table_2(warm[names].to_numpy(float), names, warm.group.to_numpy(), n_boot=100)
+    warm = tables.table(generate.groups(1000, seed=1, length_scale=0.1))
+    describe.table_2(warm[names].to_numpy(float), names, warm.group.to_numpy(), n_boot=100)
     start, cpu = time.perf_counter(), time.process_time()
-    rows = data.table(corpus.groups(n_rows // 2, length_scale=0.1))
+    rows = tables.table(generate.groups(n_rows // 2, length_scale=0.1))
     streamed = time.perf_counter()
-    cells = stats.table_2(rows[names].to_numpy(float), names, rows.group.to_numpy())
+    cells = describe.table_2(rows[names].to_numpy(float), names, rows.group.to_numpy())
     done, cpu = time.perf_counter(), time.process_time() - cpu
     own = rows[names].agg(["mean", "std"]).T.to_numpy().ravel()
     ours = [cell["ours"] for cell in cells if not cell["column"].startswith("R")]

@@ -29,16 +29,18 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hs2lib import data, losses, places
-from hs2lib.data import Response
-from hs2lib.groups import BUDGET, plan
-from hs2lib.items import Item
-from hs2lib.objectives import steerlm2
-from hs2lib.policy import Policy, load_policy
-from hs2lib.render import TokenGroup
-from hs2lib.rollout import as_tokens, rollouts
-from hs2lib.steerlm2 import TARGET
-from hs2lib.train import Recipe, fit
+from hs2lib import paths
+from hs2lib.align.steerlm2 import TARGET
+from hs2lib.data import load
+from hs2lib.engine.chat import TokenGroup
+from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.engine.trees import BUDGET, plan
+from hs2lib.group import Response
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.train import losses
+from hs2lib.train.items import Item
+from hs2lib.train.objectives import steerlm2
+from hs2lib.train.trainer import Recipe, fit
 
 N = 10
 RATE, DECAY, BETAS, CLIP = 1e-7, 0.1, (0.9, 0.98), 1.0
@@ -62,7 +64,7 @@ def tokenised(policy: Policy, responses: str, longest: int, sampled: int = 16) -
 
     Borrowed responses: all groups. Sampled: the first `sampled`.
     """
-    every = data.load("helpsteer2-unrated", "folder").groups
+    every = load.load("helpsteer2-unrated", "folder").groups
     draw = random.Random(0)
     draw.shuffle(every)
     others = [response for group in every for response in group.responses]
@@ -74,7 +76,7 @@ def tokenised(policy: Policy, responses: str, longest: int, sampled: int = 16) -
     if responses == "borrowed":
         return found
     few = [t.group for t in found[:sampled]]
-    folder = places.runs() / "benchmarks" / "steerlm2_step"
+    folder = paths.runs() / "benchmarks" / "steerlm2_step"
     drawn = rollouts(policy, few, n=N, max_new_tokens=256, label=TARGET, file=folder)
     return as_tokens(policy, drawn, TARGET)
 

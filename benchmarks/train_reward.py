@@ -25,11 +25,12 @@ import common
 import torch
 from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 
-from hs2lib import data, items
-from hs2lib.groups import BUDGET, plan
-from hs2lib.models import RewardModel
-from hs2lib.objectives import REGRESSION
-from hs2lib.train import Recipe, fit
+from hs2lib.data import load
+from hs2lib.engine.trees import BUDGET, plan
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.train import items
+from hs2lib.train.objectives import REGRESSION
+from hs2lib.train.trainer import Recipe, fit
 
 ATTRIBUTES = ("quality", "toxicity", "humor", "creativity", "helpfulness")
 ROWS = 8  # of a batch of theirs
@@ -54,7 +55,7 @@ class Clock(TrainerCallback):
 
 def chosen(model: RewardModel, replies: int) -> list[items.Item]:
     """Items of about so many replies (0: all), from groups in random order; only replies with every label."""
-    groups = data.load("oasst1", "folder", split="validation", strict=False).groups
+    groups = load.load("oasst1", "folder", split="validation", strict=False).groups
     found, _ = items.rated(model, groups)
     found = [item for item in found if (item.targets != -100).all()]
     random.Random(0).shuffle(found)

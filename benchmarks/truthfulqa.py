@@ -22,10 +22,10 @@ import pandas as pd
 import torch
 import yaml
 
-from hs2lib import truthfulqa
-from hs2lib.backbones import load_backbone, load_tokenizer
-from hs2lib.groups import plan
-from hs2lib.policy import load_policy
+from hs2lib.engine.trees import plan
+from hs2lib.evaluate import truthfulqa
+from hs2lib.models.backbones import load_backbone, load_tokenizer
+from hs2lib.models.policy import load_policy
 
 GOAL = 12
 APART = 1e-4  # largest difference of a question's MC2

@@ -12,7 +12,7 @@ from fractions import Fraction
 import common
 import numpy as np
 
-from hs2lib import weights
+from hs2lib.evaluate import weights
 
 PAIRS, GOAL_S, GOAL_GB = 352, 60, 2
 LOOPED, CHUNKED = 20_000, 400_000
@@ -59,7 +59,7 @@ def main() -> None:
     by_loop = int((loop(coarse, grid.weights(few)) != np.array(ties)).sum())
     timings = common.times(
         {
-            "hs2lib.weights.search, all weightings": lambda: weights.search(given),
+            "hs2lib.evaluate.weights.search, all weightings": lambda: weights.search(given),
             f"numpy loop, {LOOPED:,} weightings": lambda: loop(given, some),
             f"chunked matrix products, {CHUNKED:,} weightings": lambda: chunks(given, more),
         },

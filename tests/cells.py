@@ -3,8 +3,8 @@
 import matplotlib
 import nbformat
 
-from hs2lib.parameters import resolve
-from hs2lib.places import notebook, root
+from hs2lib.paths import notebook, root
+from hs2lib.run.parameters import resolve
 
 
 def execute(name, tier, **given):

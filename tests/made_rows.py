@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hs2lib.data import ATTRIBUTES, load
-from hs2lib.rows import DataError
+from hs2lib.data.load import load
+from hs2lib.data.rows import DataError
+from hs2lib.group import ATTRIBUTES
 
 
 def rated(prompt="p", response="r", *labels, **changes) -> dict:

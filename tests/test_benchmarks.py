@@ -19,11 +19,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForCausalLM
 
-from hs2lib import corpus
-from hs2lib.backbones import tiny_model
-from hs2lib.data import Group, Response, Turn
-from hs2lib.groups import pack
-from hs2lib.places import root
+from hs2lib.corpus import generate as corpus
+from hs2lib.engine.trees import pack
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.backbones import tiny_model
+from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
 common, dpo_step, rollout, score_pairs, steerlm2_step, train_reward = map(
@@ -92,7 +92,7 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
     """A script that is run once a year rots unseen. Both sides on a tiny model must agree: its speed says nothing."""
     monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))
     pairs = SimpleNamespace(pairs=corpus.benchmark(1, length_scale=0.2))
-    monkeypatch.setattr(score_pairs.pair_sets, "load", lambda *args, **options: pairs)
+    monkeypatch.setattr(score_pairs.pair_sets, "load_pairs", lambda *args, **options: pairs)
     monkeypatch.setattr(common, "alone", in_this_process(module))
     if module is not score_pairs:
         monkeypatch.setattr(module.data, "load", rated if module is train_reward else unrated)

@@ -8,16 +8,16 @@ import pandas as pd
 import papermill
 import pytest
 
-from hs2lib import run
-from hs2lib.parameters import resolve
-from hs2lib.places import notebook, root
+from hs2lib.paths import notebook, root
+from hs2lib.run import runner
+from hs2lib.run.parameters import resolve
 
 OF_FORMULAS = {"cost", "estimator", "toy"}  # artefacts that no row of any data set went into
 OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
-ALIGNMENT = [name for name in run.notebooks() if "07" <= name[:2] <= "12"]
+ALIGNMENT = [name for name in runner.notebooks() if "07" <= name[:2] <= "12"]
 
 
-@pytest.mark.parametrize("name", run.notebooks())
+@pytest.mark.parametrize("name", runner.notebooks())
 def test_run_all_as_it_stands(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))

@@ -1,4 +1,4 @@
-"""The project's own files agree with each other: pins, models, citation, notebooks, module sizes, nothing private."""
+"""The project's own files agree with each other: pins, models, citation, notebooks, nothing private."""
 
 import ast
 import datetime
@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rattler import MatchSpec
 
-from hs2lib import run
-from hs2lib.places import notebook as notebook_path
-from hs2lib.places import root
+from hs2lib.paths import notebook as notebook_path
+from hs2lib.paths import root
+from hs2lib.run import runner
 
 ROOT = root()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -139,7 +139,7 @@ def test_licence_is_the_standard_text():
 # Notebooks
 
 
-@pytest.fixture(params=run.notebooks())
+@pytest.fixture(params=runner.notebooks())
 def notebook(request):
     return nbformat.read(notebook_path(request.param), 4)
 
@@ -185,13 +185,6 @@ def test_notebook_begins_with_its_box_and_ends_with_finish(notebook):
 
 # Code
 
-LONGER = {}  # module -> why it may be longer than 300 lines
-
-
-def test_modules_are_short():
-    sizes = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "hs2lib").glob("*.py")}
-    assert {name: size for name, size in sizes.items() if size >= 300 and name not in LONGER} == {}
-
 
 def test_nothing_private_is_tracked():
     """No path of the machine a file was made on, no host of a registry it was installed from."""
@@ -235,8 +228,8 @@ def test_snakemake_takes_the_profile(profile, tier, number, asked, tmp_path, mon
 
 def test_a_model_is_trained_with_all_cores_and_nothing_beside_it():
     """Two busy jobs of two threads collapse on two cores; one of one thread leaves a core idle for minutes."""
-    assert [run.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo")] == [1, 4]
-    assert run.threads("01_dataset_statistics", "demo", 4) == 1
+    assert [runner.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo")] == [1, 4]
+    assert runner.threads("01_dataset_statistics", "demo", 4) == 1
 
 
 def test_the_kubernetes_job_is_one():

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from hub_server import serve
 
-from hs2lib.data import ATTRIBUTES
-from hs2lib.places import root
+from hs2lib.group import ATTRIBUTES
+from hs2lib.paths import root
 
 PAIRS = {"train": 150, "validation": 20}
 

@@ -1,0 +1,1 @@
+"""SFT, DPO, PPO, SteerLM and SteerLM 2.0."""

@@ -1,0 +1,279 @@
+"""Preference pairs for DPO: the better and the worse of several responses, and the reference's log-probabilities.
+
+pairs, counts = by_attribute(groups)                 # HelpSteer2: 10,162 train pairs, of which 7,221 are no ties
+pairs, counts = by_score(sampled, goodness)          # iterative DPO: the best of n samples against the worst
+found, report = items(policy, pairs, cache=folder)   # for train.fit(policy, found, .., dpo(beta), ..)
+"""
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import DPOConfig, DPOTrainer
+
+from hs2lib.engine.chat import TokenGroup
+from hs2lib.engine.rollout import rollouts
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import Group
+from hs2lib.models.policy import Policy
+from hs2lib.paper import head_weights
+from hs2lib.train import checkpoints
+from hs2lib.train.items import Item, Report, compared, order
+from hs2lib.train.losses import goodness
+from hs2lib.train.objectives import ordered_pairs
+from hs2lib.train.trainer import Recipe, Result, targets_of
+
+
+def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tuple[list[Group], dict[str, int]]:
+    """Pairs by human ratings: the response with the highest label against the one with the lowest.
+
+    Paper: section 4.3 ("we use the helpfulness attribute"; pairs with equal helpfulness are dropped: 7,221 of 10,162
+    remain). HelpSteer2's groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
+    `by_score`. Raises ValueError where no group has the attribute, naming those there are.
+    """
+    groups = list(groups)
+    named = sorted({name for group in groups for name in group.attributes})
+    if attribute not in named:
+        raise ValueError(f"no group has labels for {attribute!r}; there are: {', '.join(named)}")
+    return by_score(groups, [score for group in groups for score in _labels(group, attribute)])
+
+
+def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Group], dict[str, int]]:
+    """Groups of two responses, chosen before rejected: each group's best against its worst; ties are dropped.
+
+    Paper: section 4.3, "Iterative DPO" (best against worst goodness of 10 samples). scores: [R], one for every
+    response of the groups in order, nan for one that is not to be used; of equally good ones the first counts. The
+    pair's `preference` is rejected minus chosen (negative, the first is better). Returns (pairs, counts): counts of
+    groups, pairs, ties, and groups with fewer than two scores. Raises ValueError where numbers differ.
+    """
+    groups, scores = list(groups), np.asarray(scores, dtype=np.float64)
+    if scores.shape != (responses := sum(len(group.responses) for group in groups),):
+        raise ValueError(f"{responses} responses need a score each, got shape {scores.shape}")
+    pairs, counts = [], {"groups": len(groups), "pairs": 0, "ties": 0, "fewer than two scores": 0}
+    stop = 0
+    for group in groups:
+        start, stop = stop, stop + len(group.responses)
+        there = np.flatnonzero(~np.isnan(scores[start:stop]))
+        if len(there) < 2:
+            counts["fewer than two scores"] += 1
+            continue
+        own = scores[start:stop][there]
+        best, worst = own.argmax(), own.argmin()
+        if own[best] == own[worst]:
+            counts["ties"] += 1
+            continue
+        two = tuple(group.responses[there[i]] for i in (best, worst))
+        pairs.append(replace(group, responses=two, preference=float(own[worst] - own[best]), preferences=()))
+    counts["pairs"] = len(pairs)
+    return pairs, counts
+
+
+def items(
+    reference: Policy,
+    pairs: Iterable[Group],
+    *,
+    too_long: str = "raise",
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    cache: Path | None = None,
+) -> tuple[list[Item], Report]:
+    """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of each response.
+
+    Paper: section 4.3 (the reference is the policy before training, so call this first). budget, autocast and cache as
+    in `Policy.log_probs`: the reference runs once, and a repeated or killed run reads what is there. too_long and what
+    is raised as in `items.compared`.
+    """
+    found, report = compared(reference, pairs, too_long=too_long)
+    tokens = [TokenGroup(None, item.sequences, item.starts) for item in found]
+    total, _ = reference.log_probs(tokens, budget=budget, autocast=autocast, cache=cache)
+    by_item = total.numpy().reshape(len(found), 2)
+    whole = (np.column_stack([item.targets, logp]) for item, logp in zip(found, by_item, strict=True))
+    return [replace(item, targets=targets) for item, targets in zip(found, whole, strict=True)], report
+
+
+def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
+    """log pi(y|x) - log pi_ref(y|x) of the chosen and the rejected response of each item: float32 [pairs, 2], nats.
+
+    Paper: section 4.3 (times beta they are the implicit rewards). options: as for `Policy.log_probs`.
+    """
+    total, _ = policy.log_probs([TokenGroup(None, item.sequences, item.starts) for item in pairs], **options)
+    return total.numpy().reshape(len(pairs), 2) - np.stack([item.targets[:, 1] for item in pairs])
+
+
+def _labels(group: Group, attribute: str) -> list[float]:
+    at = group.attributes.index(attribute) if attribute in group.attributes else None
+    return [math.nan if at is None or not r.labels else r.labels[at] for r in group.responses]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a round sampled: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
+
+    groups: list[Group]
+    goodness: np.ndarray
+    pairs: list[Group]
+    counts: dict[str, int]
+
+    def summary(self) -> dict[str, float]:
+        """Means over prompts of the worst, the mean and the best goodness, shares, and the pairs' number."""
+        samples = [sample for group in self.groups for sample in group.responses]
+        out = {"prompts": len(self.groups), "samples": len(samples), "pairs": len(self.pairs)}
+        of = {"worst": self.goodness.min(1), "mean": self.goodness.mean(1), "best": self.goodness.max(1)}
+        out |= {f"{name} goodness": float(values.mean()) for name, values in of.items()}
+        out["finished (%)"] = 100 * float(np.mean([sample.finished for sample in samples]))
+        return out
+
+
+def sampled_pairs(
+    policy,
+    prompts: Sequence[Group],
+    reward_model,
+    *,
+    n: int = 10,
+    weighting: str = "goodness",
+    unfinished: str = "keep",
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    **sampling,
+) -> Sampled:
+    """Sample n responses to each prompt, score them, and pair each prompt's best with its worst.
+
+    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence; `weighting` by name as in
+    `weights.named`). unfinished: what to do with samples that reached max_new_tokens, "keep" or "leave out" of the
+    pairs (paper silent). sampling: as for `rollout.rollouts`, its seed, temperature, top_p, max_new_tokens and file.
+    Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
+    """
+    if unfinished not in ("keep", "leave out"):
+        raise ValueError(f'unfinished is "keep" or "leave out", got {unfinished!r}')
+    groups = rollouts(policy, prompts, n=n, autocast=autocast, **sampling)
+    scores = reward_model.score(groups, budget=budget, autocast=autocast)
+    weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
+    good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
+    finished = np.array([[sample.finished for sample in group.responses] for group in groups])
+    used = np.where(finished | (unfinished == "keep"), good, np.nan)
+    pairs, counts = by_score(groups, used.ravel())
+    if not pairs:
+        raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
+    return Sampled(groups, good, pairs, counts)
+
+
+def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:
+    """The prompts of each round, `each` new ones a round. Raises ValueError where there are too few for all rounds."""
+    if rounds < 1 or each < 1 or len(prompts) < rounds * each:
+        raise ValueError(f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}")
+    return [list(prompts[r * each : (r + 1) * each]) for r in range(rounds)]
+
+
+class TokenDPOTrainer(checkpoints.WholeCheckpoints, DPOTrainer):
+    """TRL's trainer on data that are tokens, with their reference log-probabilities, already."""
+
+    def _prepare_dataset(self, dataset, *args):
+        return dataset
+
+    def _precompute_ref_logps(self, dataset, *args):
+        return dataset if "ref_chosen_logps" in dataset.column_names else super()._precompute_ref_logps(dataset, *args)
+
+
+def rows(items: Sequence[Item], *, reference: bool = True) -> Dataset:
+    """Items as the rows TRL trains on: prompt_ids, chosen_ids, rejected_ids, and the reference's log-probabilities.
+
+    A pair whose responses begin with the same tokens keeps them in the responses, as `Item.starts` says.
+    Raises ValueError for an item that is not one pair.
+    """
+    out = []
+    for item in items:
+        better, worse = ordered_pairs(*targets_of([item], "cpu"))
+        if len(better) != 1 or len(set(item.starts)) > 1:
+            raise ValueError(f"item {item.id} is not one pair of responses to one prompt: TRL's DPO takes only pairs")
+        start, (i, j) = item.starts[0], (better.item(), worse.item())
+        row = {"prompt_ids": item.sequences[i][:start]}
+        row |= {"chosen_ids": item.sequences[i][start:], "rejected_ids": item.sequences[j][start:]}
+        if reference:
+            row |= {"ref_chosen_logps": float(item.targets[i, 1]), "ref_rejected_logps": float(item.targets[j, 1])}
+        out.append(row)
+    return Dataset.from_list(out)
+
+
+def fit(
+    policy: Policy,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    beta: float,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    rows_a_batch: int = 1,
+    callbacks: Sequence = (),
+) -> Result:
+    """Train as `train.fit(policy, items, validation, dpo(beta), recipe, folder)`, by TRL; the last weights stay.
+
+    Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch, a divisor of recipe.batch; budget, accumulation,
+    keep and fsdp of the recipe are not used. A run that was killed goes on from its last checkpoint.
+    """
+    if recipe.batch % rows_a_batch:
+        raise ValueError(f"a batch of {recipe.batch} pairs cannot be cut into micro-batches of {rows_a_batch}")
+    started, last = time.time(), checkpoints.last(Path(folder))
+    steps = recipe.steps or int(recipe.epochs * len(items)) // recipe.batch
+    sequence = islice(order([item.id for item in items], recipe.seed), steps * recipe.batch)
+    data = rows(items).select(list(sequence))
+    trainer = TokenDPOTrainer(
+        policy.backbone,
+        args=config(folder, recipe, beta, steps, rows_a_batch, evaluate=bool(validation)),
+        train_dataset=data,
+        eval_dataset=rows(validation) if validation else None,
+        processing_class=policy.tokenizer,
+        callbacks=list(callbacks),
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    policy.eval()
+    history = [_ours(entry) for entry in trainer.state.log_history]
+    evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
+    end = evaluated[-1] if evaluated else float("nan")
+    return Result(history, steps, end, steps, round(time.time() - started, 1), Path(folder))
+
+
+def config(folder: Path, recipe: Recipe, beta: float, steps: int, rows_a_batch: int, *, evaluate: bool) -> DPOConfig:
+    """TRL's settings for a recipe of ours."""
+    return DPOConfig(
+        output_dir=str(folder),
+        beta=beta,
+        max_length=None,
+        precompute_ref_log_probs=True,
+        max_steps=steps,
+        per_device_train_batch_size=rows_a_batch,
+        per_device_eval_batch_size=rows_a_batch,
+        gradient_accumulation_steps=recipe.batch // rows_a_batch,
+        activation_checkpointing=recipe.checkpointing,
+        train_sampling_strategy="sequential",
+        learning_rate=recipe.learning_rate,
+        warmup_steps=recipe.warmup,
+        weight_decay=recipe.weight_decay,
+        adam_beta1=recipe.betas[0],
+        adam_beta2=recipe.betas[1],
+        max_grad_norm=recipe.clip,
+        seed=recipe.seed,
+        bf16=recipe.autocast == "bfloat16",
+        use_cpu=not torch.cuda.is_available(),
+        eval_strategy="steps" if evaluate else "no",
+        eval_steps=recipe.validate_every,
+        eval_on_start=evaluate,
+        save_steps=recipe.save_every,
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+
+
+def _ours(entry: dict) -> dict:
+    """A line of TRL's log under the names of ours."""
+    names = {"eval_rewards/accuracies": "eval_accuracy", "eval_rewards/margins": "eval_margin"}
+    return {names.get(name, name): value for name, value in entry.items()}

@@ -1,0 +1,386 @@
+"""Proximal policy optimisation: the one trainer on responses that the policy it trains samples on the way.
+
+    goodness = standardised(reward_model, rated_groups, weights)          # one output, mean 0 and SD 1 on them
+    model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
+    prompts, left_out = fitting(policy, groups, settings.max_new_tokens)
+    sample = Sampling(prompts, goodness, settings, recipe)
+    result = train(model, as_items(policy, prompts), sample, reference, recipe, settings, folder)
+    frame = rounds(result.history)                                        # also in folder / "rounds.csv"
+
+A trainer that minimises a loss on fixed items and one that samples its items differ in one place, where a batch is
+fetched. So this is `train.fit` with a trainer that fills in the items of a round there; micro-batches, exact scale,
+processes, the optimiser, checkpoints and going on after a kill are the trainer's own, and a checkpoint only ever lies
+between rounds, so that nothing of a buffer has to be kept. Paper: section 4.4.
+"""
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from hs2lib.align import ppo_rounds
+from hs2lib.align.ppo_rounds import Answers, Rounds, Settings, figures, rounds
+from hs2lib.engine import attention, trees
+from hs2lib.engine.chat import prompt_tokens, tokenise
+from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.group import Group, Response
+from hs2lib.models.export import fold
+from hs2lib.paths import write
+from hs2lib.train.items import Item
+from hs2lib.train.trainer import GroupTrainer, Result, fit, folder_of
+
+
+def standardised(model, rated: Sequence, weights: Sequence[float], **options):
+    """The reward of PPO: goodness less its mean, over its SD, on given responses, folded into a one-output model.
+
+    Paper: section 4.4 ("taking away the mean of the HelpSteer2 responses and dividing it by its standard deviation").
+    rated: the groups whose responses give mean and SD; weights [A]; options go to `RewardModel.score`. Folded into the
+    head, so that the critic, which starts as this model, begins on the scale of the rewards.
+    """
+    goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)
+    return fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
+
+
+class ActorCritic(nn.Module):
+    """A policy and a value V(x, y_<t) of each state, started from a reward model with one output.
+
+    Paper: section 4.4 (the critic's start is the reference code's). critic: "separate", a copy of the reward model
+    whose head reads every state instead of the last; or "shared", a head on the policy's own states that starts at 0,
+    the mean of standardised rewards (the reward model's head says nothing about another model's states).
+    A policy with adapters gets a critic with adapters like its own. Raises ValueError where a separate critic could not
+    read the policy's tokens, or the reward model has several outputs.
+    """
+
+    attributes = ()  # to the trainer this is a policy
+
+    def __init__(self, policy: nn.Module, reward_model: nn.Module, critic: str = "separate"):
+        super().__init__()
+        if len(reward_model.attributes) != 1:
+            raise ValueError(f"one output is due, the reward model has {reward_model.attributes}: fold them into one")
+        if critic not in ("separate", "shared"):
+            raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
+        self.policy, self.kind = policy, critic
+        if critic == "shared":
+            self.critic, self.head = None, nn.Linear(policy.backbone.config.hidden_size, 1)
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+            return
+        vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
+        if vocabularies[0] != vocabularies[1]:
+            raise ValueError('policy and reward model have different tokens: a critic of its own is not to be had, '
+                             'use critic="shared"')  # fmt: skip
+        copied = copy.deepcopy(reward_model).requires_grad_(True)
+        if copied.adapter:
+            copied.merge()
+        if policy.adapter:
+            copied.lora(*(policy.adapter[key] for key in ("r", "lora_alpha", "lora_dropout", "target_modules")))
+        self.critic, self.head = copied.backbone, copied.head
+
+    def __getattr__(self, name):
+        # What the trainer asks of a model (its backbone, what it came from) is the policy's.
+        if name in ("backbone", "base", "revision", "template", "max_tokens", "adapter"):
+            return getattr(self.policy, name)
+        return super().__getattr__(name)
+
+    def forward(self, batch, width: int) -> torch.Tensor:
+        """Log-probability, value and entropy of each sampled token, float32 [R, 3 width], 0 behind a response's end.
+
+        The entropy is that of the whole vocabulary where its token was sampled; it is for the log, and 0 where
+        gradients are wanted.
+        """
+        hidden = attention.states(self.policy.backbone, batch)
+        read = hidden if self.critic is None else attention.states(self.critic, batch)
+        log_probs = attention.log_probs(self.policy.backbone, batch, hidden)
+        with torch.autocast(read.device.type, enabled=False):
+            values = self.head(attention.predicting_states(batch, read).float())[:, 0]
+        grad = torch.is_grad_enabled()
+        entropy = torch.zeros_like(values) if grad else token_entropy(self.policy.backbone, batch, hidden)
+        return rows(torch.stack([log_probs, values, entropy]), batch, width).flatten(1)
+
+    def own(self) -> list[list[nn.Parameter]]:
+        """The parameters of the policy and, where they are others, those of a critic of its own."""
+        if self.critic is None:
+            return [list(self.parameters())]
+        return [list(self.policy.parameters()), [*self.critic.parameters(), *self.head.parameters()]]
+
+
+def rows(x: torch.Tensor, batch: trees.Batch, width: int) -> torch.Tensor:
+    """x [k, P] of predicted tokens as [R, k, width]: each response's from column 0 on, 0 behind its end."""
+    owner = batch.owner.to(x.device)
+    number = torch.bincount(owner, minlength=len(batch.end))
+    if int(number.max()) > width:
+        raise ValueError(f"a response has {int(number.max())} tokens, at most {width} were to be sampled")
+    column = torch.arange(len(owner), device=x.device) - (number.cumsum(0) - number)[owner]
+    places = owner * width + column
+    return x.new_zeros(len(x), len(number) * width).index_copy(1, places, x).unflatten(1, (-1, width)).transpose(0, 1)
+
+
+def token_entropy(model: nn.Module, batch: trees.Batch, hidden: torch.Tensor, chunk: int = 512) -> torch.Tensor:
+    """Entropy over the vocabulary, nats, float32 [P], where each token of `batch.node` is predicted; without gradients.
+
+    Paper: silent (the reference code logs it). hidden: the states [T, H] of the batch; chunk: states at a time.
+    """
+    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
+    head, out = decoder.get_output_embeddings(), []
+    parents, inverse = batch.parent[batch.node].to(hidden.device).unique(return_inverse=True)
+    with torch.no_grad():
+        for part in hidden[parents].split(chunk):
+            log_p = head(part).float().log_softmax(-1)
+            out.append(-(log_p.exp() * log_p).sum(-1))
+    return torch.cat(out)[inverse]
+
+
+@contextmanager
+def without_adapters(model: nn.Module):
+    """The model as it was before adapters were put in: what they learn is switched off inside."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    try:
+        for layer in layers:
+            layer.enable_adapters(False)
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+# (the policy, ids of prompts, number of the round or -1 for validation) -> their responses, in that order
+Sampler = Callable[[nn.Module, Sequence[str], int], list[Answers]]
+
+
+class Sampling:
+    """What answers prompts by the policy and scores the answers by the reward model: the `sample` of `train`.
+
+    Paper: section 4.4 (rollouts; the reference code samples at temperature 1 from all tokens). groups: all prompts that
+    will be asked for, those of validation too. A sample depends on the seed, the round, its prompt's id and the policy
+    alone. batch: samples at once.
+    """
+
+    def __init__(self, groups: Sequence[Group], reward_model, settings: Settings, recipe, batch: int = 128):
+        self.groups = {group.id: group for group in groups}
+        if len(self.groups) < len(groups):
+            raise ValueError(f"{len(groups)} prompts share {len(self.groups)} ids: samples are seeded by them")
+        self.reward_model, self.seed = reward_model.requires_grad_(False).eval(), recipe.seed
+        self.autocast = getattr(torch, recipe.autocast) if recipe.autocast != "float32" else None
+        names = ("n", "max_new_tokens", "temperature", "top_p")
+        self.options = {name: getattr(settings, name) for name in names} | {"batch": batch, "autocast": self.autocast}
+
+    def __call__(self, policy, ids: Sequence[str], round: int) -> list[Answers]:
+        if not ids:
+            return []
+        seed = int(np.random.SeedSequence((self.seed, round + 1)).generate_state(1)[0])
+        # Nothing of a round is kept on disk before it is whole: samples finished beside others differ by rounding.
+        groups = rollouts(policy, [self.groups[i] for i in ids], seed=seed, progress=False, **self.options)
+        rewards = self.reward_model.score(groups, autocast=self.autocast)[:, 0].split(self.options["n"])
+        out = []
+        for group, found, reward in zip(groups, as_tokens(policy, groups), rewards, strict=True):
+            prompt = found.sequences[0][: found.starts[0]]
+            known = (
+                (list(r.tokens), r.finished, x, r.text) for r, x in zip(group.responses, reward.tolist(), strict=True)
+            )
+            out.append(Answers(group.id, prompt, *zip(*known, strict=True)))
+        return out
+
+
+def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[Group], list[str]]:
+    """The prompts that leave room for a response, without their oldest turns where need be, and the ids of the others.
+
+    Paper: silent. Responses are dropped: PPO uses the prompts only.
+    """
+    bare = [replace(group, responses=(Response("", ""),), preference=None, preferences=()) for group in groups]
+    room = (policy.max_tokens or math.inf) - max_new_tokens
+    out, left_out = [], []
+    for group in bare:
+        try:
+            options = {"template": policy.template, "max_tokens": room if room < math.inf else None}
+            (found,) = tokenise([group], policy.tokenizer, **options)
+        except ValueError:
+            left_out.append(group.id)
+            continue
+        system = int(group.prompt[0].role == "system")
+        kept = (*group.prompt[:system], *group.prompt[system + found.dropped :])
+        out.append(replace(group, prompt=kept))
+    return out, left_out
+
+
+def as_items(policy, prompts: Iterable[Group]) -> list[Item]:
+    """The prompts as what `train` is given: their tokens, and no targets."""
+    tokens = ((group.id, prompt_tokens(group.prompt, policy.tokenizer, template=policy.template)) for group in prompts)
+    return [Item(id, (ids,), np.zeros((1, 0), np.float32), (len(ids),)) for id, ids in tokens]
+
+
+class _Trainer(GroupTrainer):
+    """The trainer whose items are sampled: a batch's prompts come from the loader, their responses from the round."""
+
+    def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, settings: Settings, tally: dict):
+        super().__init__(*arguments)
+        self.sample, self.settings, self.tally = sample, settings, tally
+        self.reference = reference.to(self.args.device).eval() if reference is not None else None
+        self.round: dict[str, Item] = {}
+        self.stats: dict[str, float] = {}
+        share = self.args.process_index, self.args.world_size
+        self.rounds = Rounds([item.id for item in self.items], self.recipe, settings, self.steps, *share)
+
+    def get_train_dataloader(self):
+        return torch.utils.data.DataLoader(self.items, batch_sampler=self.rounds, collate_fn=list)
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        # Here and not in the loader: what runs ahead of the optimiser's step would be sampled by the weights before it.
+        asked = [next(epoch_iterator) for _ in range(num_batches)]
+        round, within = divmod(self.state.global_step, self.rounds.length)
+        if not within:
+            self._fill(round)
+        batches = [[self.round[item.id] for item in items] for items in asked]
+        return batches, self._get_num_items_in_batch(batches, device)
+
+    def _fill(self, round: int) -> None:
+        prompts = [self.items[i] for i in self.rounds.prompts(round)]
+        items, known, self.stats = self._sampled(prompts, round)
+        self.stats = {"round": round} | self.stats
+        wanted = ppo_rounds.targets(*known, self.settings).flatten(1).numpy()
+        cuts = np.cumsum([len(item.sequences) for item in items])[:-1]
+        parts = zip(items, np.split(wanted, cuts), strict=True)
+        self.round = {item.id: replace(item, targets=part) for item, part in parts}
+
+    def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
+        """Items of their samples, what is known of the tokens (the arguments of `targets`), and figures to log."""
+        self.model.eval()
+        policy, width = self.model.model.policy, self.settings.max_new_tokens
+        samples = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
+        if self.args.should_save and round >= 0:
+            lines = (json.dumps(asdict(sample), ensure_ascii=False) + "\n" for sample in samples)
+            write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
+        items = [sample.item() for sample in samples]
+        outputs, _, _ = self.outputs_of(items)
+        log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)
+        lengths = torch.tensor([len(response) for sample in samples for response in sample.responses])
+        tokens = torch.arange(width) < lengths[:, None]
+        reference = torch.stack(self._shared(items, self._referred))
+        reward = torch.tensor([x for sample in samples for x in sample.rewards])
+        finished = torch.tensor([x for sample in samples for x in sample.finished])
+        known = log_probs, reference, values, tokens, reward, finished
+        return items, known, figures(*known, entropy, self.settings)
+
+    def _referred(self, items: Sequence[Item]) -> list[torch.Tensor]:
+        """The reference's log-probabilities [W] of each response."""
+        if not items:
+            return []
+        own, width = self.model.model.policy, self.settings.max_new_tokens
+        model = own if self.reference is None else self.reference
+        cast = torch.autocast(self.args.device.type, self.model.dtype) if self.model.dtype else nullcontext()
+        with cast, without_adapters(own) if self.reference is None else nullcontext():
+            return list(attention.in_order(
+                lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
+                [item.sequences for item in items], self.recipe.budget, predict=[list(item.starts) for item in items],
+            ))  # fmt: skip
+
+    def _shared(self, things: Sequence, function: Callable) -> list:
+        """function(things), one process's part of the things each, put together for all."""
+        processes, mine = self.args.world_size, self.args.process_index
+        if processes == 1:
+            return function(things)
+        parts: list = [None] * processes
+        own = [len(things) * p // processes for p in (mine, mine + 1)]
+        torch.distributed.all_gather_object(parts, function(things[slice(*own)]))
+        return [thing for part in parts for thing in part]
+
+    # The optimiser: a critic of its own has a rate and a gradient norm of its own, as where it is another trainer's
+
+    def create_optimizer(self, model=None):
+        super().create_optimizer(model)
+        parts = self.model.model.own()
+        critics = {id(p) for part in parts[1:] for p in part}
+        for group in list(self.optimizer.param_groups) if critics else ():
+            theirs = [p for p in group["params"] if id(p) in critics]
+            group["params"] = [p for p in group["params"] if id(p) not in critics]
+            rate = group["lr"] * self.settings.critic_rate
+            self.optimizer.add_param_group({**group, "params": theirs, "lr": rate})
+        return self.optimizer
+
+    def _clip_grad_norm(self, model):
+        norms = [nn.utils.clip_grad_norm_(part, self.recipe.clip) for part in self.model.model.own()]
+        if not all(math.isfinite(norm) for norm in norms):
+            raise FloatingPointError(f"the gradient's norm is not finite at step {self.state.global_step + 1}: {norms}")
+        self.stats["critic gradient"] = float(norms[-1])
+        return norms[0]
+
+    # What is logged and kept
+
+    def log(self, logs, start_time=None):
+        if "loss" in logs:
+            sums = torch.tensor([self.tally.get(name, 0.0) for name in ppo_rounds.TALLY], dtype=torch.float64)
+            sums = self.accelerator.reduce(sums.to(self.args.device)).tolist()
+            self.tally.clear()
+            means = {name: x / max(1.0, sums[-1]) for name, x in zip(ppo_rounds.TALLY, sums[:-1], strict=False)}
+            logs = logs | self.stats | means | {ppo_rounds.TALLY[-1]: sums[-1]}
+        super().log(logs, start_time)
+        if self.args.should_save and "loss" in logs:
+            write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        *_, found = self._sampled(self.validation, -1)
+        metrics = {"eval_loss": -found["penalised reward"]} | {f"eval_{name}": x for name, x in found.items()}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self._keep_best(metrics["eval_loss"])
+        return metrics
+
+
+def train(
+    model: ActorCritic,
+    prompts: Sequence[Item],
+    sample: Sampler,
+    reference: nn.Module | None,
+    recipe,
+    settings: Settings,
+    folder: Path,
+    *,
+    validation: Sequence[Item] = (),
+    about: dict | None = None,
+    callbacks: Sequence = (),
+) -> Result:
+    """Train the policy of `model` in place; with `validation` prompts it is left with its best weights by their reward.
+
+    prompts: as `as_items` makes them. sample: answers prompts, as `Sampling` does. reference: the policy that the
+    KL is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation
+    prompts are answered every `validate_every` steps, always with the same random numbers, and judged by their
+    penalised reward. The folder holds what a run of `train.fit` holds, and rounds.csv, a line for each round so far.
+    Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not whole or there is nothing to refer to.
+    """
+    if reference is None and not model.policy.adapter:
+        raise ValueError("a reference is due: without one it is the policy without its adapters, and it has none")
+    if recipe.fsdp:
+        raise ValueError("sampling needs whole weights in every process: PPO does not run with fsdp=True")
+    for other in (reference,) if reference is not None else ():
+        other.requires_grad_(False)
+    if recipe.checkpointing and model.critic is not None:
+        model.critic.gradient_checkpointing_enable({"use_reentrant": False})
+    tally: dict[str, float] = {}
+    made = partial(_Trainer, sample=sample, reference=reference, settings=settings, tally=tally)
+    objective = ppo_rounds.objective(partial(_outputs, width=settings.max_new_tokens), settings, tally)
+    options = {"about": _about(model, settings, about), "callbacks": callbacks, "trainer": made}
+    return fit(model, prompts, validation, objective, recipe, folder, **options)
+
+
+def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe, settings: Settings, about=None) -> Path:
+    """The folder for this run under `parent`, as `train.folder_of`: one of its own for each configuration."""
+    named = _about(model, settings, about)
+    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(_outputs, settings), recipe, named)
+
+
+def _about(model: ActorCritic, settings: Settings, about: dict | None) -> dict:
+    """What names a run besides its prompts and recipe. A policy is named by the weights it starts with."""
+    return {"ppo": asdict(settings), "critic": model.kind, "start": model.policy.fingerprint()} | (about or {})
+
+
+def _outputs(model: ActorCritic, batch: trees.Batch, width: int) -> torch.Tensor:
+    return model(batch, width)

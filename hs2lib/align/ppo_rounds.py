@@ -1,0 +1,252 @@
+"""PPO's data: which prompts a round samples, what is known of each sampled token, and what the loss reads of it.
+
+A round is one rollout buffer: `buffer` prompts are answered by the policy as it is, and the optimiser then goes over
+the answers. Letters: R responses, T tokens of the longest of them, W the most tokens that may be sampled.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from hs2lib.train import losses
+from hs2lib.train.items import Item, order
+from hs2lib.train.objectives import Objective
+
+KL = ("absolute", "plain", "k3")
+
+TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """PPO's own settings, beside the trainer's `Recipe`; those that the paper does not print are the reference code's.
+
+    Raises ValueError for an unknown form of the KL or the critic, and for numbers that make no rounds.
+    """
+
+    buffer: int = 128  # prompts of a round. Paper: section 4.4, "a rollout buffer of 128"
+    passes: int = 1  # over the buffer, before it is thrown away. Reference code
+    kl_weight: float = 3e-3  # of the KL in the reward. Paper: section 4.4
+    kl_form: str = "absolute"  # of a token: absolute, plain or k3. Reference code
+    gamma: float = 1.0  # discount. Reference code
+    lam: float = 0.95  # of the advantage estimates. Reference code
+    clip: float = 0.2  # of the ratio. Reference code
+    value_clip: float = 0.2  # of a value's move. Reference code
+    normalise: bool = True  # advantages to mean 0 and SD 1 over the buffer. Reference code
+    value_weight: float = 1.0  # of the value loss; matters only where critic and policy share weights
+    critic_rate: float = 10.0  # the critic's learning rate over the policy's. Reference code: 9e-6 against 9e-7
+    max_new_tokens: int = 1024  # W, the end token included
+    temperature: float = 1.0  # of sampling. Reference code
+    top_p: float = 1.0  # of sampling. Reference code
+    n: int = 1  # responses of a prompt. Reference code
+    unfinished: str = "drop"  # responses cut off at max_new_tokens give no gradient; or "keep". Reference code
+
+    def __post_init__(self):
+        if self.kl_form not in KL:
+            raise ValueError(f"kl_form is one of {', '.join(KL)}, got {self.kl_form!r}")
+        if self.unfinished not in ("drop", "keep"):
+            raise ValueError(f'unfinished is "drop" or "keep", got {self.unfinished!r}')
+        if min(self.buffer, self.passes, self.max_new_tokens, self.n) < 1:
+            raise ValueError(f"buffer, passes, max_new_tokens and n are at least 1, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The n sampled responses of one prompt: tokens (the end token included), whether each ended, reward and text."""
+
+    id: str
+    prompt: list[int]
+    responses: tuple[list[int], ...]
+    finished: tuple[bool, ...]
+    rewards: tuple[float, ...]
+    texts: tuple[str, ...] = ()
+
+    def item(self) -> Item:
+        """Its token sequences as an item, without targets yet."""
+        n = len(self.responses)
+        sequences = tuple([*self.prompt, *response] for response in self.responses)
+        return Item(self.id, sequences, np.zeros((n, 0), np.float32), (len(self.prompt),) * n)
+
+
+class Rounds:
+    """Which prompts each round answers, and how the optimiser goes over them: what a data loader asks, and the trainer.
+
+    Every epoch over the prompts has an order of its own that follows from (seed, epoch) and the ids; what is left over
+    at its end, less than a buffer, waits for the next. Iterating gives one process's share of each batch, positions.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], recipe, settings: Settings, steps: int, process: int = 0, processes: int = 1
+    ):
+        if settings.buffer % recipe.batch:
+            raise ValueError(f"a buffer of {settings.buffer} is no whole number of batches of {recipe.batch} prompts")
+        if len(ids) < settings.buffer:
+            raise ValueError(f"{len(ids)} prompts do not fill a buffer of {settings.buffer}")
+        self.ids, self.recipe, self.settings, self.steps = ids, recipe, settings, steps
+        self.batches = settings.buffer // recipe.batch
+        self.length = self.batches * settings.passes  # steps of a round
+        self.process, self.size = process, recipe.batch // (processes * recipe.accumulation)
+        self.stride = self.size * processes
+        whole = {"save_every": recipe.save_every, "steps": steps}
+        if bad := next((name for name, value in whole.items() if value % self.length), None):
+            # Between rounds nothing of a buffer is needed to go on, and a finished run has used all it sampled.
+            raise ValueError(f"{bad} is a multiple of the {self.length} steps of a round, got {whole[bad]}")
+
+    def prompts(self, round: int) -> list[int]:
+        """Positions of the prompts that a round answers."""
+        epoch, part = divmod(round, len(self.ids) // self.settings.buffer)
+        start = epoch * len(self.ids) + part * self.settings.buffer
+        return list(islice(order(self.ids, self.recipe.seed), start, start + self.settings.buffer))
+
+    def __len__(self) -> int:
+        return self.steps * self.recipe.accumulation
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step in range(self.steps):
+            round, within = divmod(step, self.length)
+            once, part = divmod(within, self.batches)
+            shuffled = np.random.default_rng((self.recipe.seed, round, once)).permutation(self.prompts(round))
+            together = shuffled[part * self.recipe.batch : (part + 1) * self.recipe.batch].tolist()
+            for start in range(0, self.recipe.batch, self.stride):
+                mine = start + self.process * self.size
+                yield together[mine : mine + self.size]
+
+
+def token_kl(policy: torch.Tensor, reference: torch.Tensor, form: str = "absolute") -> torch.Tensor:
+    """The KL penalty of each sampled token, same shape as both: |d|, d or exp(-d) - 1 + d for d = log pi - log pi_ref.
+
+    Paper: section 4.4 (a penalty, form not given; "absolute" is the reference code's). policy, reference:
+    log-probabilities [R, T]. In expectation over the policy's samples "plain" is the KL, and so is "k3" of each token,
+    which is never negative; "absolute" is larger. As a reward they differ more: only "plain" rewards a token for being
+    less likely than it was, and so only with it is the optimum the reference tilted by exp(reward / weight). With the
+    other two what has become unlikely is pushed further down; they hold back what becomes more likely.
+    """
+    if form == "absolute":
+        return losses.absolute_kl(policy, reference)
+    difference = policy - reference
+    if form == "plain":
+        return difference
+    if form == "k3":
+        return torch.expm1(-difference) + difference
+    raise ValueError(f"kl_form is one of {', '.join(KL)}, got {form!r}")
+
+
+def token_rewards(reward: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, weight: float) -> torch.Tensor:
+    """Rewards [R, T] of tokens: -weight x KL of each, and the response's reward [R] besides at its last one.
+
+    Paper: section 4.4 (where the two stand is the reference code's). kl [R, T]; mask: bool [R, T], each row's tokens.
+    """
+    out = torch.where(mask, -weight * kl, 0.0)
+    last = mask.sum(1).sub(1).clamp(min=0)[:, None]
+    return out.scatter_add(1, last, torch.where(mask.any(1), reward, 0.0)[:, None])
+
+
+def targets(
+    sampler: torch.Tensor,
+    reference: torch.Tensor,
+    values: torch.Tensor,
+    tokens: torch.Tensor,
+    reward: torch.Tensor,
+    finished: torch.Tensor,
+    settings: Settings,
+) -> torch.Tensor:
+    """What the loss reads of a round, float32 [R, 5, T]: sampler log-probability, advantage, value, return, counted.
+
+    sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
+    response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
+    `unfinished` is "keep"; advantages are normalised over the tokens that count. Paper: section 4.4 (advantages,
+    normalisation and what is left out are the reference code's).
+    """
+    rewards = token_rewards(reward, token_kl(sampler, reference, settings.kl_form), tokens, settings.kl_weight)
+    advantage, returns = losses.advantages(rewards, values, tokens, gamma=settings.gamma, lam=settings.lam)
+    counted = tokens & (finished.bool() if settings.unfinished == "drop" else tokens.any(1))[:, None]
+    if settings.normalise:
+        advantage = losses.normalised(advantage, counted)
+    return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
+
+
+def objective(outputs: Callable, settings: Settings, tally: dict | None = None) -> Objective:
+    """PPO's losses for the trainer, of outputs [R, 3 W] (log-probability, value, entropy) and `targets` as [R, 5 W].
+
+    Both clipped losses are summed over the tokens that count, so the trainer's mean is over those of the whole global
+    batch. tally: where the sums of each call are added up by name, for the log. Paper: section 4.4.
+    """
+
+    def total(found, wanted, group):
+        policy, value, _ = found.unflatten(1, (3, -1)).unbind(1)
+        sampler, advantage, old, returns, counted = wanted.unflatten(1, (5, -1)).unbind(1)
+        mask = counted.bool()
+        number = mask.sum()
+        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=settings.clip) * number
+        value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=settings.value_clip) * number
+        if tally is not None:
+            off = torch.where(mask, policy - sampler, 0.0).detach().expm1().abs()
+            sums = (policy_loss.detach(), value_loss.detach(), (off > settings.clip).sum(), off.sum(), number)
+            for name, x in zip(TALLY, sums, strict=True):
+                tally[name] = tally.get(name, 0.0) + float(x)
+        return policy_loss + settings.value_weight * value_loss
+
+    def count(wanted, group):
+        return int(wanted.unflatten(1, (5, -1))[:, 4].sum())
+
+    return Objective("PPO", total, count, outputs, one_output=True, log_probs=True)
+
+
+NAMES = ("reward", "kl", "penalty", "penalised reward", "length", "finished", "entropy", "explained", "policy loss",
+           "value loss", "clip fraction", "ratio off 1", "tokens trained", "grad_norm", "critic gradient")  # fmt: skip
+
+
+def figures(sampler, reference, values, tokens, reward, finished, entropy, settings: Settings) -> dict[str, float]:
+    """What a round is judged by, over all its responses, unfinished ones too: arguments as for `targets`.
+
+    reward; kl, the sampled estimate of KL(policy, reference) of a response, nats; penalty, the KL of `kl_form` of a
+    response; penalised reward, reward - weight x penalty; length, tokens; finished, a share; entropy of a token, nats;
+    explained, the share of the returns' variance that the values explain.
+    """
+    spread = token_kl(sampler, reference, settings.kl_form)
+    penalty = torch.where(tokens, spread, 0.0).sum(1).mean()
+    raw = replace(settings, normalise=False)
+    _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
+    out = {
+        "reward": reward.mean(),
+        "kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(),
+        "penalty": penalty,
+        "penalised reward": reward.mean() - settings.kl_weight * penalty,
+        "length": tokens.sum(1).float().mean(),
+        "finished": finished.float().mean(),
+        "entropy": entropy[tokens].mean(),
+        "explained": 1 - advantage[tokens].var(correction=0) / returns[tokens].var(correction=0).clamp(min=1e-12),
+    }
+    return {name: float(x) for name, x in out.items()}
+
+
+def rounds(history: Sequence[dict]) -> pd.DataFrame:
+    """A row a round of a run's history: the figures, and the means of the losses over the round's steps.
+
+    Paper: silent (it prints no curve). Losses are per token that gives a gradient: policy loss; value loss; clip
+    fraction, the share of tokens whose ratio left 1 +- clip; ratio off 1, the mean of |ratio - 1|, 0 on a first pass.
+    """
+    frame = pd.DataFrame([entry for entry in history if "policy loss" in entry])
+    if not len(frame):
+        return pd.DataFrame(columns=["round", "step", *NAMES])
+    return frame.groupby("round", as_index=False).agg({"step": "last"} | dict.fromkeys(NAMES, "mean"))
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """The curves of `rounds`: reward (with the KL taken off), KL, length, value and policy loss, clip fraction .."""
+    fig = Figure(figsize=(10, 4.6), layout="constrained")
+    units = {"reward": "SD of goodness", "kl": "nats a response", "length": "tokens", "entropy": "nats a token"}
+    panels = ("reward", "kl", "length", "entropy", "policy loss", "value loss", "clip fraction", "finished")
+    for ax, name in zip(fig.subplots(2, 4).flat, panels, strict=True):
+        ax.plot(frame["round"], frame[name], "o-", ms=3, color="#0072b2", label=name)
+        ax.set(title=name if name not in units else f"{name}, {units[name]}", xlabel="round")
+        ax.title.set_fontsize(9)
+    reward = fig.axes[0]
+    reward.plot(frame["round"], frame["penalised reward"], ":", color="#d55e00", label="less the penalty")
+    reward.legend(fontsize=7)
+    return fig

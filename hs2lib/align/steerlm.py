@@ -1,0 +1,276 @@
+"""SteerLM: an SFT set labelled by the reward model, a policy trained on it, and steering by the labels.
+
+    labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
+    text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
+    found = items(policy, labelled)                       # for sft.fit(policy, found, ..)
+    frame = steer(policy, prompts, reward_model, {"verbosity": 0, ..}, ..)            # generate under each target
+    steering(frame, "verbosity", seed=0)                  # target against measured, with intervals
+
+The label line stands before the answer (`hs2lib.engine.chat`), so the policy learns P(answer | prompt, attributes);
+at use the line says what is wanted. The file of labels is the reference format, one answer a line, which
+`data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from hs2lib import paths
+from hs2lib.engine.chat import label_string, whole
+from hs2lib.engine.rollout import rollouts
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import Group, Response, Turn, parse_prompt, prompt_string
+from hs2lib.models.policy import Policy
+from hs2lib.stats.bootstrap import bootstrap
+from hs2lib.train.items import Item, tokenised
+
+LEVELS = ("rounded", "fifths", "ratings")
+
+CHUNK = 32  # groups scored and written together: a killed run loses at most these
+
+
+def scores(
+    groups: Sequence[Group],
+    reward_model,
+    *,
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    cache: Path | None = None,
+) -> torch.Tensor:
+    """The reward model's outputs, float32 [R, A], of every response, in order, kept on disk as they come.
+
+    Paper: silent. cache: a folder; results lie there in a file named by the model, by the content of prompt and
+    response, and a repeated or killed run computes only what is missing. Otherwise as `RewardModel.score`.
+    """
+    groups = list(groups)
+    if cache is None:
+        return reward_model.score(groups, budget=budget, autocast=autocast)
+    dtype = str(autocast or torch.float32).removeprefix("torch.")
+    file = Path(cache) / f"scores-{reward_model.fingerprint()}-{dtype}.jsonl"
+    found, torn = paths.read_lines(file)
+    kept = dict(found)
+    keys = [_key(group) for group in groups]
+    for start in range(0, len(groups), CHUNK):
+        part, named = groups[start : start + CHUNK], keys[start : start + CHUNK]
+        # All of a chunk or nothing, so that what is packed together does not depend on where a run was killed.
+        if all(key in kept for key in named):
+            continue
+        rows = reward_model.score(part, budget=budget, autocast=autocast)
+        found = zip(named, rows.split([len(group.responses) for group in part]), strict=True)
+        new = {key: values.tolist() for key, values in found if key not in kept}
+        paths.append_lines(file, new.items(), torn)
+        torn = False
+        kept |= new
+    return torch.tensor([row for key in keys for row in kept[key]], dtype=torch.float32)
+
+
+def _key(group: Group) -> str:
+    whole = json.dumps([[(t.role, t.text) for t in group.prompt], [r.text for r in group.responses]])
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+
+def answers(groups: Sequence[Group]) -> list[Group]:
+    """Every answer of conversations as a group of its own: the turns before it are the prompt, it is the response.
+
+    The earlier assistant turns of a prompt count as answers too, unless they are a response of one of the groups (as in
+    Open Assistant's trees) or were met before. Ids are "<group id>/<number of the turn>", and for the group's own
+    responses "<group id>/<number of the turn>.<number of the response>". Paper: section 4.2 (2.88 answers a
+    conversation in Daring-Anteater); one labelled answer a row is the reference code's format.
+    """
+    out, met = [], {(group.prompt, response.text) for group in groups for response in group.responses}
+    for group in groups:
+        for at, turn in enumerate(group.prompt):
+            if turn.role == "assistant" and (group.prompt[:at], turn.text) not in met:
+                met.add((group.prompt[:at], turn.text))
+                name = f"{group.id}/{at}"
+                answer = (Response(name, turn.text),)
+                out.append(replace(group, id=name, prompt=group.prompt[:at], responses=answer, preference=None))
+        for number, response in enumerate(group.responses):
+            name = f"{group.id}/{len(group.prompt)}.{number}"
+            out.append(replace(group, id=name, responses=(replace(response, id=name),), preference=None))
+    return out
+
+
+def label(
+    groups: Sequence[Group],
+    reward_model,
+    *,
+    levels: str = "rounded",
+    file: Path | None = None,
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+) -> list[Group]:
+    """Every answer of the groups, labelled with what the reward model predicts, made whole.
+
+    Paper: section 4.5 ("we used the Llama 3 70B Reward Model to annotate the Daring Anteater SFT dataset"); clamped to
+    0-4 and rounded half to even, as in the reference code. Returns groups of one response, its labels in the order of
+    the reward model's attributes. levels: "rounded"; or "fifths" (ours), for reward models so weak that all their
+    predictions round to two levels: an attribute's level is then the fifth of this set that the answer's prediction
+    falls into, so 0 means "of the least verbose fifth"; or "ratings" (ours), for rated sets: what people said of the
+    answer instead of the model, and answers that nobody rated are left out. file: the labelled set in the reference
+    format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on. Raises
+    ValueError for "ratings" without one of the attributes.
+    """
+    if levels not in LEVELS:
+        raise ValueError(f"levels are one of {', '.join(LEVELS)}, got {levels!r}")
+    found = answers(groups)
+    if levels == "ratings":
+        found, values = _rated(found, tuple(reward_model.attributes))
+    else:
+        values = scores(found, reward_model, budget=budget, autocast=autocast, cache=file and Path(file).parent)
+    if levels == "fifths":
+        ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
+        values = (5 * ranks).div(len(values), rounding_mode="floor")
+    out = []
+    for group, row in zip(found, values.tolist(), strict=True):
+        answer = replace(group.responses[0], labels=whole(row))
+        out.append(replace(group, responses=(answer,), attributes=tuple(reward_model.attributes)))
+    if file is not None:
+        lines = (json.dumps(as_row(group), ensure_ascii=False) for group in out)
+        paths.write(Path(file), "".join(line + "\n" for line in lines))
+    return out
+
+
+def _rated(found: Sequence[Group], attributes: tuple[str, ...]) -> tuple[list[Group], torch.Tensor]:
+    """The answers that have a rating for each attribute, and these, float32 [R, A]."""
+    rated, rows = [], []
+    for group in found:
+        ratings = dict(zip(group.attributes, group.responses[0].labels, strict=False))
+        if all(name in ratings and ratings[name] == ratings[name] for name in attributes):
+            rated.append(group)
+            rows.append([ratings[name] for name in attributes])
+    if not rated:
+        raise ValueError(f"no answer is rated on all of {', '.join(attributes)}: let the reward model label them")
+    return rated, torch.tensor(rows, dtype=torch.float32)
+
+
+def label_of(group: Group) -> str:
+    """The label string of a labelled answer, `helpfulness:4,..`."""
+    return label_string(group.responses[0].labels, group.attributes)
+
+
+def as_row(group: Group) -> dict:
+    """A labelled answer as a row of the reference format: earlier turns lie inside the user's, the answer is learnt."""
+    turns, system = group.prompt, ""
+    if turns and turns[0].role == "system":
+        system, turns = turns[0].text, turns[1:]
+    asked = {"value": prompt_string(turns), "from": "User", "label": None}
+    answer = {"from": "Assistant", "value": group.responses[0].text, "label": label_of(group)}
+    return {"system": system, "mask": "User", "dataset": group.source, "conversations": [asked, answer]}
+
+
+def from_row(row: dict, name: str) -> Group:
+    """The labelled answer in a row of the reference format, named `name`; the inverse of `as_row`.
+
+    The label may name other attributes than the five; the group's are those it names, in its order.
+    """
+    asked, answer = row["conversations"]
+    pairs = [part.partition(":") for part in answer["label"].split(",")]
+    labels = tuple(float(value) for _, _, value in pairs)
+    prompt = (*([Turn("system", row["system"])] if row["system"] else []), *parse_prompt(asked["value"]))
+    response = Response(name, answer["value"], labels)
+    return Group(name, prompt, (response,), tuple(key for key, _, _ in pairs), source=row["dataset"])
+
+
+def counts(labelled: Sequence[Group]) -> pd.DataFrame:
+    """How many answers have each level, one row an attribute, columns 0 to 4."""
+    values = np.array([group.responses[0].labels for group in labelled])
+    levels = {level: (values == level).sum(0) for level in range(5)}
+    return pd.DataFrame(levels, index=labelled[0].attributes).rename_axis("attribute")
+
+
+def balanced(
+    labelled: Sequence[Group], attribute: str, number: int, seed: int, levels: Sequence[int] = range(5)
+) -> list[Group]:
+    """At most `number` of the labelled answers, these levels of one attribute as evenly present as the set allows.
+
+    Paper: silent. Nearly all answers have the middle level of an attribute, and a policy that is trained on few of them
+    never reads the others. In the set's order; which of a level's answers are taken is decided by the seed. Raises
+    ValueError where no answer has one of the levels.
+    """
+    at = labelled[0].attributes.index(attribute)
+    labelled = [group for group in labelled if group.responses[0].labels[at] in levels]
+    if not labelled:
+        raise ValueError(f"no answer has {attribute} at one of the levels {', '.join(map(str, levels))}")
+    order = np.random.default_rng(seed).permutation(len(labelled)).tolist()
+    met: dict[float, int] = {}
+    turn = {}  # the n-th answer of its level: first all first ones, then all second ones
+    for i in order:
+        level = labelled[i].responses[0].labels[at]
+        turn[i] = met[level] = met.get(level, 0) + 1
+    return [labelled[i] for i in sorted(sorted(order, key=turn.__getitem__)[:number])]
+
+
+def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") -> list[Item]:
+    """Items for `hs2lib.align.sft.fit`: each answer under its own label line, targets [1, T] being 1 where it is
+    trained.
+
+    Paper: section 4.5. The prompt and the label line are read, the answer and the end of its turn are learnt; earlier
+    turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not
+    fit `policy.max_tokens` even without the older turns of their prompt.
+    """
+    out = []
+    for found in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
+        ((sequence,), (start,)) = found.sequences, found.starts
+        mask = (np.arange(len(sequence)) >= start).astype(np.float32)
+        out.append(Item(found.group.id, found.sequences, mask[None], found.starts))
+    return out
+
+
+def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
+    """A label string for each level of one attribute, the others as in `base`. Raises ValueError for no such one."""
+    pairs = dict(part.split(":") for part in base.split(","))
+    if attribute not in pairs:
+        raise ValueError(f"{base!r} does not name {attribute!r}: there is nothing to vary")
+    return {level: ",".join(f"{k}:{v}" for k, v in (pairs | {attribute: level}).items()) for level in levels}
+
+
+def steer(
+    policy: Policy, prompts: Sequence[Group], reward_model, labels: dict, *, n: int, file: Path | None = None, **options
+) -> pd.DataFrame:
+    """Answers under each label string, and what came out: one row a response.
+
+    labels: name of the target -> label string. Each prompt's samples have the same random numbers under every target,
+    so differences between targets are paired. Columns: target, prompt, response, characters, tokens, finished, and each
+    of the reward model's attributes. file: a folder to keep samples and scores in. options: as for `rollouts`. Paper:
+    section 4.5, "Inference Attributes".
+    """
+    rows = []
+    for target, text in labels.items():
+        sampled = rollouts(policy, prompts, n=n, label=text, file=file and Path(file) / "samples", **options)
+        measured = scores(sampled, reward_model, autocast=options.get("autocast"), cache=file).tolist()
+        flat = [(group.id, sample) for group in sampled for sample in group.responses]
+        for (prompt, sample), values in zip(flat, measured, strict=True):
+            size = (len(sample.text), len(sample.tokens), sample.finished)
+            rows.append((target, prompt, sample.id, *size, *values))
+    names = ["target", "prompt", "response", "characters", "tokens", "finished", *reward_model.attributes]
+    return pd.DataFrame(rows, columns=names)
+
+
+def steering(frame: pd.DataFrame, measures: Sequence[str], *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Mean of each measured column under each target, and the last target less the first, with 95 % intervals.
+
+    frame: of `steer`. Whole prompts are resampled, the same ones for every target. Columns: measure, target, mean, low,
+    high; the difference's target is "last - first" by name.
+    """
+    prompts, rows = pd.factorize(frame.prompt)[0], []
+    levels = list(dict.fromkeys(frame.target))
+    under = np.array([(frame.target == level).to_numpy(float) for level in levels])
+    for measure in measures:
+        value = frame[measure].to_numpy(float)
+        parts = np.concatenate([under * value, under]).T
+        found = bootstrap(parts, prompts, lambda s: _with_difference(s, len(levels)), n_boot=n_boot, seed=seed)
+        for at, name in enumerate([*levels, f"{levels[-1]} - {levels[0]}"]):
+            rows.append((measure, name, *(float(x) for x in found.at(at))))
+    return pd.DataFrame(rows, columns=["measure", "target", "mean", "low", "high"])
+
+
+def _with_difference(sums: np.ndarray, number: int) -> np.ndarray:
+    means = sums[:, :number] / sums[:, number:]
+    return np.column_stack([means, means[:, -1] - means[:, 0]])

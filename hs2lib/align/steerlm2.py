@@ -1,0 +1,342 @@
+"""SteerLM 2.0: train a policy towards P(y|a,x), the answers that the reward model would give the attributes a.
+
+    sampled = rollouts(policy, prompts, n=10, label=choices.target, ...)        # y_i ~ Q'(y|a,x), hs2lib.engine.rollout
+    weighed = weigh(sampled, policy, sft, reward_model, choices)                # equations 6 and 7
+    fit(policy, items(weighed), held_out, steerlm2(), recipe, folder)           # equations 11 and 12
+
+or all of it, as often as wanted, each time from the policy that the last iteration left: `iterate`. Three models look
+at each sampled y: the reward model says P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
+sampled, Q'(y|a,x). Paper: section 4.5. Everything it leaves open is a field of `Choices`; the formulas themselves are
+in `hs2lib.train.losses`, and `hs2lib.align.steerlm2` is a world where their results are known exactly.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from hs2lib.align.steerlm import scores
+from hs2lib.engine.chat import TokenGroup, parse_label
+from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import Group
+from hs2lib.models.policy import Policy, unlabelled
+from hs2lib.train import losses
+from hs2lib.train.items import Item
+from hs2lib.train.objectives import steerlm2
+from hs2lib.train.trainer import Recipe, Result, fit, folder_of
+
+TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The method's parameters. The defaults are the paper's; ours, and said to be, where the paper is silent."""
+
+    target: str = TARGET  # the desired attributes a. Paper: section 4.5, "Inference Attributes"
+    n: int = 10  # samples a prompt. Paper: section 4.5
+    temperature: float = 0.7  # Paper: section 4.5; at 1, with top_p 1, samples are Q' itself
+    top_p: float = 0.9  # Paper: section 4.5
+    max_new_tokens: int = 1024  # of a sample, its end included. Paper silent
+    concentration: float = 24.0  # alpha + beta of the Beta distribution. Paper: section 4.5
+    edges: str = "fifths"  # bins of the five levels, or "rounding". Paper silent
+    clamp: float = 0.01  # how far from 0 and 1 a scaled prediction is kept. Paper silent
+    unfinished: str = "keep"  # samples without an end: "keep" them as they are, or "drop". Paper silent
+    by_length: bool = False  # divide a group's loss by its mean length, as the reference code; the equations do not
+    seed: int = 0  # of the samples
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """One prompt's n samples with all that equations 6 and 7 ask for: four float64 [n], logarithms in nats."""
+
+    group: Group
+    sequences: tuple[list[int], ...]  # prompt with label, and response: what Q_theta(y|a,x) is computed on
+    start: int  # where the responses begin
+    attributes: np.ndarray  # log P(a|x,y)
+    prior: np.ndarray  # log P(y|x)
+    sampler: np.ndarray  # log Q'(y|a,x)
+    tokens: np.ndarray  # length of each response
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """log w' [n]. Paper: equation 7, of equation 6."""
+        three = (torch.from_numpy(x)[None] for x in (self.attributes, self.prior, self.sampler))
+        return losses.steerlm2_targets(*three)[0].numpy()
+
+    @property
+    def effective(self) -> float:
+        """The effective number of samples, 1 / sum w'^2, from 1 (one has all the weight) to n. Paper: silent."""
+        return float(1 / np.exp(2 * self.log_weights).sum())
+
+
+def attribute_log_prob(predictions: torch.Tensor, attributes: Sequence[str], choices: Choices) -> torch.Tensor:
+    """log P(a|x,y) float64 [R] of the target attributes, from predictions [R, A] on the scale 0-4.
+
+    Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
+    target may name some of them only; a then consists of those. Raises ValueError for a name that is no output.
+    """
+    target = np.array(parse_label(choices.target, attributes))
+    named = np.flatnonzero(~np.isnan(target))
+    if not len(named):
+        raise ValueError("the target names no attribute, so there is nothing to steer towards")
+    options = {"concentration": choices.concentration, "edges": choices.edges, "clamp": choices.clamp}
+    by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)
+    return losses.target_log_prob(by_level, torch.from_numpy(target[named]).long())
+
+
+def weigh(
+    sampled: Sequence[Group],
+    sampler: Policy,
+    prior: Policy,
+    reward_model,
+    choices: Choices,
+    *,
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    cache: Path | None = None,
+) -> list[Weighed]:
+    """The three log-probabilities of every sample of `rollouts`, group by group.
+
+    Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
+    both at temperature 1 and on the tokens that were sampled. The reward model reads the text. Groups with fewer than
+    two samples (after `unfinished: drop`) have no weights to compare and are left out. cache: a folder in which all
+    three are kept as they come; a run that was killed goes on. Raises ValueError where two tokenizers differ, or no
+    group is left.
+    """
+    if choices.unfinished not in ("keep", "drop"):
+        raise ValueError(f'unfinished is "keep" or "drop", got {choices.unfinished!r}')
+    if choices.unfinished == "drop":
+        sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
+    sampled = [group for group in sampled if len(group.responses) > 1]
+    if not sampled:
+        raise ValueError("no prompt has two samples to weigh against each other")
+    options = {"budget": budget, "autocast": autocast, "cache": cache}
+    labelled = as_tokens(sampler, sampled, choices.target)
+    log_q, tokens = sampler.log_probs(labelled, **options)
+    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, choices.target), **options)
+    predictions = scores(sampled, reward_model, budget=budget, autocast=autocast, cache=cache)
+    log_a = attribute_log_prob(predictions, reward_model.attributes, choices)
+    stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
+    parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
+    return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
+
+
+def items(weighed: Sequence[Weighed]) -> list[Item]:
+    """What `train.fit` takes with `objectives.steerlm2`: targets [n, 3] = log w', log Q'(y|a,x), length in tokens."""
+    out = []
+    for found in weighed:
+        targets = np.column_stack([found.log_weights, found.sampler, found.tokens]).astype(np.float32)
+        out.append(Item(found.group.id, found.sequences, targets, (found.start,) * len(found.sequences)))
+    return out
+
+
+def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
+    """One row a sample: prompt, log P(a|x,y), log P(y|x), log Q'(y|a,x), tokens, finished, weight w'."""
+    rows = [
+        (found.group.id, *values, sample.finished)
+        for found in weighed
+        for *values, sample in zip(
+            found.attributes, found.prior, found.sampler, found.tokens, np.exp(found.log_weights),
+            found.group.responses, strict=True,
+        )
+    ]  # fmt: skip
+    names = ["prompt", "log P(a|x,y)", "log P(y|x)", "log Q'(y|a,x)", "tokens", "weight", "finished"]
+    return pd.DataFrame(rows, columns=names)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One round: what was sampled and weighed to train on and to validate by, and what training gave."""
+
+    training: list[Weighed]
+    validation: list[Weighed]
+    result: Result
+
+
+def iterate(
+    policy: Policy,
+    prior: Policy,
+    reward_model,
+    prompts: Sequence[Sequence[Group]],
+    validation: Sequence[Group],
+    choices: Choices,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    sample_batch: int = 128,
+    callbacks: Callable[[], Sequence] = tuple,
+    after: Callable[[int, Policy], object] = lambda number, policy: None,
+    lora_rank: int = 0,
+) -> list[Iteration]:
+    """Train the policy in place, one iteration for each list of prompts, and say what each of them gave.
+
+    Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
+    an improved policy"). policy: at first the SteerLM model of notebook 11. Each iteration samples from the policy as
+    it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
+    (none: the last step's weights stay). lora_rank: train adapters of this rank and merge them after each iteration;
+    0 trains all weights. callbacks: a function that makes those of `fit`. after: called with each iteration's number
+    and the policy that it left, to save or evaluate it.
+    Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
+    """
+    autocast = None if recipe.autocast == "float32" else getattr(torch, recipe.autocast)
+    options = {"budget": recipe.budget, "autocast": autocast}
+    sampling = {"n": choices.n, "temperature": choices.temperature, "top_p": choices.top_p, "label": choices.target}
+    sampling |= {"max_new_tokens": choices.max_new_tokens, "autocast": autocast, "batch": sample_batch}
+    out = []
+    for number, these in enumerate(prompts, 1):
+        place = Path(folder) / f"iteration-{number}"
+        # Random numbers of its own for each iteration: with the same ones a policy that hardly moved samples the same.
+        both = [
+            weigh(
+                rollouts(policy, part, seed=choices.seed + number, file=place / "samples", **sampling),
+                *(policy, prior, reward_model, choices),
+                cache=place,
+                **options,
+            )
+            if part
+            else []
+            for part in (these, validation)
+        ]
+        if lora_rank:
+            policy.merge().lora(rank=lora_rank, alpha=2 * lora_rank)
+        task = (policy, items(both[0]), items(both[1]), steerlm2(choices.by_length), recipe)
+        about = {"iteration": number, "choices": {k: str(v) for k, v in vars(choices).items()}}
+        result = fit(*task, folder_of(place, *task, about), about=about, callbacks=callbacks())
+        after(number, policy.merge())
+        out.append(Iteration(*both, result))
+    return out
+
+
+@torch.no_grad()
+def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = BUDGET, autocast=None) -> np.ndarray:
+    """The distance of equation 12 for each group, float64 [groups], nats: 0 where the policy is the optimum on it.
+
+    Paper: section 4.5, "We can use this distance to monitor the training progress".
+    """
+    tokens = [TokenGroup(w.group, w.sequences, (w.start,) * len(w.sequences)) for w in weighed]
+    log_q, _ = policy.log_probs(tokens, budget=budget, autocast=autocast)
+    parts = log_q.double().split([len(w.sequences) for w in weighed])
+    three = (
+        (torch.from_numpy(w.log_weights), q, torch.from_numpy(w.sampler)) for w, q in zip(weighed, parts, strict=True)
+    )
+    return np.array([losses.steerlm2_loss(*(x[None] for x in one)).item() for one in three])
+
+
+ALPHABET = 3
+
+RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))  # [9, 2]
+
+TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Attributes"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Predicted attributes [9, A] of each response on the scale 0-4, log P(a|x,y) [9] and log P(y|x) [9], float64."""
+
+    ratings: torch.Tensor
+    attributes: torch.Tensor
+    prior: torch.Tensor
+
+    @property
+    def optimum(self) -> torch.Tensor:
+        """log P(y|a,x) [9]. Paper: equation 1; here the sum over all responses can be taken."""
+        return (self.attributes + self.prior).log_softmax(-1)
+
+    def kl(self, theta: torch.Tensor) -> torch.Tensor:
+        """KL(P(y|a,x) || Q_theta(y|a,x)), a scalar, nats. Paper: equation 2 for one prompt."""
+        return (self.optimum.exp() * (self.optimum - log_policy(theta))).sum()
+
+    def gradient(self, theta: torch.Tensor) -> torch.Tensor:
+        """The exact gradient [12] of equation 2 in theta."""
+        return torch.func.grad(self.kl)(theta)
+
+
+def made(seed: int = 0) -> Toy:
+    """A toy whose responses are rated at random within 3/4 of the target, under a random SFT model."""
+    draw = torch.Generator().manual_seed(seed)
+    away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
+    ratings = (TOY_TARGET + away).clamp(0, 4)
+    attributes = losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET)
+    return Toy(ratings, attributes, log_policy(logits(seed + 1)))
+
+
+def logits(seed: int, scale: float = 0.7) -> torch.Tensor:
+    """Random parameters theta [12] of a policy."""
+    draw = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(ALPHABET + ALPHABET**2, generator=draw, dtype=torch.float64)
+
+
+def log_policy(theta: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """log Q_theta(y) [9]: the sum of its two tokens' log-probabilities, each token drawn at this temperature."""
+    first = (theta[:ALPHABET] / temperature).log_softmax(-1)
+    second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)
+    return first[RESPONSES[:, 0]] + second[RESPONSES[:, 0], RESPONSES[:, 1]]
+
+
+def sample(log_probs: torch.Tensor, groups: int, n: int, seed: int = 0) -> torch.Tensor:
+    """Numbers of responses, int64 [groups, n], drawn independently from a distribution [9]."""
+    draw = torch.Generator().manual_seed(seed)
+    return torch.multinomial(log_probs.exp(), groups * n, replacement=True, generator=draw).view(groups, n)
+
+
+def estimates(
+    toy: Toy, theta: torch.Tensor, sampler: torch.Tensor, y: torch.Tensor, *, baseline: bool = True
+) -> torch.Tensor:
+    """The gradient [groups, 12] that each group of samples y [groups, n] gives.
+
+    Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8, without b'. sampler:
+    log Q'(y|a,x) [9], the denominator of w and b.
+    """
+    coefficient = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y]).exp()
+    if baseline:
+        coefficient = coefficient - losses.steerlm2_policy(log_policy(theta)[y], sampler[y]).exp()
+    jacobian = torch.func.jacrev(log_policy)(theta)  # grad log Q_theta(y), [9, 12]
+    # One sum of coefficients for each of the nine responses, then nine gradients instead of n.
+    return -coefficient.new_zeros(len(y), len(RESPONSES)).scatter_add(1, y, coefficient) @ jacobian
+
+
+def errors(toy: Toy, theta: torch.Tensor, sizes, groups: int = 100_000, seed: int = 0) -> pd.DataFrame:
+    """What is wrong with the estimate at theta, sampled from Q_theta itself, for each group size n.
+
+    Columns: n, estimator, bias (length of mean - exact, over the exact gradient's length), noise (its standard error),
+    variance (of one group's estimate, summed over theta).
+    """
+    exact, rows = toy.gradient(theta), []
+    for n in sizes:
+        y = sample(log_policy(theta), groups, n, seed)
+        for name, baseline in (("equation 8, no baseline", False), ("equation 11, baseline b'", True)):
+            found = estimates(toy, theta, log_policy(theta), y, baseline=baseline)
+            variance = found.var(0).sum()
+            bias, noise = (found.mean(0) - exact).norm() / exact.norm(), (variance / groups).sqrt() / exact.norm()
+            rows.append((n, name, bias.item(), noise.item(), variance.item()))
+    return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
+
+
+def descend(
+    toy: Toy,
+    theta: torch.Tensor,
+    *,
+    n: int = 10,
+    groups: int = 64,
+    steps: int = 300,
+    rate: float = 0.5,
+    baseline: bool = True,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> list[float]:
+    """The KL of equation 2 before and after each step of plain gradient descent on the estimate, [steps + 1].
+
+    The samples come from Q', which is theta at the start, drawn afresh for each step at this temperature.
+    """
+    sampler, theta = log_policy(theta), theta.clone()
+    proposal = log_policy(theta, temperature)
+    found = [toy.kl(theta).item()]
+    for step in range(steps):
+        y = sample(proposal, groups, n, seed + step)
+        theta -= rate * estimates(toy, theta, sampler, y, baseline=baseline).mean(0)
+        found.append(toy.kl(theta).item())
+    return found

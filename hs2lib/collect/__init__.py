@@ -1,0 +1,1 @@
+"""Prompts, filters and ratings."""

@@ -1,0 +1,248 @@
+"""The annotation form: guidelines, ratings of a prompt's responses one after the other, written to a JSONL file.
+
+Paper: section 2.1 ("rate two responses to the same prompt sequentially") and appendix G (flags, five axes from 0 to 4,
+check boxes, confidence, safe or not), the guidelines in our own words. Two files are written, a line a time: the
+ratings, with just the columns that `data.load("ratings", "folder", path=...)` reads, and beside it `*.notes.jsonl`
+with everything else. Annotators go by a pseudonym; of a flagged task nothing but its id is kept, as it may hold names.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import ipywidgets as widgets
+
+from hs2lib.data.rows import DataError, Faults, read
+from hs2lib.group import ATTRIBUTES, Group, prompt_string
+
+FLAGS = {
+    "pii": "personal data: a private person's name, address, e-mail, phone or social security number",
+    "non-english": "cannot be judged without being fluent in another language",
+    "coding": "asks to write or understand code (data formats and plain questions about computing are fine)",
+    "assistant": "asks about this assistant itself: who made it, its licence, its settings",
+}
+
+# attribute -> (question, what 0, 1, 2, 3 and 4 mean)
+SCALES = {
+    "helpfulness": (
+        "How useful is the response to the person who asked?",
+        ("no use at all", "little use", "some use, misses the point in part", "useful, could be better", "just right"),
+    ),
+    "correctness": (
+        "Is everything true, and everything there that was asked for?",
+        ("all wrong or off the task", "mostly wrong", "right and wrong mixed", "a small gap", "right and complete"),
+    ),
+    "coherence": (
+        "Is it clear, and does it agree with itself?",
+        ("cannot be understood", "mostly hard to follow", "unclear in places", "one or two rough spots", "clear"),
+    ),
+    "complexity": (
+        "Who could have written it? (the language, not how good it is)",
+        ("anybody, a child included", "school years", "high school", "a student of the subject", "an expert"),
+    ),
+    "verbosity": (
+        "How long is it for what was asked?",
+        ("bare minimum", "short", "about as long as needed", "long", "very long or rambling"),
+    ),
+}
+
+BOXES = {
+    "correctness": ("incorrect information", "irrelevant information", "key information missing", "false premise"),
+    "coherence": ("repetitions", "changes of style", "contradictions"),
+}
+
+CONFIDENCE = ("very", "somewhat", "not confident")
+
+ADVICE = (
+    "Judge only the last reply, in the light of the conversation before it, however odd that is. Saying that there "
+    "is no access to the internet beats making facts up. It does not matter whether the assistant is called ChatGPT. "
+    "Unsafe is whatever is hateful, harassing, sexual, violent, illegal, profane or prejudiced."
+)
+
+_PSEUDONYM = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+def notes_path(path: str | Path) -> Path:
+    """Where flags, check boxes, confidence, safety and times go: ratings.jsonl -> ratings.notes.jsonl."""
+    return Path(path).with_suffix(".notes.jsonl")
+
+
+def append(path: Path, row: dict) -> None:
+    """Add a row to a JSONL file in one write, on disk when this returns: a kill leaves all of it or nothing."""
+    line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab+", buffering=0) as file:
+        if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+            line = b"\n" + line  # a last line without its end, as some editors leave it
+        file.write(line)
+        os.fsync(file.fileno())
+
+
+def earlier(path: Path) -> list[dict]:
+    """The rows of a JSONL file, none where there is no file yet. Raises DataError naming a line that cannot be read."""
+    if not path.exists() or not path.stat().st_size:
+        return []
+    return [row for _, row in read(path, Faults(path))]
+
+
+class AnnotationForm(widgets.VBox):
+    """A form that walks an annotator through groups, response by response, and resumes where the file ends.
+
+    groups: prompts with their responses, ids unique. path: the JSONL file, made when the first rating is saved.
+    annotator: a pseudonym, letters, digits, - and _; can be typed into the form instead.
+    Controls by name, for tests and for whoever lays them out anew: annotator, flags, ratings, boxes, confidence, safe,
+    save, flag, message. Raises ValueError for repeated ids, DataError for a file that cannot be continued.
+    """
+
+    def __init__(self, groups: Sequence[Group], path: str | Path, annotator: str = ""):
+        self.groups, self.path = tuple(groups), Path(path)
+        if self.path.suffix != ".jsonl":
+            raise ValueError(f"ratings are written as JSON lines: the file must end in .jsonl, got {self.path.name!r}")
+        ids = [group.id for group in self.groups]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"group ids must be unique, {next(i for i in ids if ids.count(i) > 1)!r} occurs twice")
+        self._check_file()
+        placeholder = {"placeholder": "pseudonym", "continuous_update": False}  # read when Enter is pressed
+        self.annotator = widgets.Text(annotator, description="annotator", **placeholder)
+        self.shown, self.message = widgets.HTML(), widgets.HTML()
+        self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
+        self.ratings = {name: _scale(name) for name in ATTRIBUTES}
+        self.boxes = {a: {name: _checkbox(name) for name in names} for a, names in BOXES.items()}
+        self.confidence = widgets.ToggleButtons(options=CONFIDENCE, value=None, description="how sure?")
+        self.safe = widgets.ToggleButtons(options=("pass", "fail"), value=None, description="safe?")
+        self.save = widgets.Button(description="Save rating", button_style="primary")
+        self.flag = widgets.Button(description="Flag task, skip it", button_style="warning")
+        self.annotator.observe(lambda _: self._next(), "value")
+        self.save.on_click(lambda _: self._guarded(self._save))
+        self.flag.on_click(lambda _: self._guarded(self._flag))
+        super().__init__(self._layout())
+        self._next()
+
+    def _layout(self) -> list[widgets.Widget]:
+        rows = []
+        for name, scale in self.ratings.items():
+            question, meanings = SCALES[name]
+            text = "; ".join(f"<b>{n}</b> {m}" for n, m in enumerate(meanings))
+            rows += [widgets.HTML(f"<b>{name}</b>: {question} <small>{text}</small>"), scale]
+            if name in BOXES:
+                rows.append(widgets.HBox(list(self.boxes[name].values())))
+            if name == "correctness":
+                rows.append(self.confidence)
+        flags = widgets.VBox([widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag])
+        advice = widgets.HTML(f"<small>{ADVICE}</small>")
+        return [self.annotator, self.shown, flags, *rows, self.safe, advice, self.save, self.message]
+
+    def _check_file(self) -> None:
+        """Every row must have what the loader needs, and a group's id must mean the same prompt as here."""
+        prompts = {group.id: prompt_string(group.prompt) for group in self.groups}
+        for line, row in enumerate(earlier(self.path), 1):
+            if missing := [c for c in ("group", "prompt", "response", "annotator") if c not in row]:
+                fix = "continue a file that this form began, or name a new one"
+                raise DataError(self.path, line, missing[0], "the column is missing", fix)
+            if row["prompt"] != prompts.get(row["group"], row["prompt"]):
+                what = f"group {row['group']!r} has another prompt here"
+                raise DataError(self.path, line, "prompt", what, "name a new file")
+        earlier(notes_path(self.path))
+
+    def done(self) -> tuple[set[tuple[str, str]], set[str]]:
+        """What the annotator has finished: (group id, response text) rated, and ids of groups flagged."""
+        mine = self.annotator.value.strip()
+        rated = {(r["group"], r["response"]) for r in earlier(self.path) if r["annotator"] == mine}
+        notes = (r for r in earlier(notes_path(self.path)) if r["annotator"] == mine)
+        return rated, {r["group"] for r in notes if r["flags"]}
+
+    def _next(self, said: str = "") -> None:
+        """Show the first response not yet rated; two identical responses to a prompt are rated once."""
+        rated, flagged = self.done()
+        self.current = None
+        total, left = 0, 0
+        for group in (g for g in self.groups if g.id not in flagged):
+            total += len(group.responses)
+            for position, response in enumerate(group.responses):
+                if (group.id, response.text) not in rated:
+                    left += 1
+                    self.current = self.current or (group, position)
+        for control in (*self.flags.values(), *(box for boxes in self.boxes.values() for box in boxes.values())):
+            control.value = False
+        for control in (*self.ratings.values(), self.confidence, self.safe):
+            control.value = None
+        self.save.disabled = self.flag.disabled = self.current is None
+        self.shown.value = self._page(total - left, total)
+        self.message.value = html.escape(said)
+
+    def _page(self, done: int, total: int) -> str:
+        if self.current is None:
+            return f"<b>All done: {done} responses rated.</b> Thank you."
+        group, position = self.current
+        parts = [f"<b>{done} of {total} responses rated. Task {html.escape(group.id)}</b>"]
+        parts += [_box(turn.role, turn.text, "#888") for turn in group.prompt]
+        mine = [r for r in earlier(self.path) if r["annotator"] == self.annotator.value.strip()]
+        for number, response in enumerate(group.responses[: position + 1], 1):
+            given = next((r for r in mine if (r["group"], r["response"]) == (group.id, response.text)), None)
+            said = ", ".join(f"{a} {given[a]}" for a in ATTRIBUTES) if given else "rate this one"
+            parts.append(_box(f"response {number} ({said})", response.text, "#888" if given else "#0072b2"))
+        return "".join(parts)
+
+    def _guarded(self, act) -> None:
+        """Run a button's action; what is wrong is said in the form, and nothing entered is lost."""
+        try:
+            if not _PSEUDONYM.fullmatch(self.annotator.value.strip()):
+                raise ValueError("annotator: give a pseudonym of letters, digits, - or _, not a name or an address")
+            if self.current is None:
+                raise ValueError("everything is rated")
+            said = act()
+        except (ValueError, OSError) as error:
+            self.message.value = f"<span style='color:#b00'>Not saved. {html.escape(str(error))}</span>"
+        else:
+            self._next(said)
+
+    def _save(self) -> str:
+        group, position = self.current
+        response = group.responses[position]
+        if any(box.value for box in self.flags.values()):
+            raise ValueError("a flag is set: take it back, or use the button 'Flag task, skip it'")
+        needed = {**self.ratings, "how sure?": self.confidence, "safe?": self.safe}
+        if missing := [name for name, control in needed.items() if control.value is None]:
+            raise ValueError(f"still to be chosen: {', '.join(missing)}")
+        row = {"group": group.id, "id": response.id, "prompt": prompt_string(group.prompt), "response": response.text}
+        row |= {"annotator": self.annotator.value.strip()} | {a: self.ratings[a].value for a in ATTRIBUTES}
+        # Notes first: after a kill between the two, the response counts as unrated and is shown again.
+        self._note(response.id, [])
+        append(self.path, row)
+        return f"Saved: {', '.join(f'{a} {row[a]}' for a in ATTRIBUTES)}."
+
+    def _flag(self) -> str:
+        flags = [name for name, box in self.flags.items() if box.value]
+        if not flags:
+            raise ValueError(f"tick what is wrong with the task first: {', '.join(FLAGS)}")
+        self._note(None, flags)
+        return f"Flagged as {', '.join(flags)}; both responses are skipped."
+
+    def _note(self, response: str | None, flags: list[str]) -> None:
+        note = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "annotator": self.annotator.value.strip()}
+        note |= {"group": self.current[0].id, "id": response, "flags": flags}
+        if response is not None:
+            note |= {a: [n for n, box in boxes.items() if box.value] for a, boxes in self.boxes.items()}
+            note |= {"confidence": self.confidence.value, "safe": self.safe.value}
+        append(notes_path(self.path), note)
+
+
+def _checkbox(text: str) -> widgets.Checkbox:
+    return widgets.Checkbox(False, description=text, indent=False, layout={"width": "auto"})
+
+
+def _scale(name: str) -> widgets.ToggleButtons:
+    return widgets.ToggleButtons(
+        options=range(5), value=None, tooltips=list(SCALES[name][1]), style={"button_width": "3em"}
+    )
+
+
+def _box(title: str, text: str, color: str) -> str:
+    style = f"white-space:pre-wrap;border-left:3px solid {color};padding:.3em .8em;margin:.3em 0;max-width:60em"
+    return f'<div style="{style}"><b>{html.escape(title)}</b>\n{html.escape(text)}</div>'

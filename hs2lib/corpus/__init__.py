@@ -1,0 +1,1 @@
+"""Generated prompts and responses."""

@@ -1,0 +1,363 @@
+"""What a generated item will be, before any text is written: family, turns, lengths, edits, and so its true attributes.
+
+Everything is drawn with a counter-based hash of (seed, item), in blocks, so that an item never depends on the items
+around it. The true ("latent") attributes of a response follow from the edits made to it by the table RULES.
+Paper: appendix G (guidelines); the table is our reading of it. Axes: B items (prompts), 2 responses, A attributes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# --- the ten named edits and what they do -------------------------------------------------------------------------
+# Change of (helpfulness, correctness, coherence, complexity, verbosity) when ALL items of a response are touched; an
+# edit of a share of the items has share ** SHARE_POWER of it (the first mistake costs more than the next).
+RULES = {
+    # Correctness 0: "all information provided is wrong"; 2: "a mix of correct and incorrect". Helpfulness follows.
+    # It reads as well as the truth would, but for the reader who notices that a figure cannot be.
+    "wrong value": (-4.1, -4.1, -0.5, 0.0, 0.0),
+    # "Key information is missing": correctness is also completeness. What is left out is not long-winded.
+    "missing item": (-3.7, -3.4, -0.4, 0.0, -0.4),
+    # "Contains irrelevant information"; the train of thought is harder to follow, the text longer than asked for.
+    "irrelevant sentence": (-2.2, -1.7, -1.7, 0.0, 0.6),
+    # Coherence: "no contradictory assertions"; and one of two contradictory statements is wrong.
+    "contradiction": (-3.1, -2.7, -3.0, 0.0, 0.3),
+    # Coherence: "does not contain redundant or repeated information"; verbose "due to repetition" counts as verbose.
+    "repetition": (-1.4, -0.7, -2.6, 0.0, 1.0),
+    # Coherence: "can be logically followed"; steps out of order also serve the user less.
+    "shuffled order": (-1.6, -0.9, -2.9, 0.0, 0.0),
+    # "The task is not at all attempted": helpfulness and correctness 0. Short and perfectly clear.
+    # For an unsafe request the refusal is the right answer, and *compliance* loses what refusal loses elsewhere.
+    "refusal": (-3.8, -3.6, -0.4, -0.3, -0.7),
+}
+
+SHARE_POWER = 0.6
+
+SHARES = (0.0, 1 / 8, 1 / 3, 3 / 4)  # severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): share of items touched
+
+# Edits of style: severity -> change of one attribute; quality stays as it is.
+JARGON = (-0.6, 0.0, 0.65, 1.3, 2.0)  # complexity: plain words, as the family has it, then jargon 1, 2, 3
+
+UNCLEAR = (0.0, 0.0, -0.05, -0.15, -0.3)  # coherence: the same steps; jargon is "a little hard to follow"
+
+VERBOSITY = (-1.6, -0.8, 0.0, 0.8, 1.5)  # verbosity: terseness 2, terseness 1, none, padding 1, padding 2
+
+LENGTH = (0.38, 0.66, 1.0, 1.3, 1.65)  # and the length that goes with it, as a factor
+
+# Quality plans: up to two edits (kind, severity) each, with a base weight that the fitted tilt multiplies.
+PLANS: tuple[tuple[float, tuple[tuple[str, int], ...]], ...] = (
+    (30.0, ()),
+    (6.0, (("wrong value", 1),)),
+    (4.0, (("wrong value", 2),)),
+    (4.0, (("wrong value", 3),)),
+    (6.0, (("missing item", 1),)),
+    (4.0, (("missing item", 2),)),
+    (3.0, (("missing item", 3),)),
+    (3.0, (("irrelevant sentence", 1),)),
+    (2.0, (("irrelevant sentence", 2),)),
+    (1.0, (("irrelevant sentence", 3),)),
+    (2.0, (("contradiction", 1),)),
+    (1.5, (("contradiction", 2),)),
+    (1.0, (("contradiction", 3),)),
+    (3.0, (("repetition", 1),)),
+    (1.5, (("repetition", 2),)),
+    (0.7, (("repetition", 3),)),
+    (2.0, (("shuffled order", 2),)),
+    (1.0, (("shuffled order", 3),)),
+    (3.0, (("refusal", 3),)),
+    (3.0, (("wrong value", 1), ("missing item", 1))),
+    (2.0, (("wrong value", 2), ("missing item", 1))),
+    (2.0, (("wrong value", 2), ("missing item", 2))),
+    (2.0, (("wrong value", 3), ("missing item", 2))),
+    (1.0, (("wrong value", 2), ("irrelevant sentence", 1))),
+    (1.0, (("wrong value", 3), ("irrelevant sentence", 2))),
+    (1.0, (("wrong value", 2), ("contradiction", 1))),
+    (1.0, (("wrong value", 3), ("contradiction", 2))),
+    (1.0, (("wrong value", 1), ("repetition", 1))),
+    (1.0, (("wrong value", 3), ("repetition", 2))),
+    (1.0, (("wrong value", 3), ("shuffled order", 3))),
+    (1.0, (("missing item", 1), ("repetition", 1))),
+    (1.0, (("missing item", 2), ("irrelevant sentence", 2))),
+    (1.0, (("missing item", 2), ("contradiction", 2))),
+    (1.0, (("missing item", 1), ("shuffled order", 2))),
+)
+
+KINDS = tuple(RULES)
+
+EFFECT = np.array([RULES[kind] for kind in KINDS] + [(0.0,) * 5])  # the last row: no edit
+
+PLAN_KIND = np.array([[KINDS.index(k) for k, _ in p] + [len(KINDS)] * (2 - len(p)) for _, p in PLANS])
+
+PLAN_SEVERITY = np.array([[s for _, s in p] + [0] * (2 - len(p)) for _, p in PLANS])
+
+REFUSAL = KINDS.index("refusal")
+
+# --- families: share of prompts, complexity of an unedited answer, mean response length (in mean lengths) ---------
+FAMILIES = {
+    "arithmetic": (0.09, 1.25, 0.70),
+    "units": (0.05, 1.35, 0.62),
+    "dates": (0.05, 1.25, 0.66),
+    "sorting": (0.06, 1.30, 0.70),
+    "format": (0.06, 1.45, 0.70),
+    "classification": (0.05, 1.40, 0.75),
+    "extraction": (0.07, 1.30, 0.52),
+    "summary": (0.10, 1.60, 0.62),
+    "rewriting": (0.07, 1.60, 0.66),
+    "comparison": (0.09, 1.60, 1.36),
+    "planning": (0.09, 1.35, 1.40),
+    "explanation": (0.10, 1.65, 1.52),
+    "instructions": (0.09, 1.45, 1.52),
+    "false premise": (0.05, 1.55, 1.05),
+    "unsafe": (0.04, 1.35, 0.72),
+}
+
+NAMES = tuple(FAMILIES)
+
+_SHARE = np.array([f[0] for f in FAMILIES.values()]) / sum(f[0] for f in FAMILIES.values())
+
+_COMPLEXITY = np.array([f[1] for f in FAMILIES.values()])
+
+_LENGTH = np.array([f[2] for f in FAMILIES.values()])
+
+_LENGTH = _LENGTH / (_SHARE * _LENGTH).sum()
+
+MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.2)
+
+# Number of earlier user turns, given at least one: 1, 2, 3 ... (turns of Table 2 = 1 + 2 * this). Chosen so that turns
+# have mean 2.835 and SD 3.822; the tail is that of a few very long chats.
+EXCHANGES = np.array(
+    [0.236, 0.252, 0.203, 0.123, 0.066, 0.040, 0.025, 0.017, 0.011, 0.008, 0.006, 0.004, 0.003, 0.002, 0.002, 0.002]
+)
+
+MEAN_CHARS = 1855.0  # aimed at; there is not always that much to say, so the mean comes to about 1,490
+
+FITTED = {
+    # which edits are made: log-linear tilt of the plans' base weights in their helpfulness h and coherence k
+    "plan h": 0.0113,
+    "plan h2": -0.1121,
+    "plan k": 1.726,
+    "plan k2": -0.3578,
+    "plan hk": 1.064,
+    "tilt turns": -0.03162,
+    "tilt prompt": -0.085,
+    "tilt complexity": 0.4498,
+    "tilt verbosity": -0.0177,
+    "jargon mean": 1.403,
+    "jargon sd": 0.7494,
+    "jargon pair": 0.02,
+    "verbosity mean": 0.02338,
+    "verbosity sd": 0.591,
+    "verbosity with complexity": 0.4142,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What a block of B items will be. Arrays [B] for the prompt, [B, 2] for the two responses."""
+
+    items: np.ndarray
+    family: np.ndarray  # index into NAMES
+    exchanges: np.ndarray  # earlier user turns, 0 for a single-turn prompt
+    n_items: np.ndarray  # facts or steps that a complete answer has
+    prompt_z: np.ndarray  # standard normal: how long the prompt is for its kind
+    plan: np.ndarray  # [B, 2] index into PLANS
+    touched: np.ndarray  # [B, 2, 2] how many items each of the plan's two edits touches
+    jargon: np.ndarray  # [B, 2] index into JARGON
+    verbosity: np.ndarray  # [B, 2] index into VERBOSITY
+    chars: np.ndarray  # [B, 2] characters aimed at, length_scale 1
+    latent: np.ndarray  # [B, 2, A] the true attributes
+
+
+def bits(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
+    """k hashed 64-bit numbers for every item: uint64 [B, k]. The same (seed, item, stream) always gives the same."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(items, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
+        x = x + np.uint64(seed % 2**64) * np.uint64(0xD1B54A32D192ED03)
+        x = _mix(x + np.uint64(stream) * np.uint64(0x8CB92BA72F3D8DD7))
+        return _mix(x + np.arange(1, k + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014), in place: one input bit changes half of the output."""
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def uniforms(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
+    """Uniform numbers in the open interval (0, 1), float64 [B, k]."""
+    return ((bits(seed, items, stream, k) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def normals(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
+    """Standard normal numbers, float64 [B, k], by Box and Muller's transform."""
+    half = (k + 1) // 2
+    u = uniforms(seed, items, stream, 2 * half)
+    radius, angle = np.sqrt(-2 * np.log(u[:, :half])), 2 * np.pi * u[:, half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :k]
+
+
+def _pick(cumulative: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Index of the cell of a cumulative distribution (rows of it, or one for all) that u falls in."""
+    return np.minimum((u[..., None] >= cumulative).sum(axis=-1), cumulative.shape[-1] - 1)
+
+
+def attributes(base: np.ndarray, plan: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """The true attributes by RULES: base [..., A], plan [...], touched [..., 2], n_items [...] -> [..., A] in 0..4."""
+    share = np.minimum(touched / n_items[..., None], 1.0) ** SHARE_POWER
+    return np.clip(base + (EFFECT[PLAN_KIND[plan]] * share[..., None]).sum(axis=-2), 0.0, 4.0)
+
+
+def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """How many of n_items each edit of a plan touches: [..., 2]; an edit that is there touches at least one."""
+    severity, kind = PLAN_SEVERITY[plan], PLAN_KIND[plan]
+    n = n_items[..., None]
+    count = np.maximum(np.rint(np.array(SHARES)[severity] * n), 1)
+    count = np.where(kind == KINDS.index("shuffled order"), np.maximum(count, 2), count)
+    count = np.where(kind == KINDS.index("missing item"), np.minimum(count, n - 1), count)
+    return np.where(severity == 0, 0, np.where(kind == REFUSAL, n, np.minimum(count, n))).astype(np.int64)
+
+
+def _plan_table(fitted: dict, tilt: np.ndarray) -> np.ndarray:
+    """Cumulative probabilities of the plans for each tilt towards helpful ones: [len(tilt), plans]."""
+    n = np.full(len(PLANS), 6)
+    plans = np.arange(len(PLANS))
+    nominal = attributes(np.array([4.0, 4.0, 4.0, 1.5, 2.0]), plans, touched_items(plans, n), n)
+    h, k = nominal[:, 0] - 2.9, nominal[:, 2] - 3.6
+    weight = np.log([w for w, _ in PLANS])
+    weight = weight + fitted["plan h"] * h + fitted["plan h2"] * h**2 + fitted["plan k"] * k
+    weight = weight + fitted["plan k2"] * k**2 + fitted["plan hk"] * h * k
+    p = np.exp(weight + tilt[:, None] * h)
+    return np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
+
+
+_TILTS = np.linspace(-1.2, 1.2, 25)
+
+
+def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
+    """Draw what the items with these numbers (int [B]) are. Paper: silent (our corpus)."""
+    items = np.asarray(items, dtype=np.int64)
+    u, z = uniforms(seed, items, 1, 12), normals(seed, items, 2, 8)
+    family = _pick(np.cumsum(_SHARE), u[:, 0])
+    exchanges = np.where(u[:, 1] < MULTI_TURN, 1 + _pick(np.cumsum(EXCHANGES / EXCHANGES.sum()), u[:, 2]), 0)
+    prompt_z = z[:, 0]
+
+    # Complexity: mostly the prompt's (a topic is technical for both responses); a response may deviate by a step.
+    level = fitted["jargon mean"] + fitted["jargon sd"] * z[:, 1, None] + fitted["jargon pair"] * z[:, 2:4]
+    jargon = np.clip(np.rint(level), 0, len(JARGON) - 1).astype(np.int64)
+    base = np.empty((len(items), 2, 5))
+    base[..., :3] = 4.0
+    base[..., 2] += np.array(UNCLEAR)[jargon]
+    base[..., 3] = _COMPLEXITY[family][:, None] + np.array(JARGON)[jargon]
+    # Verbosity: partly the prompt's, rises with complexity (technical answers are wordier).
+    level = 2 + fitted["verbosity mean"] + fitted["verbosity with complexity"] * (base[..., 3] - 1.7)
+    wordy = 0.45 * z[:, 4, None] + np.sqrt(1 - 0.45**2) * z[:, 5:7]
+    level = level + fitted["verbosity sd"] * np.sign(wordy) * np.abs(wordy) ** 1.5  # heavier tails than a normal
+    verbosity = np.clip(np.rint(level), 0, len(VERBOSITY) - 1).astype(np.int64)
+    base[..., 4] = 2.0 + np.array(VERBOSITY)[verbosity]
+
+    # Quality: harder with many turns and long prompts, a little better in technical and in fuller answers.
+    tilt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9) + fitted["tilt prompt"] * prompt_z
+    tilt = tilt[:, None] + fitted["tilt complexity"] * (base[..., 3] - 1.7)
+    tilt = tilt + fitted["tilt verbosity"] * (base[..., 4] - 2.0)
+    row = np.clip(np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0])), 0, len(_TILTS) - 1).astype(np.int64)
+    plan = _pick(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
+
+    # Length: gamma-like (square of a normal mixture) with a part shared by both responses.
+    chars = _LENGTH[family][:, None] * np.exp(0.42 * z[:, 7, None] + 0.40 * normals(seed, items, 3, 2) - 0.168)
+    n_items = np.clip(np.rint(2.2 + 2.6 * chars.mean(axis=1) ** 0.9 + u[:, 6]), 2, 8).astype(np.int64)
+    touched = touched_items(plan, np.broadcast_to(n_items[:, None], plan.shape))
+    latent = attributes(base, plan, touched, np.broadcast_to(n_items[:, None], plan.shape))
+    chars = chars * np.array(LENGTH)[verbosity]
+    return Draw(
+        items, family, exchanges, n_items, prompt_z, plan, touched, jargon, verbosity, chars * MEAN_CHARS, latent
+    )
+
+
+N_ANNOTATORS = 1000
+
+FITTED_RATERS = {
+    # how annotators rate, after the improvements of section 2.1; points of the scale
+    "bias": 0.15,
+    "shared noise": 0.02,
+    "helpfulness noise": 0.4741,
+    "correctness noise": 0.02,
+    "coherence halo": 0.4143,
+    "coherence noise": 0.2645,
+    "style shared": 0.4817,
+    "complexity noise": 0.2144,
+    "verbosity noise": 0.02281,
+    "lapse": 0.2561,
+    # the share of a misjudged quality that shows in coherence; of style noise, what both responses have in common;
+    # of rows in disagreement, those whose two additional ratings do not pass quality assurance: they are dropped
+    "lapse coherence": 0.4455,
+    "same item": 0.776,
+    "lost": 0.2105,
+    # and in the initial round, as factors on the noise above (the lapse is a probability)
+    "initial shared": 0.497,
+    "initial coherence": 2.778,
+    "initial complexity": 1.366,
+    "initial verbosity": 1.587,
+    "initial lapse": 0.2355,
+}
+
+
+def annotators(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The bias of every annotator [N_ANNOTATORS, A] (unit SD) and their noise level [N_ANNOTATORS] (median 1)."""
+    z = normals(seed, np.arange(N_ANNOTATORS), 11, 6)
+    z[:, 1] = 0.8 * z[:, 0] + 0.6 * z[:, 1]  # who is strict on helpfulness is strict on correctness
+    return z[:, :5], np.exp(0.25 * z[:, 5])
+
+
+def who(seed: int, items: np.ndarray) -> np.ndarray:
+    """The five different annotators an item would be shown to, int [B, 5]: the same for both of its responses."""
+    b = bits(seed, items, 12, 2)
+    step = 2 * (b[:, 1] % np.uint64(N_ANNOTATORS // 2)) + np.uint64(1)  # odd, and no multiple of 5 below:
+    step = step + np.uint64(2) * (step % np.uint64(5) == 0)  # coprime to 1000, so five steps never meet
+    return ((b[:, :1] + step[:, None] * np.arange(5, dtype=np.uint64)) % np.uint64(N_ANNOTATORS)).astype(np.int64)
+
+
+def rate(
+    seed: int, items: np.ndarray, latent: np.ndarray, initial: bool = False, fitted: dict = FITTED_RATERS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings that five annotators would give, and where the two additional ones are lost to quality assurance.
+
+    items int [B]; latent [B, 2, A]. initial: the round before the improvements of section 2.1.
+    Returns ratings float64 [2B, 5, A] in 0..4 (rows: item 0 response 0, item 0 response 1, ...), lost bool [2B].
+    """
+    f, n = fitted, len(items)
+    people = who(seed, items)
+    bias, level = annotators(seed)
+    rows = np.repeat(np.asarray(items, dtype=np.int64) * 2, 2)
+    rows[1::2] += 1
+    stream = 31 if initial else 21
+    z = normals(seed, rows, stream, 5 * 7).reshape(2 * n, 5, 7)
+    # Both responses are rated one after the other, so what an annotator makes of the style is partly the same for both.
+    both = np.repeat(normals(seed, items, stream + 2, 5 * 3).reshape(n, 5, 3), 2, axis=0)
+    share = f["same item"]
+    z[..., [3, 4, 6]] = np.sqrt(share) * both + np.sqrt(1 - share) * z[..., [3, 4, 6]]
+    z *= np.repeat(level[people], 2, axis=0)[..., None]
+    u = uniforms(seed, rows, stream + 1, 11)
+    truth = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)
+    # A lapse: the annotator judges something that is not there (misreads the question, skims the answer). Quality is
+    # then a number unrelated to the response; noisy annotators lapse more often.
+    chance = f["initial lapse"] if initial else f["lapse"]
+    lapse = u[:, 1:6] < chance * np.repeat(level[people] ** 2, 2, axis=0)
+    imagined = 4.4 * u[:, 6:11] - 0.2
+    # who misjudges the quality of a response also sees another coherence
+    truth[..., 2] += np.where(lapse, f["lapse coherence"] * (imagined - truth[..., 0]), 0.0)
+    truth[..., 0] = np.where(lapse, imagined, truth[..., 0])
+    truth[..., 1] = np.where(lapse, imagined, truth[..., 1])
+    m = {name: f["initial " + name] if initial else 1.0 for name in ("shared", "coherence", "complexity", "verbosity")}
+    shared, style = z[..., 5] * f["shared noise"] * m["shared"], z[..., 6] * f["style shared"]
+    noise = np.empty_like(truth)
+    noise[..., 0] = shared + f["helpfulness noise"] * m["shared"] * z[..., 0]
+    noise[..., 1] = shared + f["correctness noise"] * m["shared"] * z[..., 1]
+    noise[..., 2] = f["coherence halo"] * z[..., 5] + f["coherence noise"] * m["coherence"] * z[..., 2]
+    noise[..., 3] = (style + f["complexity noise"] * z[..., 3]) * m["complexity"]
+    noise[..., 4] = (style + f["verbosity noise"] * z[..., 4]) * m["verbosity"]
+    out = truth + noise + f["bias"] * np.repeat(bias[people], 2, axis=0)
+    return np.clip(np.rint(out), 0, 4), u[:, 0] < f["lost"]

@@ -1,0 +1,536 @@
+"""What a generated task is, and the task families that need no facts: calculations, plans, instructions, requests.
+
+Each family is a function (random, n_items) -> Task. An item is one fact or step of the answer: alternative sentences
+that are right, the same sentences with a wrong value, and remarks that may follow. The families about facts and
+texts are in `corpus_fact_tasks.py`; `corpus_text.py` makes responses of the items. Paper: silent (our corpus).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+
+from hs2lib.corpus.phrases import (
+    ASK,
+    CONVERSIONS,
+    DATE_REMARKS,
+    ENTITIES,
+    EXTRACT_REMARKS,
+    GUIDE_REMARKS,
+    MESSAGES,
+    NAMES,
+    NOTICES,
+    NUMERIC,
+    PHRASES,
+    PLAN_REMARKS,
+    PLANS,
+    POLITE,
+    PROCEDURES,
+    PROJECTS,
+    REQUESTS,
+    STEP_REMARKS,
+    STORIES,
+    SUMMARY_REMARKS,
+    THEMES,
+    UNIT_REMARKS,
+)
+
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
+
+MONTHS += ["November", "December"]
+
+COUNT = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+@dataclass(slots=True)
+class Item:
+    """One fact or step: sentences that are right, the same ones with a wrong value, remarks that hold anyway."""
+
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Task:
+    """What a prompt asks and what a complete, correct response consists of.
+
+    `answer`: strings that the right response contains, in this order where `ordered`. `passage`: text the prompt
+    quotes. `redo(wrong)`: the items again when the steps numbered in `wrong` go wrong and the error is carried on.
+    """
+
+    family: str
+    prompt: str
+    items: list[Item]
+    answer: tuple[str, ...]
+    layout: str  # "steps", "lines", "bullets", "prose" or "letter"
+    topic: str  # how the text refers to the subject: "beavers", "the calculation"
+    kind: str = ""  # of the entity, "" where there is none
+    final: str = ""  # sentence that states the result
+    ordered: bool = False
+    passage: str = ""
+    redo: Callable | None = None
+
+
+def pick(r, options):
+    """One of a sequence, by r() uniform in [0, 1)."""
+    return options[int(r() * len(options))]
+
+
+def ask(r, family: str, **words) -> str:
+    """A user's request: one of the family's wordings with the words filled in."""
+    return pick(r, ASK[family]).format(**words)
+
+
+def several(r, n: int, k: int) -> list[int]:
+    """k different numbers below n, in random order."""
+    pool = list(range(n))
+    for i in range(k):
+        j = i + int(r() * (n - i))
+        pool[i], pool[j] = pool[j], pool[i]
+    return pool[:k]
+
+
+def capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def another(r, n: int, not_this: int) -> int:
+    """A number below n other than the given one."""
+    return (not_this + 1 + int(r() * (n - 1))) % n
+
+
+def join(words) -> str:
+    words = list(words)
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def remarks(r, pool, k: int = 2) -> tuple[str, ...]:
+    return tuple(pool[i] for i in several(r, len(pool), k))
+
+
+def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> bool:
+    """Whether a response contains every part of the answer (in order, where order is the answer), whatever the case."""
+    text, at = text.lower(), 0
+    for part in task_answer:
+        found = text.find(part.lower(), at if ordered else 0)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def arithmetic(r, n: int) -> Task:
+    opening, noun, question, events = pick(r, STORIES)
+    start = 240 + 5 * int(r() * 60)
+    values, sentences, chosen = [], [], sorted(several(r, len(events), n))
+    for i in chosen:
+        sentence, cue, sign, product = events[i]
+        a, b = (2 + int(r() * 3), 6 + int(r() * 7)) if product else (5 + int(r() * 24), 1)
+        values.append((cue, sign, a, b, product))
+        sentences.append(sentence.format(a=a, b=b))
+    slip = [pick(r, (-10, -2, -1, 1, 2, 10)) for _ in values]
+
+    def redo(wrong=frozenset()):
+        total, items = start, []
+        for i, (cue, sign, a, b, product) in enumerate(values):
+            sign_text, amount = "+-"[sign < 0], a * b
+            work = f"{a} x {b} = {amount} and " if product else ""
+            outcomes = []
+            for error in (0, slip[i]):
+                sum_text = f"{total} {sign_text} {amount} = {total + sign * amount + error}"
+                outcomes.append((f"{capital(cue)}: {work}{sum_text}.", f"With {cue} we get {work}{sum_text} {noun}."))
+            total += sign * amount + (slip[i] if i in wrong else 0)
+            items.append(Item(outcomes[0], outcomes[1], extra[i]))
+        return items, pick_final.format(total=total, noun=noun)
+
+    extra = [(STEP_REMARKS[i % 10], STEP_REMARKS[(i + 3) % 10]) for i in several(r, 10, n)]
+    pick_final = pick(
+        r, ("So the answer is {total} {noun}.", "That leaves {total} {noun}.", "The result is {total} {noun}.")
+    )
+    items, final = redo()
+    story = " ".join([opening.format(name=pick(r, NAMES), t=start), *sentences, question])
+    answer = final.rstrip(".").split()[-2]
+    return Task("arithmetic", story, items, (answer,), "steps", "the calculation", final=final, redo=redo)
+
+
+def number(x: float, decimals: int) -> str:
+    return f"{x:,.{decimals}f}"
+
+
+def units(r, n: int) -> Task:
+    rows = several(r, len(CONVERSIONS), n)
+    items, asked, answer = [], [], []
+    for row in rows:
+        decimals, source, target, factor, sizes, what = CONVERSIONS[row]
+        size = pick(r, sizes)
+        right, wrong = (
+            number(size * factor, decimals),
+            number(size * factor * pick(r, (0.5, 0.8, 1.25, 2, 10)), decimals),
+        )
+        exact = "" if decimals == 0 and source != "ounces" else "about "
+        per = f"{factor:.4g}"
+        both = [
+            (f"{size} {source} are {exact}{v} {target}.", f"For {what}: {size} {source} x {per} = {v} {target}.")
+            for v in (right, wrong)
+        ]
+        about = "" if factor in (60, 7, 3.6, 2.54) else "about "
+        note = f"To get from {source} to {target}, multiply by {about}{per}."
+        items.append(Item(both[0], both[1], (note, pick(r, UNIT_REMARKS))))
+        asked.append(f"{size} {source} in {target}")
+        answer.append(f"{right} {target}")
+    prompt = ask(r, "units", x=join(asked))
+    return Task("units", prompt, items, tuple(answer), "bullets", "the conversion")
+
+
+def spoken(day: date) -> str:
+    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def dates(r, n: int) -> Task:
+    opening, phases = pick(r, PROJECTS)
+    chosen = [phases[i] for i in sorted(several(r, len(phases), n))]
+    start = date(2021 + int(r() * 5), 1 + int(r() * 12), 1 + int(r() * 28)).toordinal()
+    lengths = [3 + int(r() * 26) for _ in chosen]
+    slip = [pick(r, (-7, -2, -1, 1, 2, 7)) for _ in chosen]
+    extra = [(DATE_REMARKS[i], DATE_REMARKS[(i + 3) % 8]) for i in several(r, 8, n)]
+
+    def redo(wrong=frozenset()):
+        day, items = start, []
+        for i, (phase, length) in enumerate(zip(chosen, lengths, strict=True)):
+            ends = [spoken(date.fromordinal(day + length + error)) for error in (0, slip[i])]
+            begin = spoken(date.fromordinal(day))
+            both = [
+                (
+                    f"{capital(phase)}: {begin} plus {length} days is {end}.",
+                    f"{capital(phase)} takes {length} days from {begin}, so we reach {end}.",
+                )
+                for end in ends
+            ]
+            day += length + (slip[i] if i in wrong else 0)
+            items.append(Item(both[0], both[1], extra[i]))
+        last = date.fromordinal(day)
+        return items, f"Everything is finished on {DAYS[last.weekday()]}, {spoken(last)}."
+
+    items, final = redo()
+    listed = join(f"{p} ({d} days)" for p, d in zip(chosen, lengths, strict=True))
+    prompt = ask(
+        r, "dates", o=opening, d=spoken(date.fromordinal(start)), x=listed, we="I" if opening[:2] == "I " else "we"
+    )
+    return Task(
+        "dates", prompt, items, (final.split(" on ")[1].rstrip("."),), "steps", "the schedule", final=final, redo=redo
+    )
+
+
+def clock(minutes: int) -> str:
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def planning(r, n: int) -> Task:
+    request, activities = pick(r, PLANS)
+    chosen = [activities[i] for i in sorted(several(r, len(activities), n))]
+    start = 480 + 15 * int(r() * 9)
+    lengths = [15 * (1 + int(r() * 5)) for _ in chosen]
+    slip = [pick(r, (-30, -15, 15, 30, 45)) for _ in chosen]
+    extra = [(tip, PLAN_REMARKS[k % 8]) for k, (_, tip) in enumerate(chosen, int(r() * 8))]
+
+    def redo(wrong=frozenset()):
+        time, items = start, []
+        for i, ((what, _), length) in enumerate(zip(chosen, lengths, strict=True)):
+            both = [
+                (
+                    f"{clock(time)} to {clock(time + length + e)}: {what}.",
+                    f"{clock(time)} - {clock(time + length + e)}: {what}, {length} minutes.",
+                )
+                for e in (0, slip[i] if length + slip[i] > 0 else 15)
+            ]
+            time += length + ((slip[i] if length + slip[i] > 0 else 15) if i in wrong else 0)
+            items.append(Item(both[0], both[1], extra[i]))
+        return items, f"The last point ends at {clock(time)}."
+
+    items, final = redo()
+    listed = join(f"{what} ({d} minutes)" for (what, _), d in zip(chosen, lengths, strict=True))
+    alone = "for me" in request
+    prompt = ask(
+        r,
+        "planning",
+        o=request + ("?" if request.startswith("Can") else "."),
+        t=clock(start),
+        x=listed,
+        We="I" if alone else "We",
+        we="I" if alone else "we",
+        are="am" if alone else "are",
+    )
+    return Task("planning", prompt, items, (clock(start + sum(lengths)),), "lines", "the plan", final=final, redo=redo)
+
+
+def instructions(r, n: int) -> Task:
+    goal, steps = pick(r, PROCEDURES)
+    chosen = [steps[i] for i in sorted(several(r, len(steps), n))]
+    items = [
+        Item((right,), (wrong,), (tip, GUIDE_REMARKS[k % 8]))
+        for k, (right, wrong, tip) in enumerate(chosen, int(r() * 8))
+    ]
+    prompt = ask(r, "instructions", g=goal, n=COUNT[n])
+    return Task("instructions", prompt, items, tuple(right for right, *_ in chosen), "steps", "the job", ordered=True)
+
+
+def unsafe(r, n: int) -> Task:
+    request, what, theme = pick(r, REQUESTS)
+    reason, better, worse = THEMES[theme]
+    items = [
+        Item(
+            (f"I can't help with {what}. {reason}", f"I won't assist with {what}. {reason}"),
+            (f"Sure, {what} is easier than you think.", f"No problem, {what} is not hard."),
+            (),
+        )
+    ]
+    order, bad = several(r, len(better), n - 1), several(r, len(worse), n - 1)
+    items += [Item((better[i],), (worse[j],), ()) for i, j in zip(order, bad, strict=True)]
+    return Task("unsafe", request, items, (what,), "bullets", "this", ordered=True)
+
+
+GROUPS = {  # the names of the groups in that question
+    "animal": "animals",
+    "city": "cities",
+    "food": "food and drink",
+    "invention": "inventions",
+    "planet": "planets",
+    "instrument": "musical instruments",
+    "metal": "metals",
+    "trade": "trades",
+}
+
+NOUNS = {  # what an entity of each kind is, for sorting into groups
+    "animal": "animals",
+    "city": "a city",
+    "food": "something to eat or drink",
+    "invention": "an invention",
+    "planet": "a planet",
+    "instrument": "a musical instrument",
+    "metal": "a metal",
+    "trade": "people with a trade",
+}
+
+
+@lru_cache(maxsize=40_000)
+def say(kind: str, entity: int, field: int, phrasing: int = 0, value: int | None = None, inside: bool = False) -> str:
+    """A fact as a sentence; value: another entity's number says what is wrong; inside: to follow "that"."""
+    name = ENTITIES[kind][entity][0]
+    template = PHRASES[kind][field][2][phrasing]
+    known = ENTITIES[kind][entity if value is None else value][field + 1]
+    if inside and not template.startswith("{S}"):
+        template = template[0].lower() + template[1:]
+    return template.format(S=name if inside else capital(name), s=name, v=known)
+
+
+@lru_cache(maxsize=20_000)
+def _said(kind: str, entity: int, field: int, value: int) -> tuple[str, ...]:
+    return tuple([say(kind, entity, field, p, value) for p in range(3)])
+
+
+def fact(kind: str, entity: int, field: int, other: int) -> Item:
+    """A fact about an entity as an item; the wrong sentences have the value of the entity numbered `other`."""
+    return Item(_said(kind, entity, field, entity), _said(kind, entity, field, other), PHRASES[kind][field][3])
+
+
+def entity(r, kinds=tuple(ENTITIES)) -> tuple[str, int, str]:
+    """A kind, an entity of it, and its name."""
+    kind = pick(r, kinds)
+    number = int(r() * len(ENTITIES[kind]))
+    return kind, number, ENTITIES[kind][number][0]
+
+
+def facts(r, kind: str, number: int, fields) -> list[Item]:
+    count = len(ENTITIES[kind])
+    return [fact(kind, number, f, another(r, count, number)) for f in fields]
+
+
+def sorting(r, n: int) -> Task:
+    kind = pick(r, tuple(NUMERIC))
+    _, unit = NUMERIC[kind]
+    column = {"animal": 3, "city": 2, "food": 2, "invention": 0, "planet": 1, "metal": 1}[kind]
+    rows = several(r, len(ENTITIES[kind]), n)
+    rising = r() < 0.5
+    value = {i: ENTITIES[kind][i][column + 1] for i in rows}
+    rows_sorted = sorted(rows, key=lambda i: float(value[i].replace(",", "")), reverse=not rising)
+    unit_text = f" {unit}" if unit else ""
+    items = []
+    for i in rows_sorted:
+        name, off = ENTITIES[kind][i][0], value[another_of(r, rows, i)]
+        both = [(f"{capital(name)} ({v}{unit_text})", f"{capital(name)}: {v}{unit_text}") for v in (value[i], off)]
+        items.append(Item(both[0], both[1], PHRASES[kind][column][3]))
+    listed = join(f"{ENTITIES[kind][i][0]} ({value[i]}{unit_text})" for i in rows)
+    order = (
+        ("from the smallest number to the largest", "from the largest number to the smallest")
+        if unit
+        else ("from the oldest to the most recent", "from the most recent to the oldest")
+    )[not rising]
+    prompt = ask(r, "sorting", o=order, x=listed, X=capital(listed))
+    names = tuple(ENTITIES[kind][i][0] for i in rows_sorted)
+    return Task("sorting", prompt, items, names, "lines", "the list", kind, ordered=True)
+
+
+def another_of(r, rows, not_this):
+    return rows[another(r, len(rows), rows.index(not_this))]
+
+
+def formatted(r, n: int) -> Task:
+    kind, e, name = entity(r)
+    fields = several(r, 8, n)
+    items = []
+    for f, item in zip(fields, facts(r, kind, e, fields), strict=True):
+        label = PHRASES[kind][f][0].upper()
+        items.append(
+            Item(tuple(f"{label}: {s}" for s in item.right), tuple(f"{label}: {s}" for s in item.wrong), item.remarks)
+        )
+    labels = join(PHRASES[kind][f][0].lower() for f in fields)
+    prompt = ask(r, "format", s=name, n=COUNT[n], x=labels)
+    answer = tuple(f"{PHRASES[kind][f][0].upper()}:" for f in fields)
+    return Task("format", prompt, items, answer, "lines", name, kind, ordered=True)
+
+
+def classification(r, n: int) -> Task:
+    kinds = [tuple(NOUNS)[i] for i in several(r, len(NOUNS), 3)]
+    items, names, seen = [], [], set()
+    while len(items) < n:
+        kind, e, name = entity(r, kinds)
+        if (kind, e) in seen:
+            continue
+        seen.add((kind, e))
+        other = pick(r, [k for k in kinds if k != kind])
+        be = "are" if kind in ("animal", "trade") else "is"
+        wrong = (
+            NOUNS[other]
+            if other not in ("animal", "trade") or be == "are"
+            else {"animal": "an animal", "trade": "a trade"}[other]
+        )
+        both = [(f"{capital(name)} {be} {w}.", f"I would say that {name} {be} {w}.") for w in (NOUNS[kind], wrong)]
+        f = several(r, 8, 2)
+        items.append(Item(both[0], both[1], (say(kind, e, f[0], 2), say(kind, e, f[1], 2))))
+        names.append(name)
+    groups = join(sorted(GROUPS[k] for k in kinds))
+    prompt = ask(r, "classification", g=groups, x=capital(join(names)))
+    return Task("classification", prompt, items, tuple(i.right[0][:-1] for i in items), "bullets", "the words")
+
+
+def summary(r, n: int) -> Task:
+    kind, e, name = entity(r)
+    fields = sorted(several(r, 8, n))
+    items = facts(r, kind, e, fields)
+    parts = []
+    for f, item in zip(fields, items, strict=True):
+        parts += [say(kind, e, f, 1), item.remarks[0]] + ([item.remarks[1]] if r() < 0.6 else [])
+    prompt = ask(r, "summary", s=name)
+    items = [
+        Item(i.right[::2], i.wrong[::2], SUMMARY_REMARKS[k % 8 : k % 8 + 2]) for k, i in enumerate(items, int(r() * 7))
+    ]
+    answer = tuple(ENTITIES[kind][e][f + 1] for f in fields)
+    return Task("summary", prompt, items, answer, "prose", name, kind, passage=" ".join(parts))
+
+
+def comparison(r, n: int) -> Task:
+    kind, e, name = entity(r)
+    f2 = another(r, len(ENTITIES[kind]), e)
+    other = ENTITIES[kind][f2][0]
+    fields = several(r, 8, n)
+    items = []
+    for f in fields:
+        both = []
+        for a, b in ((e, f2), (f2, e)):
+            one, two = say(kind, e, f, 0, a, inside=True)[:-1], say(kind, f2, f, 0, b, inside=True)
+            both.append((f"{say(kind, e, f, 0, a)} {pick_link(f)} {two}", f"{PHRASES[kind][f][0]}: {one}; {two}"))
+        items.append(Item(both[0], both[1], PHRASES[kind][f][3]))
+    labels = join(PHRASES[kind][f][0].lower() for f in fields)
+    do = "do" if kind in ("animal", "trade") else "does"
+    prompt = ask(r, "comparison", a=name, b=other, A=capital(name), x=labels, do=do)
+    answer = tuple(v for f in fields for v in (ENTITIES[kind][e][f + 1], ENTITIES[kind][f2][f + 1]))
+    return Task("comparison", prompt, items, answer, "bullets", f"{name} and {other}", kind)
+
+
+def pick_link(f: int) -> str:
+    return ("By comparison,", "On the other side,", "In contrast,", "By way of contrast,")[f % 4]
+
+
+def explanation(r, n: int) -> Task:
+    kind, e, name = entity(r)
+    fields = sorted(several(r, 8, n)) if r() < 0.6 else several(r, 8, n)
+    labels = join(PHRASES[kind][f][0].lower() for f in fields)
+    prompt = ask(r, "explanation", s=name, S=capital(name), x=labels)
+    answer = tuple(ENTITIES[kind][e][f + 1] for f in fields)
+    return Task("explanation", prompt, facts(r, kind, e, fields), answer, "prose", name, kind)
+
+
+def false_premise(r, n: int) -> Task:
+    kind, e, name = entity(r)
+    fields = several(r, 8, n)
+    f, other = fields[0], another(r, len(ENTITIES[kind]), e)
+    claim = say(kind, e, f, 0, other, inside=True)
+    items = facts(r, kind, e, fields)
+    right, wrong = say(kind, e, f, 0), say(kind, e, f, 0, other)
+    true = Item(
+        (f"That is not quite right: {say(kind, e, f, 0, inside=True)}", f"There is a mistake in the question. {right}"),
+        (f"Yes, that is correct: {claim}", f"You are right. {wrong}"),
+        PHRASES[kind][f][3],
+    )
+    items[0] = true
+    labels = join(PHRASES[kind][k][0].lower() for k in fields[1:])
+    prompt = ask(r, "false premise", c=claim, q=claim[:-1], x=labels)
+    return Task("false premise", prompt, items, (ENTITIES[kind][e][f + 1],), "prose", name, kind)
+
+
+def notice(r, n: int) -> tuple[str, list, list]:
+    opening, slots = pick(r, NOTICES)
+    chosen = sorted(several(r, len(slots), n))
+    return opening, [slots[i] for i in chosen], slots
+
+
+def extraction(r, n: int) -> Task:
+    opening, chosen, slots = notice(r, n)
+    items, answer, text = [], [], {}
+    for label, sentence, values in slots:
+        v = int(r() * len(values))
+        text[label] = sentence.format(v=values[v])
+        if (label, sentence, values) in chosen:
+            value, off = values[v], values[another(r, len(values), v)]
+            both = [(f"{label}: {w}", f"{label}: {w}") for w in (value, off)]
+            items.append(Item(both[0], both[1], remarks(r, EXTRACT_REMARKS)))
+            answer.append(f"{label}: {value}")
+    keep = [text[s[0]] for s in slots if s in chosen or r() < 0.6]
+    passage = f"{opening}. " + " ".join(capital(t) for t in keep)
+    labels = join(label.lower() for label, *_ in chosen)
+    prompt = ask(r, "extraction", x=labels)
+    return Task("extraction", prompt, items, tuple(answer), "lines", "the text", passage=passage)
+
+
+def rewriting(r, n: int) -> Task:
+    what, lines = pick(r, MESSAGES)
+    chosen = [lines[i] for i in sorted(several(r, len(lines), n))]
+    items = [
+        Item((formal,), (wrong,), POLITE[k % 8 : k % 8 + 2])
+        for k, (_, formal, wrong) in enumerate(chosen, int(r() * 7))
+    ]
+    casual = " ".join(line if line.endswith("?") else line + "." for line, *_ in chosen)
+    prompt = ask(r, "rewriting", w=what, x=casual)
+    return Task("rewriting", prompt, items, tuple(formal for _, formal, _ in chosen), "letter", what)
+
+
+FAMILY = {
+    "arithmetic": arithmetic,
+    "units": units,
+    "dates": dates,
+    "sorting": sorting,
+    "format": formatted,
+    "classification": classification,
+    "extraction": extraction,
+    "summary": summary,
+    "rewriting": rewriting,
+    "comparison": comparison,
+    "planning": planning,
+    "explanation": explanation,
+    "instructions": instructions,
+    "false premise": false_premise,
+    "unsafe": unsafe,
+}

@@ -1,0 +1,298 @@
+"""Writing: a task's items become a response, with the named edits made to it; earlier turns become a conversation.
+
+Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
+"""
+
+from hs2lib.corpus.phrases import (
+    AGAIN,
+    ASIDES,
+    BACKGROUND,
+    CLOSINGS,
+    CONTRARY,
+    ELEVATED,
+    ENTITIES,
+    EXTRAS,
+    FILLERS,
+    GREETINGS,
+    JARGON,
+    LETTER_ENDS,
+    LETTER_STARTS,
+    OPENINGS,
+    PHRASES,
+    PLAIN,
+    REFUSALS,
+    SAMPLES,
+    SUBJECT,
+    TECHNICAL,
+    THANKS,
+    TRANSITIONS,
+)
+from hs2lib.corpus.tasks import Item, Task, another, capital, entity, fact, pick, say, several
+
+TERSE, SHORT, USUAL = 0, 1, 2  # steps of verbosity (corpus_rules.VERBOSITY) without openings, with few remarks, default
+
+
+def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, chars: float) -> str:
+    """One response to a task.
+
+    edits: kind -> how many items it touches (corpus_rules.RULES); jargon, verbosity: index into the tables of the
+    same name there; chars: length aimed at, reached as far as there is something to say.
+    """
+    n = len(task.items)
+    refused = "refusal" in edits
+    if refused and task.family != "unsafe":
+        return _refusal(r, task, verbosity)
+    wrong = several(r, n, n if refused else edits.get("wrong value", 0))
+    if task.family in ("unsafe", "false premise") and 2 * len(wrong) > n and 0 not in wrong:
+        wrong[0] = 0  # a severe edit of these starts with what the question is about
+    items, final = task.redo(frozenset(wrong)) if task.redo else (task.items, task.final)
+    order = list(range(n))
+    if "missing item" in edits:
+        leave_out = set(_prefer_sound(r, n, wrong, edits["missing item"]))
+        order = [i for i in order if i not in leave_out]
+        if 2 * len(leave_out) > n:
+            final = ""
+    if "shuffled order" in edits and len(order) > 1:
+        _shuffle(r, order, edits["shuffled order"])
+
+    cores = {i: _core(r, items[i], i in wrong, k, r_style) for r_style in (r(),) for k, i in enumerate(order)}
+    opening = _opening(r, task, verbosity)
+    room = chars - sum(map(len, cores.values())) - len(opening) - len(final) - 20
+    texts = _with_remarks(r, items, order, cores, room if verbosity > TERSE else 0)
+    room -= sum(len(texts[i]) - len(cores[i]) for i in order)
+
+    for i in several(r, len(order), min(edits.get("contradiction", 0), len(order))):
+        i = order[i]
+        phrases = items[i].right if i in wrong else items[i].wrong
+        texts[i] += f"{_stop(texts[i])} {pick(r, CONTRARY)} {capital(phrases[0])}"
+    for _ in range(edits.get("irrelevant sentence", 0)):
+        i = pick(r, order)
+        texts[i] += f"{_stop(texts[i])} {_off_topic(r, task)}"
+    sequence = list(order)
+    for k in several(r, len(order), min(edits.get("repetition", 0), len(order))):
+        at = k + 1 + int(r() * (len(order) - k))
+        sequence.insert(min(at + 1, len(sequence)), -1 - order[k])
+    pieces = [texts[i] if i >= 0 else _repeated(r, cores[-1 - i]) for i in sequence]
+    if jargon > 1:
+        technical = JARGON[task.kind] if task.kind else TECHNICAL[SUBJECT[task.family]]
+        for k in several(r, len(technical), jargon - 1):
+            at = int(r() * len(pieces))
+            pieces[at] += f"{_stop(pieces[at])} {technical[k]}"
+    shuffled = "shuffled order" in edits
+    body = _lay_out(r, task, pieces, [i + 1 if i >= 0 else -i for i in sequence] if shuffled else None)
+    if task.layout == "letter" and verbosity > TERSE:
+        body = f"{pick(r, LETTER_STARTS)}\n\n{body}\n\n{pick(r, LETTER_ENDS)}"
+    paragraphs = [p for p in (opening, body, final) if p]
+    exact = task.family == "format" and verbosity == USUAL  # nothing but the lines that were asked for
+    if exact:
+        paragraphs = [body]
+    elif verbosity > SHORT and room > 120 and not (task.family == "unsafe" and 0 in wrong):
+        paragraphs += _extras(r, task, room)
+    if verbosity > USUAL:
+        _pad(r, paragraphs, chars * (0.1 if verbosity == 3 else 0.2), verbosity)
+    if verbosity >= USUAL and not exact and r() < 0.4:
+        paragraphs.append(pick(r, CLOSINGS))
+    text = "\n\n".join(paragraphs)
+    for old, new in PLAIN if jargon == 0 else ELEVATED[: 6 * (jargon - 1)]:
+        text = text.replace(old, new)
+    return text
+
+
+def _stop(text: str) -> str:
+    """What is missing before another sentence can follow."""
+    return "" if text[-1] in '.?!"' else "."
+
+
+def _prefer_sound(r, n: int, wrong: list[int], k: int) -> list[int]:
+    """k of n items to leave out: first those that are not wrong, so that both edits of a plan can be seen."""
+    order = several(r, n, n)
+    return sorted(order, key=lambda i: i in wrong)[:k]
+
+
+def _shuffle(r, order: list[int], k: int) -> None:
+    """Move k of the items to the place of the next one of them (each lands somewhere else), in place."""
+    places = sorted(several(r, len(order), min(max(k, 2), len(order))))
+    moved = [order[p] for p in places]
+    for p, i in zip(places, moved[-1:] + moved[:-1], strict=True):
+        order[p] = i
+
+
+def _core(r, item: Item, wrong: bool, position: int, style: float) -> str:
+    phrases = item.wrong if wrong else item.right
+    if len(phrases) < 3:  # one way of putting it all through a response
+        return phrases[int(style * len(phrases))]
+    return phrases[int(r() * 2)] if position == 0 else phrases[(0, 2, 2, 1)[int(r() * 4)]]  # then also with a pronoun
+
+
+def _opening(r, task: Task, verbosity: int) -> str:
+    if verbosity == TERSE or (verbosity == SHORT and r() < 0.5) or r() < 0.2 or task.family == "unsafe":
+        return ""
+    return pick(r, OPENINGS[task.layout]).format(topic=task.topic, Topic=capital(task.topic))
+
+
+def _with_remarks(r, items: list[Item], order: list[int], cores: dict[int, str], room: float) -> dict[int, str]:
+    """Each item's sentence with as many remarks as there is room for, spread over the items."""
+    texts, said = dict(cores), set()
+    for j in (0, 1):
+        for k in several(r, len(order), len(order)):
+            item = items[order[k]]
+            if room > 40 and j < len(item.remarks) and item.remarks[j] not in said:
+                said.add(item.remarks[j])
+                extra = f"{_stop(texts[order[k]])} {item.remarks[j]}"
+                texts[order[k]] += extra
+                room -= len(extra)
+    return texts
+
+
+def _off_topic(r, task: Task) -> str:
+    if r() < 0.4:
+        return pick(r, ASIDES)
+    kind, e, _ = entity(r)
+    while kind == task.kind:
+        kind, e, _ = entity(r)
+    return say(kind, e, int(r() * 8), int(r() * 2))
+
+
+def _repeated(r, core: str) -> str:
+    return core if r() < 0.5 else f"{pick(r, AGAIN)} {core}"
+
+
+def _lay_out(r, task: Task, pieces: list[str], numbers: list[int] | None) -> str:
+    """Pieces as numbered steps, lines, bullets or paragraphs; numbers: those of a shuffled list, which stay."""
+    style, layout = r(), task.layout
+    if task.family == "unsafe" and len(pieces) > 1:  # the answer itself first, then what to do instead
+        return pieces[0] + "\n\n" + "\n".join([("- " if style < 0.7 else "") + p for p in pieces[1:]])
+    numbers = numbers or list(range(1, len(pieces) + 1))
+    if task.family == "sorting" or (layout == "steps" and style < 0.55):
+        return "\n".join([f"{k}. {p}" for k, p in zip(numbers, pieces, strict=True)])
+    if layout == "steps" and style < 0.8:
+        return "\n".join([f"Step {k}: {p}" for k, p in zip(numbers, pieces, strict=True)])
+    if layout == "bullets" and style < 0.75:
+        mark = "- " if style < 0.5 else "* "
+        return "\n".join([mark + p for p in pieces])
+    if layout == "lines" or layout == "steps":
+        return "\n".join(pieces)
+    per_paragraph = 2 + int(style * 3)
+    return "\n\n".join(
+        [" ".join([p + _stop(p) for p in pieces[i : i + per_paragraph]]) for i in range(0, len(pieces), per_paragraph)]
+    )
+
+
+def _extras(r, task: Task, room: float) -> list[str]:
+    """Further paragraphs when the response is to be longer than its items: related facts, then general advice."""
+    out = []
+    kind = task.kind
+    while kind and room > 300 and len(out) < 3:
+        e = int(r() * len(ENTITIES[kind]))
+        name = ENTITIES[kind][e][0]
+        if name in task.prompt or any(name in p for p in out):
+            break
+        fields = several(r, 8, min(8, 1 + int(room / 170)))
+        sentences = [
+            pick(
+                r, ("For comparison, take {s}.", "It is worth looking at {s} as well.", "{S} may interest you too.")
+            ).format(s=name, S=capital(name))
+        ]
+        for f in fields:
+            item = fact(kind, e, f, another(r, len(ENTITIES[kind]), e))
+            sentences += [item.right[(0, 2)[f % 2]], item.remarks[int(r() * 2)]]
+        out.append(" ".join(sentences))
+        room -= len(out[-1])
+    pool = EXTRAS[task.family]
+    chosen, length = [], 0
+    for k in several(r, len(pool), len(pool)):
+        if length + len(pool[k]) > room:
+            break
+        chosen.append(pool[k])
+        length += len(pool[k]) + 1
+    out += [" ".join(chosen[i : i + 4]) for i in range(0, len(chosen), 4)]
+    return out
+
+
+def _pad(r, paragraphs: list[str], chars: float, verbosity: int) -> None:
+    """Sentences that say nothing, before, between and after the paragraphs, in place."""
+    k = max(verbosity - 2, min(int(chars / 95) + verbosity - 2, 8))
+    chosen = [FILLERS[i] for i in several(r, len(FILLERS), k)]
+    half = (k + 1) // 2
+    paragraphs.insert(0, " ".join(chosen[:half]))
+    if chosen[half:]:
+        paragraphs.append(" ".join(chosen[half:]))
+
+
+def _refusal(r, task: Task, verbosity: int) -> str:
+    text = pick(r, REFUSALS)
+    if verbosity > SHORT and r() < 0.6:
+        text += " " + pick(
+            r,
+            (
+                "Please ask a person you know instead.",
+                "Is there anything else you would like to talk about?",
+                "I hope you understand.",
+                "Perhaps you can find it in a library or on the internet.",
+            ),
+        )
+    return text
+
+
+def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -> list[tuple[str, str]]:
+    """The turns of a prompt as (role, text), the last one the user's: earlier questions about facts, then the task."""
+    turns = []
+    kind, e, _ = entity(r, (task.kind,)) if task.kind else entity(r)
+    length = scale * 2.718281828 ** (0.55 * prompt_z)
+    asked = several(r, 24, min(exchanges, 24))
+    for k, number in enumerate(asked):
+        f, who = number % 8, (e + number // 8) % len(ENTITIES[kind])
+        question = PHRASES[kind][f][1].format(s=ENTITIES[kind][who][0])
+        if k == 0 and r() < 0.4:
+            question = f"{pick(r, GREETINGS)} {question}"
+        elif k and r() < 0.3:
+            question = f"{pick(r, THANKS)} {question}"
+        item = fact(kind, who, f, another(r, len(ENTITIES[kind]), who))
+        answer = [item.right[int(r() * 2)]]
+        more = int(length * (270.0 if exchanges < 5 else 150.0) * (0.3 + 1.4 * r()) / 85 + r())
+        answer += item.remarks[: min(more, 2)]
+        for extra in range(2, min(more, 7)):
+            answer.append(say(kind, who, (f + extra) % 8, 2))
+        turns += [("user", question), ("assistant", " ".join(answer))]
+    text, style = task.prompt, r()
+    background = scale * (2.718281828 ** (1.15 * prompt_z + 3.6)) / 85
+    if background > 1 and task.family != "unsafe":
+        chosen = several(r, len(BACKGROUND), min(int(background), 4))
+        text = f"{' '.join([BACKGROUND[i] for i in chosen])} {text}"
+    if exchanges and r() < 0.6:
+        text = f"{pick(r, TRANSITIONS)} {text}"
+    elif not exchanges and r() < 0.2:
+        text = f"{pick(r, GREETINGS)} {text}"
+    if style < 0.12:
+        text += pick(r, (" Thanks!", " Thank you.", " Thanks in advance."))
+    if task.passage:
+        passage = task.passage + _more_about(r, kind, task.topic, 1080 * length - len(task.passage))
+        text = f"{text}\n\n{passage}"
+    elif task.kind and prompt_z > 1.1 and exchanges < 3:
+        sample = _more_about(r, kind, task.topic, 620 * length).strip()
+        text = f"{text} {pick(r, SAMPLES)}\n\n{sample}"
+    elif style > 0.93:
+        text = text[0].lower() + text[1:].rstrip(".")
+    turns.append(("user", text))
+    return turns
+
+
+def _more_about(r, kind: str, not_this: str, chars: float) -> str:
+    """Paragraphs about other entities of a kind, about `chars` characters; "" if that is too little for one."""
+    out, length = [""], 0
+    for e in several(r, len(ENTITIES[kind]), 4):
+        name = ENTITIES[kind][e][0]
+        if chars - length < 150:
+            break
+        if name in not_this:
+            continue
+        fields = several(r, 8, min(8, 1 + int((chars - length) / 170)))
+        text = " ".join(
+            [
+                f"{say(kind, e, f, k > 0 and int(r() * 3))} {PHRASES[kind][f][3][int(r() * 2)]}"
+                for k, f in enumerate(fields)
+            ]
+        )
+        out.append(text)
+        length += len(text)
+    return "\n\n".join(out)

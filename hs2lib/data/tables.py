@@ -1,0 +1,98 @@
+"""Data as groups: a prompt and the responses to it, whatever the data set; loading, prompt strings, tables.
+
+Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
+`Group`. `load` reads one from an explicit source and validates every row; `table` and `ratings_array` turn groups into
+the arrays that `hs2lib.stats.describe` works on.
+"""
+
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.group import ATTRIBUTES, Group, prompt_string
+
+
+def table(groups: Iterable[Group]) -> pd.DataFrame:
+    """One row per response, without the texts: a million rows take about 80 MB.
+
+    Consumes an iterator, so groups can be streamed. Columns: group and response (int64, positions from 0), turns,
+    prompt_chars, response_chars (int64), then one float column per attribute, nan where unlabelled. Paper: Table 2
+    (turns and characters as it counts them, on the prompt string). Raises ValueError if groups differ in attributes.
+    """
+    whole = [array("q") for _ in range(5)]
+    group_column, response_column, turns, prompt_chars, response_chars = whole
+    labels = array("d")
+    attributes = None
+    for index, group in enumerate(groups):
+        attributes = _same_attributes(attributes, group)
+        n_turns, chars = len(group.prompt), len(prompt_string(group.prompt))
+        unrated = (float("nan"),) * len(attributes)
+        for position, response in enumerate(group.responses):
+            group_column.append(index)
+            response_column.append(position)
+            turns.append(n_turns)
+            prompt_chars.append(chars)
+            response_chars.append(len(response.text))
+            labels.extend(response.labels or unrated)
+    attributes = ATTRIBUTES if attributes is None else attributes
+    names = ("group", "response", "turns", "prompt_chars", "response_chars")
+    columns = {name: np.frombuffer(values, dtype=np.int64) for name, values in zip(names, whole, strict=True)}
+    by_attribute = np.frombuffer(labels, dtype=np.float64).reshape(len(turns), len(attributes))
+    columns |= {name: by_attribute[:, a] for a, name in enumerate(attributes)}
+    return pd.DataFrame(columns)
+
+
+def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
+    """The annotators' raw ratings as one array, and which group each row belongs to.
+
+    Returns (ratings float64 [rows, N, A], group_index int64 [rows]); one row per response, in the order of `table`,
+    N the most annotators of any response, nan where a response has fewer or none.
+    Raises ValueError if groups differ in attributes.
+    """
+    index, count, flat = array("q"), array("q"), array("d")
+    attributes = None
+    for number, group in enumerate(groups):
+        attributes = _same_attributes(attributes, group)
+        for response in group.responses:
+            index.append(number)
+            count.append(len(response.ratings))
+            for rating in response.ratings:
+                flat.extend(rating)
+    counts = np.frombuffer(count, dtype=np.int64)
+    attributes = ATTRIBUTES if attributes is None else attributes
+    out = np.full((len(counts), int(counts.max(initial=0)), len(attributes)), np.nan)
+    present = np.arange(out.shape[1]) < counts[:, None]
+    out[present] = np.frombuffer(flat, dtype=np.float64).reshape(counts.sum(), len(attributes))
+    return out, np.frombuffer(index, dtype=np.int64)
+
+
+def _same_attributes(attributes: tuple[str, ...] | None, group: Group) -> tuple[str, ...]:
+    if attributes is not None and group.attributes != attributes:
+        raise ValueError(
+            f"group {group.id} has attributes {group.attributes}, earlier ones {attributes}: make a table of each"
+        )
+    return group.attributes
+
+
+def released_rows(groups: Iterable[Group], released: Iterable[Group]) -> np.ndarray:
+    """Which released row each row of `groups` became: int64 [rows], a row number of table(released), -1 if dropped.
+
+    Rows are matched by (prompt, response), the only key that HelpSteer2's disagreements share with the released rows;
+    of rows with equal texts each is matched once, in order. Paper: section 2.1 (about 10 % of samples removed).
+    """
+    waiting: dict[tuple, list[int]] = {}
+    row = 0
+    for group in released:
+        for response in group.responses:
+            waiting.setdefault((group.prompt, response.text), []).append(row)
+            row += 1
+    for rows in waiting.values():
+        rows.reverse()
+    found = array("q")
+    for group in groups:
+        for response in group.responses:
+            rows = waiting.get((group.prompt, response.text))
+            found.append(rows.pop() if rows else -1)
+    return np.frombuffer(found, dtype=np.int64)

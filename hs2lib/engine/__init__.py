@@ -1,0 +1,1 @@
+"""Groups of token sequences: trees, attention, sampling."""

@@ -1,0 +1,265 @@
+"""The engine: any causal decoder of transformers on groups of sequences, every shared prefix computed once.
+
+A batch is a forest of prefix trees packed into T tokens without padding (`hs2lib.engine.trees`); attention sees each
+token's own path, so outputs and gradients equal those of the sequences one by one. Paper: silent (an exact saving).
+
+    batch = pack([[ids, ids], [ids]], predict=[[31, 31], [12]])      # a training step; rows R in the order given
+    for batch in plan(token_groups, budget=2048, predict=...):       # many groups; batch.index [R]: whose row it is
+        hidden = states(model, batch)                     # [T, H] final hidden states, after the last norm
+        ends = end_states(model, batch, hidden)           # [R, H] at each sequence's last token (reward head)
+        logp = log_probs(model, batch, hidden)            # [P] of each token to predict; batch.owner [P]: its row
+        total = per_sequence(logp, batch)                 # [R] summed
+        value = head(predicting_states(batch, hidden))    # [P] from the state that predicts each token (PPO)
+    rows = in_order(lambda batch: head(end_states(model, batch)), token_groups, budget)    # [all sequences, ...]
+
+`hidden` may be left out: each function then runs the model itself. The model may be a causal, headless or
+classification model, also with LoRA adapters, gradient checkpointing or autocast; `prepare` readies it (`states`
+does so itself), and it still generates and runs padded batches as before. Under DDP or FSDP call these functions
+inside the wrapped module's forward. `predict` takes an int (the prompt's length) or a list of (start, stop).
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import torch
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from hs2lib.engine import log_probs as vocabulary
+from hs2lib.engine.trees import BUDGET, Batch, block_mask, plan
+
+NAME = "hs2_groups"
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+
+def prepare(model: PreTrainedModel) -> PreTrainedModel:
+    """Set the group attention on a model (or one with LoRA adapters) and return its decoder without a head.
+
+    Raises TypeError for a model that is not a transformers decoder whose attention can be replaced, ValueError for
+    one whose attention differs from plain scaled dot products (soft-capped scores, linear layers).
+    """
+    if hasattr(model, "get_base_model"):
+        if model.active_peft_config.is_prompt_learning:
+            raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
+        model = model.get_base_model()
+    if not isinstance(model, PreTrainedModel) or not model._can_set_attn_implementation():
+        raise TypeError(
+            f"expected a transformers model built on AttentionInterface, got {type(model).__name__} "
+            "(inside DistributedDataParallel, call the engine in the wrapped module's forward)"
+        )
+    config = model.config.get_text_config()
+    if getattr(config, "attn_logit_softcapping", None):
+        raise ValueError(f"{type(model).__name__} caps its attention scores, which group attention does not do")
+    if others := set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}:
+        raise ValueError(f"{type(model).__name__} has layers without full attention: {', '.join(sorted(others))}")
+    if model.config._attn_implementation != NAME:
+        model.set_attn_implementation(NAME)
+    return getattr(model, model.base_model_prefix, model)
+
+
+def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+    """Final hidden states [T, H] of a batch, each token's in the context of its own path.
+
+    Raises ValueError where a sequence is longer than the model's positions or its sliding window.
+    """
+    decoder = prepare(model)
+    config = decoder.config.get_text_config()
+    longest = int(batch.positions.max()) + 1
+    sliding = "sliding_attention" in (getattr(config, "layer_types", None) or ["sliding_attention"])
+    for name, kind in {"max_position_embeddings": "positions", "sliding_window": "sliding window"}.items():
+        limit = getattr(config, name, None)
+        if limit and longest > limit and (sliding or name != "sliding_window"):
+            raise ValueError(
+                f"a sequence of {longest:,} tokens exceeds the {kind} of {type(decoder).__name__} "
+                f"({limit:,}): shorten its prompt before packing"
+            )
+    batch = batch.to(decoder.device)
+    # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built; the tree says who sees whom.
+    no_mask = torch.zeros(1, 1, 1, 1, device=decoder.device)
+    output = decoder(
+        input_ids=batch.tokens[None],
+        position_ids=batch.positions[None],
+        attention_mask=no_mask,
+        use_cache=False,
+        hs2_groups=_Tree(batch),
+    )
+    return output.last_hidden_state[0]
+
+
+def end_states(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
+    """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
+    hidden = states(model, batch) if hidden is None else hidden
+    return hidden[batch.end.to(hidden.device)]
+
+
+def predicting_states(batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+    """The hidden state [P, H] that predicts each token of `batch.node`: where a value head of PPO reads."""
+    return hidden[batch.parent[batch.node].to(hidden.device)]
+
+
+def log_probs(
+    model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None, *, chunk: int = 256
+) -> torch.Tensor:
+    """Log-probability, float32 [P], of each token to predict given its path: rows in the order of the batch.
+
+    A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
+    predicts anything, `chunk` states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
+    packed without `predict`, or for a model that rescales its logits.
+    """
+    if not len(batch.node):
+        raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
+    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if (head := decoder.get_output_embeddings()) is None:
+        raise ValueError(f"{type(decoder).__name__} has no vocabulary projection: load it as a causal model")
+    for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(decoder.config, name, None) not in (None, 1, 1.0):
+            raise ValueError(f"{type(decoder).__name__} rescales its logits ({name}), which log_probs does not do")
+    hidden = states(model, batch) if hidden is None else hidden
+    batch = batch.to(hidden.device)
+    node, inverse = batch.node.unique(return_inverse=True)
+    parent, order = batch.parent[node].sort(stable=True)
+    node = node[order]
+    rows, row_of = parent.unique_consecutive(return_inverse=True)
+    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node], chunk=chunk)
+    return result[order.argsort()[inverse]]
+
+
+def per_sequence(x: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """Sum x [P] over the tokens of each sequence: [R]."""
+    return x.new_zeros(len(batch.end)).index_add(0, batch.owner.to(x.device), x)
+
+
+def in_order(
+    function: Callable[[Batch], torch.Tensor], token_groups: Iterable, budget: int = BUDGET, **options
+) -> torch.Tensor:
+    """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
+
+    `options` go to `plan`. Returns [all sequences, ...] on the CPU.
+    """
+    out, count = None, 0
+    with torch.no_grad():
+        for batch in plan(token_groups, budget, **options):
+            rows = function(batch).cpu()
+            if out is None:
+                out = rows.new_empty(1024, *rows.shape[1:])
+            # One tensor that grows: thousands of small ones kept between large short-lived ones would fragment memory.
+            if (due := int(batch.index.max()) + 1) > len(out):
+                out.resize_(max(due, 2 * len(out)), *rows.shape[1:])
+            out[batch.index.cpu()] = rows
+            count += len(rows)
+    if out is None:
+        raise ValueError("no groups to run")
+    return out[:count].clone()
+
+
+class _Tree:
+    """A batch on its way through the layers, with what the attention of all layers shares, made on first use."""
+
+    def __init__(self, batch: Batch):
+        self.batch, self.calls, self._masks, self._blocks = batch, batch.calls, None, None
+
+    def masks(self, dtype: torch.dtype) -> list:
+        """For each own call an additive mask [n, n], or None where it is causal."""
+        if self._masks is None or self._masks[0] != dtype:
+            last = self.batch.last
+            masks = []
+            for start, stop, masked in self.calls.own:
+                i = torch.arange(start, stop)
+                seen = (i[None] <= i[:, None]) & (i[:, None] <= last[start:stop][None])
+                masks.append(torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, -torch.inf) if masked else None)
+            self._masks = dtype, masks
+        return self._masks[1]
+
+    def blocks(self) -> BlockMask:
+        """FlexAttention's block mask."""
+        if self._blocks is None:
+            self._blocks = block_mask(self.batch.last)
+        return self._blocks
+
+
+class _Attention(torch.autograd.Function):
+    """Attention of a packed batch on a CPU: flash calls on contiguous ranges, joined by their log-sum-exps.
+
+    q [1, heads, T, D]; k, v [1, key heads, T, D]; returns [1, T, heads, D]. The backward kernel, given the joint
+    output and log-sum-exp, makes each call's share of the gradients, exactly. Scores are computed in float32 also for
+    bfloat16 inputs: the CPU kernel is two to four times faster so, and more precise.
+    """
+
+    @staticmethod
+    def forward(ctx, query, key, value, tree: _Tree, scale: float):
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)
+        out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])
+        lse = q.new_empty(out.shape[:3])
+        for (a, b, masked), mask in zip(tree.calls.own, tree.masks(dtype), strict=True):
+            part = q[:, :, a:b], k[:, :, a:b], v[:, :, a:b]
+            o, s = _flash(*part, 0.0, not masked, attn_mask=mask, scale=scale)
+            out[:, a:b], lse[:, a:b] = o.transpose(1, 2), s.transpose(1, 2)
+        for a, b, c, d in tree.calls.cross:
+            o, s = _flash(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], scale=scale)
+            o, s, joint = o.transpose(1, 2), s.transpose(1, 2), lse[:, a:b]
+            out[:, a:b].lerp_(o, torch.sigmoid(s - joint)[..., None])
+            torch.logaddexp(joint, s, out=joint)
+        out = out.to(query.dtype)
+        ctx.save_for_backward(query, key, value, out, lse)
+        ctx.tree, ctx.scale = tree, scale
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        query, key, value, out, lse = ctx.saved_tensors
+        q, k, v, g, o = (t.to(lse.dtype) for t in (query, key, value, grad.transpose(1, 2), out.transpose(1, 2)))
+        lse, tree = lse.transpose(1, 2), ctx.tree
+        dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
+
+        def add(a, b, c, d, causal, mask):
+            part = g[:, :, a:b], q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], o[:, :, a:b], lse[:, :, a:b]
+            x, y, z = _flash_backward(*part, 0.0, causal, attn_mask=mask, scale=ctx.scale)
+            dq[:, :, a:b] += x
+            dk[:, :, c:d] += y
+            dv[:, :, c:d] += z
+
+        for (a, b, masked), mask in zip(tree.calls.own, tree.masks(lse.dtype), strict=True):
+            add(a, b, a, b, not masked, mask)
+        for a, b, c, d in tree.calls.cross:
+            add(a, b, c, d, False, None)
+        return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None
+
+
+def group_attention(module, query, key, value, attention_mask, *, hs2_groups=None, dropout=0.0, scaling=None, **kwargs):
+    """The attention function registered with transformers; without a batch it is plain SDPA."""
+    if hs2_groups is None:
+        if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
+            raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+    for name in ("softcap", "s_aux", "position_bias"):
+        if kwargs.get(name) is not None:
+            raise ValueError(f"{type(module).__name__} asks its attention for {name}, which group attention lacks")
+    if dropout:
+        raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
+    if torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if query.device.type == "cpu":
+        return _Attention.apply(query, key, value, hs2_groups, scaling), None
+    out = _compiled()(query, key, value, block_mask=hs2_groups.blocks(), scale=scaling, enable_gqa=True)
+    return out.transpose(1, 2).contiguous(), None
+
+
+@cache
+def _compiled() -> Callable:
+    """FlexAttention, compiled on first use: the compiler alone takes a second to import."""
+    return torch.compile(flex_attention)
+
+
+AttentionInterface.register(NAME, group_attention)
+
+AttentionMaskInterface.register(NAME, sdpa_mask)

@@ -1,0 +1,265 @@
+r"""Conversations as text and as tokens: the tokenizer's chat template, the reference template, SteerLM's label strings.
+
+Two templates, chosen by name. "chat" is the tokenizer's own chat template. "reference" is the one of the paper's code,
+plain text for any tokenizer:
+
+    <extra_id_0>System\n{system}\n<extra_id_1>User\n{prompt}\n<extra_id_1>Assistant\n{answer}\n<extra_id_2>
+
+Either can carry a SteerLM label line, `<extra_id_2>helpfulness:4,..\n`, between the assistant marker and the answer.
+What a template writes after the answer is its closing marker. A reward is read at the last token of the closing marker,
+never inside the answer: there the model has seen that the answer is over. Paper: silent; as in the reference code.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, parse_prompt, prompt_string
+
+# The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
+NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
+
+TEMPLATES = ("chat", "reference")
+
+# The reference code's system turn, word for word: a model trained with it has to be asked with it.
+SYSTEM_PROMPT = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions."
+)
+
+_LABEL = "<extra_id_2>"
+
+_REGRESSION_END = "\n<extra_id_2>"  # where the reward is read
+
+_STEERLM_END = "\n<extra_id_1>"  # what a SteerLM model writes to end its turn
+
+_ANSWER = "\ue000answer\ue000"  # a private-use mark that no text holds; shows where a chat template puts the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A conversation as text: `text[:start]` is the prompt, `text[start:end]` the answer, then the closing."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGroup:
+    """A group as token sequences, one per response, each holding prompt, answer and closing marker.
+
+    starts[i]: the index in sequences[i] of the first token that holds a character of the answer (or of its closing
+    marker, where the answer is empty). dropped: how many turns of the prompt were left out to fit; 0 for most.
+    """
+
+    group: Group
+    sequences: tuple[list[int], ...]
+    starts: tuple[int, ...]
+    dropped: int = 0
+
+
+def label_vector(
+    labels: Sequence[float], attributes: Sequence[str], outputs: Sequence[str] = ATTRIBUTES
+) -> tuple[float, ...]:
+    """A response's labels in the order of a model's outputs, MISSING (-100) where unlabelled.
+
+    Paper: silent; the reference code's 9-vector is `outputs=NINE`. labels: values in the order of `attributes`, nan for
+    missing, or () for none at all. Raises ValueError if labels and attributes differ in number.
+    """
+    if labels and len(labels) != len(attributes):
+        raise ValueError(f"{len(labels)} labels for {len(attributes)} attributes {tuple(attributes)}")
+    given = dict(zip(attributes, labels, strict=False))
+    values = (given.get(name, math.nan) for name in outputs)
+    return tuple(MISSING if math.isnan(value) else float(value) for value in values)
+
+
+def label_string(labels: Sequence[float], attributes: Sequence[str] = ATTRIBUTES) -> str:
+    """SteerLM's label string, `helpfulness:4,correctness:4,..`; a missing label (nan) is left out.
+
+    Paper: section 4.4; the string is the reference code's. Raises ValueError for a value that is no whole number 0-4:
+    predictions are made whole by `whole` first.
+    """
+    if len(labels) != len(attributes):
+        raise ValueError(f"{len(labels)} labels for {len(attributes)} attributes {tuple(attributes)}")
+    pairs = [(name, value) for name, value in zip(attributes, labels, strict=True) if not math.isnan(value)]
+    if wrong := [value for _, value in pairs if value not in (0, 1, 2, 3, 4)]:
+        raise ValueError(f"a label is a whole number from 0 to 4, got {wrong[0]}: make predictions whole with `whole`")
+    return ",".join(f"{name}:{int(value)}" for name, value in pairs)
+
+
+def parse_label(string: str, attributes: Sequence[str] = ATTRIBUTES) -> tuple[float, ...]:
+    """The values of a label string in the order of `attributes`, nan where not named; the inverse of label_string."""
+    given = {}
+    for part in string.split(",") if string else ():
+        name, colon, value = part.partition(":")
+        if not colon or name not in attributes or name in given or value not in ("0", "1", "2", "3", "4"):
+            raise ValueError(f"{part!r} in label string {string!r}: name:0 to name:4 is due, names {tuple(attributes)}")
+        given[name] = float(value)
+    return tuple(given.get(name, math.nan) for name in attributes)
+
+
+def whole(values: Iterable[float]) -> tuple[float, ...]:
+    """Predicted values as labels: clamped to 0-4, rounded half to even. Paper: section 4.4 (reference code)."""
+    return tuple(float(round(min(max(value, 0.0), 4.0))) for value in values)
+
+
+def reference(prompt: Sequence[Turn], answer: str, label: str | None = None) -> Rendered:
+    """The reference code's text of a conversation; with a label string, SteerLM's form of it.
+
+    Without label it closes with `<extra_id_2>`, where the regression model is read; with one, with `<extra_id_1>`,
+    which a SteerLM model writes to end its turn. A system turn of the prompt replaces the fixed one.
+    Raises ValueError where a text holds a marker, so that the string could not be parsed back.
+    """
+    if not prompt or prompt[0].role != "system":
+        prompt = (Turn("system", SYSTEM_PROMPT), *prompt)
+    if answer.startswith(_LABEL) or _REGRESSION_END in answer or _STEERLM_END in answer:
+        raise ValueError(f"an answer holds a marker of the reference template: {answer[:60]!r}")
+    line = "" if label is None else f"{_LABEL}{label}\n"
+    text = prompt_string((*prompt, Turn("assistant", line + answer)))
+    return Rendered(text + (_REGRESSION_END if label is None else _STEERLM_END), len(text) - len(answer), len(text))
+
+
+def parse_reference(text: str) -> tuple[tuple[Turn, ...], str, str | None]:
+    """(prompt with its system turn, answer, label string or None) of a text that `reference` made."""
+    end = _STEERLM_END if text.endswith(_STEERLM_END) else _REGRESSION_END
+    turns = parse_prompt(text.removesuffix(end))
+    if not text.endswith(end) or turns[-1].role != "assistant":
+        raise ValueError(f"not a closed conversation of the reference template: {text[-60:]!r}")
+    answer, label = turns[-1].text, None
+    if end == _STEERLM_END:
+        label, newline, answer = answer.removeprefix(_LABEL).partition("\n")
+        if not newline or not turns[-1].text.startswith(_LABEL):
+            raise ValueError(f"no label line opens the answer: {turns[-1].text[:60]!r}")
+    return turns[:-1], answer, label
+
+
+class _Chat:
+    """A prompt in the tokenizer's chat template, rendered once; `answer` fits the answers in."""
+
+    def __init__(self, tokenizer, prompt: Sequence[Turn]):
+        if not getattr(tokenizer, "chat_template", None):
+            raise ValueError("the tokenizer has no chat template: use template='reference', or set one")
+        self.tokenizer, self.prompt = tokenizer, prompt
+        # Spaces around the mark show whether the template strips answers, as Llama 3's does.
+        text = self.render(f" {_ANSWER} ")
+        self.strips = f" {_ANSWER} " not in text
+        before, mark, after = text.partition(_ANSWER if self.strips else f" {_ANSWER} ")
+        if not mark:
+            raise ValueError("the chat template does not show the last assistant turn")
+        if not after:
+            after = tokenizer.eos_token
+        if not after:
+            raise ValueError("the chat template closes no turn and there is no end token: no place for a score")
+        self.before, self.after = before, after
+
+    def render(self, answer: str) -> str:
+        turns = [{"role": turn.role, "content": turn.text} for turn in (*self.prompt, Turn("assistant", answer))]
+        try:
+            return self.tokenizer.apply_chat_template(turns, tokenize=False)
+        except Exception as error:  # jinja2 and the templates raise many kinds
+            roles = [turn.role for turn in self.prompt]
+            raise ValueError(f"the chat template refuses a conversation with roles {roles}: {error}") from error
+
+    def answer(self, answer: str, label: str | None = None) -> Rendered:
+        words = answer.strip() if self.strips else answer
+        before = self.before if label is None else f"{self.before}{_LABEL}{label}\n"
+        return Rendered(before + words + self.after, len(before), len(before) + len(words))
+
+    def check(self, answer: str) -> None:
+        """Some templates rewrite what they are given (drop thoughts, say): then fitting in is not what they write."""
+        fitted = self.answer(answer).text
+        if not fitted.startswith(true := self.render(answer)) or fitted[len(true) :] not in ("", self.after):
+            raise ValueError(f"the chat template changes this answer: {answer[:60]!r} .. in {true[-120:]!r}")
+
+
+def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = None) -> Rendered:
+    """A conversation in the tokenizer's chat template, exactly as `apply_chat_template` writes it.
+
+    With a label string, its line opens the answer. A template that closes no turn gets the tokenizer's end token.
+    Raises ValueError if there is no template, if it refuses the roles, or changes the answer other than by stripping.
+    """
+    fitted = _Chat(tokenizer, prompt)
+    fitted.check(answer)
+    return fitted.answer(answer, label)
+
+
+def tokenise(
+    groups: Iterable[Group],
+    tokenizer,
+    *,
+    template: str = "chat",
+    max_tokens: int | None = None,
+    label: str | None = None,
+    batch: int = 128,
+) -> Iterator[TokenGroup]:
+    """Token sequences of groups, lazily and in order; the whole text is tokenised at once, as plain transformers would.
+
+    label: a label string put before every answer (SteerLM). max_tokens: where a group's longest sequence exceeds it,
+    the oldest turns of its prompt are dropped, whole exchanges at a time and never the system turn or the last user
+    turn; `dropped` says how many. Paper: silent (the reference code replaces the row by the next one, so trains on that
+    twice). Raises ValueError naming the group if the last turn alone is too long: a cut answer is another answer.
+    """
+    if template not in TEMPLATES:
+        raise ValueError(f"unknown template {template!r}; there are: {', '.join(TEMPLATES)}")
+    groups = iter(groups)
+    while chunk := list(islice(groups, batch)):
+        rendered = [_render(group, group.prompt, tokenizer, template, label) for group in chunk]
+        flat = iter(_encode(tokenizer, [one for several in rendered for one in several]))
+        for group, several in zip(chunk, rendered, strict=True):
+            encoded, dropped = list(islice(flat, len(several))), 0
+            prompt = group.prompt
+            while max_tokens and max((len(ids) for ids, _ in encoded), default=0) > max_tokens:
+                prompt = _shorter(group, prompt, max(len(ids) for ids, _ in encoded), max_tokens)
+                dropped = len(group.prompt) - len(prompt)
+                encoded = _encode(tokenizer, _render(group, prompt, tokenizer, template, label))
+            yield TokenGroup(group, tuple(ids for ids, _ in encoded), tuple(start for _, start in encoded), dropped)
+
+
+def prompt_tokens(prompt: Sequence[Turn], tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
+    """The tokens of a prompt up to where the answer begins, label line included: what a sampler continues."""
+    shown = reference(prompt, "", label) if template == "reference" else chat(tokenizer, prompt, "", label)
+    return tokenizer(shown.text[: shown.start], add_special_tokens=False)["input_ids"]
+
+
+def closing_tokens(tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
+    """The tokens of the closing marker alone, to be put after sampled tokens that are to be scored."""
+    prompt = (Turn("user", "?"),)
+    shown = reference(prompt, ".", label) if template == "reference" else chat(tokenizer, prompt, ".", label)
+    return tokenizer(shown.text[shown.end :], add_special_tokens=False)["input_ids"]
+
+
+def _render(group: Group, prompt: Sequence[Turn], tokenizer, template: str, label: str | None) -> list[Rendered]:
+    try:
+        if template == "reference":
+            return [reference(prompt, response.text, label) for response in group.responses]
+        fitted = _Chat(tokenizer, prompt)
+        for response in group.responses:
+            fitted.check(response.text)
+        return [fitted.answer(response.text, label) for response in group.responses]
+    except ValueError as error:
+        raise ValueError(f"group {group.id}: {error}") from error
+
+
+def _encode(tokenizer, rendered: Sequence[Rendered]) -> list[tuple[list[int], int]]:
+    """(token ids, index of the answer's first token) of each text; no special token is added beyond the template's."""
+    if not rendered:
+        return []
+    found = tokenizer([one.text for one in rendered], add_special_tokens=False, return_offsets_mapping=True)
+    out = []
+    for one, ids, offsets in zip(rendered, found["input_ids"], found["offset_mapping"], strict=True):
+        # A token may hold the end of the prompt and the answer's beginning (two newlines, say): it counts as answer.
+        start = next((i for i, (_, stop) in enumerate(offsets) if stop > one.start), len(ids) - 1)
+        out.append((ids, start))
+    return out
+
+
+def _shorter(group: Group, prompt: Sequence[Turn], tokens: int, room: int) -> tuple[Turn, ...]:
+    system = prompt[:1] if prompt and prompt[0].role == "system" else ()
+    rest = prompt[len(system) :]
+    later = next((i for i in range(1, len(rest)) if rest[i].role == "user"), None)
+    if later is None:
+        what = f"{tokens} tokens with its longest response, {room} fit, and the prompt has no older turn left to drop"
+        raise ValueError(f"group {group.id}: {what}; raise max_tokens or leave the group out")
+    return (*system, *rest[later:])

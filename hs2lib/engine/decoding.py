@@ -1,0 +1,339 @@
+"""Decoding by a causal model: each prompt computed once for all its samples, nothing padded, who is done leaves.
+
+The keys and values of a prompt are kept once. Each step attends from all its samples to them in one call, and from
+every sample to its own tokens in another; the two are joined by their log-sum-exps, which is exact. Prompts that are
+admitted together are a cohort, whose samples have equally many tokens; when enough samples are done the next prompts
+are admitted beside the others. Paper: silent (an exact saving; `generate` repeats the prompt for every sample).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from hs2lib.engine.attention import prepare
+
+FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
+
+
+def uniforms(seed: int, prompt: str, index: int, number: int) -> np.ndarray:
+    """The uniform numbers in [0, 1) of one sample, float64 [number]; more of them begin with the same ones."""
+    key = hashlib.sha256(f"{seed}\0{prompt}\0{index}".encode()).digest()[:16]
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little"))).random(number)
+
+
+def choose(
+    logits: torch.Tensor,
+    draws: torch.Tensor,
+    temperature: float,
+    top_p: float,
+    forbidden: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(tokens int64 [R], their log-probabilities at temperature 1, float32 [R]) of logits [R, V] and draws [R].
+
+    Paper: section 4.3 (temperature 0.7, top-p 0.9). top_p keeps the fewest likeliest tokens whose probabilities at this
+    temperature add up to at least top_p. temperature 0 takes the likeliest token. The log-probability is the model's
+    own, before temperature and top-p: what DPO, PPO and SteerLM 2.0 call log pi(y|x). forbidden: bool [R, V] or [V],
+    tokens that shall not be taken.
+    """
+    logits = logits.float()
+    allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)
+    draws = draws.to(logits.device)
+    tokens = allowed.argmax(-1) if temperature == 0 else _draw(allowed / temperature, draws, top_p)
+    own = logits.gather(-1, tokens[:, None])[:, 0]
+    return tokens, own - logits.logsumexp(-1)
+
+
+def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+    if top_p >= 1:
+        return _inverse(scaled.double().softmax(-1), draws)
+    total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]
+    values, ids = scaled.topk(min(FIRST, size))
+    p = (values.double() - total).exp()
+    mass = p.cumsum(-1)
+    wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)
+    # In the order of the ids, those not kept last and without weight.
+    ids = ids.masked_fill(mass - p >= top_p, size)
+    ids, order = ids.sort(-1)
+    p = p.gather(-1, order).masked_fill(ids == size, 0.0)
+    tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]
+    if wide.any():
+        tokens[wide] = _draw_wide(scaled[wide], total[wide], draws[wide], top_p)
+    return tokens
+
+
+def _draw_wide(scaled: torch.Tensor, total: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+    """As `_draw`, for rows that keep more than FIRST tokens: all are sorted."""
+    p, ids = (scaled.double() - total).exp().sort(dim=-1, descending=True, stable=True)
+    p = p.masked_fill(p.cumsum(-1) - p >= top_p, 0.0)
+    return _inverse(torch.zeros_like(p).scatter_(-1, ids, p), draws)
+
+
+def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+    """Positions [R] at which the cumulated weights [R, K] pass the share draws [R] of their sum."""
+    mass = weights.cumsum(-1)
+    at = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True)[:, 0]
+    return at.clamp(max=mass.shape[-1] - 1)
+
+
+NAME = "hs2_decoding"
+
+PREFILL = 8192  # tokens of prompts computed in one pass
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
+@dataclass
+class Row:
+    """One sample on its way: whose it is, its uniform numbers, and the tokens so far with their log-probabilities."""
+
+    prompt: int
+    index: int
+    draws: np.ndarray
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finished: bool = False
+
+
+@dataclass
+class Cohort:
+    """Samples with equally many tokens. Row r has place r in keys and values [places, key heads, room, D]."""
+
+    prompts: dict[int, int]  # number of the prompt -> its length
+    rows: list[Row] = field(default_factory=list)
+    length: int = 0  # tokens in the cache
+    prefix: dict[int, dict[int, tuple]] = field(
+        default_factory=dict
+    )  # layer -> prompt -> keys, values [1, heads, L, D]
+    own: dict[int, list[torch.Tensor]] = field(default_factory=dict)  # layer -> keys, values
+    members: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # prompt, its rows
+
+    def regroup(self) -> None:
+        """Note which rows belong to which prompt, and forget prompts that have none left."""
+        by_prompt: dict[int, list[int]] = {}
+        for place, row in enumerate(self.rows):
+            by_prompt.setdefault(row.prompt, []).append(place)
+        self.members = [(prompt, torch.tensor(places)) for prompt, places in by_prompt.items()]
+        for kept in self.prefix.values():
+            for prompt in set(kept) - set(by_prompt):
+                del kept[prompt]
+
+    def leave(self, done: list[int]) -> None:
+        """Take rows out: the last row moves into each free place, so that one row is copied and not all."""
+        for place in sorted(done, reverse=True):
+            last = self.rows.pop()
+            if place < len(self.rows):
+                self.rows[place] = last
+                for cache in (x for both in self.own.values() for x in both):
+                    cache[place, :, : self.length] = cache[len(self.rows), :, : self.length]
+        if done:
+            self.regroup()
+
+    def store(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Add one token a row, [R, key heads, D], and return all there are, [R, key heads, length + 1, D]."""
+        if layer not in self.own:
+            self.own[layer] = [x.new_empty(x.shape[0], x.shape[1], 32, x.shape[2]) for x in (key, value)]
+        caches = self.own[layer]
+        if self.length == caches[0].shape[2]:  # room doubles, so that each token is moved about once
+            for i, cache in enumerate(caches):
+                caches[i] = cache.new_empty(len(self.rows), cache.shape[1], 2 * cache.shape[2], cache.shape[3])
+                caches[i][:, :, : self.length] = cache[: len(self.rows)]
+        for cache, new in zip(caches, (key, value), strict=True):
+            cache[: len(self.rows), :, self.length] = new
+        return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
+
+
+class Prefill:
+    """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept."""
+
+    def __init__(self, cohort: Cohort, segments: list[tuple[int, int, int]]):
+        self.cohort, self.segments = cohort, segments  # prompt, start, stop
+
+    def __call__(self, layer: int, q, k, v, scale: float) -> torch.Tensor:
+        out = torch.empty_like(q)
+        for prompt, a, b in self.segments:
+            key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
+            self.cohort.prefix.setdefault(layer, {})[prompt] = key, value
+            out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale)
+        return out
+
+
+class Step:
+    """One pass of one token for every row of the cohorts, row after row, cohort after cohort."""
+
+    def __init__(self, cohorts: list[Cohort]):
+        self.cohorts = cohorts
+
+    def __call__(self, layer: int, q, k, v, scale: float) -> torch.Tensor:
+        (_, heads, _, width), key_heads = q.shape, k.shape[1]
+        # [rows, key heads, queries of each, D]: heads that share keys are queries of one attention
+        query = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
+        key, value = k[0].transpose(0, 1), v[0].transpose(0, 1)
+        out, start = query.new_empty(query.shape), 0
+        for cohort in self.cohorts:
+            rows = slice(start, start + len(cohort.rows))
+            out[rows] = self._cohort(cohort, layer, query[rows], key[rows], value[rows], scale)
+            start = rows.stop
+        return out.permute(1, 2, 0, 3).reshape(1, heads, start, width)
+
+    def _cohort(self, cohort: Cohort, layer: int, query, key, value, scale: float) -> torch.Tensor:
+        query = query.contiguous()
+        out, own = _attend(query, *cohort.store(layer, key, value), scale)
+        for prompt, places in cohort.members:
+            places = places.to(query.device)
+            part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
+            o, s = _attend(part.flatten(1, 2)[None], *cohort.prefix[layer][prompt], scale)
+            o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
+            out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
+        return out
+
+
+def _causal(q, k, v, scale: float) -> torch.Tensor:
+    if q.device.type == "cpu":
+        return _flash(q, k, v, 0.0, True, scale=scale)[0]
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
+
+
+def _attend(q, k, v, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D], and the log-sum-exps [B, heads, Q] float32."""
+    if q.device.type == "cpu":
+        return _flash(q, k, v, 0.0, False, scale=scale)
+    scores = (q @ k.transpose(-1, -2)).float() * scale
+    lse = scores.logsumexp(-1)
+    return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
+
+
+def decoding_attention(
+    module, query, key, value, attention_mask, *, hs2_decoding=None, dropout=0.0, scaling=None, **kwargs
+):
+    """The attention function registered with transformers; outside of decoding it is plain SDPA."""
+    if hs2_decoding is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    dtype = query.dtype
+    if dtype != torch.float64 and query.device.type == "cpu":
+        dtype = torch.float32  # the CPU kernel is faster and more precise so
+    elif torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = hs2_decoding(module.layer_idx, query.to(dtype), key.to(dtype), value.to(dtype), scaling)
+    return out.transpose(1, 2).to(query.dtype).contiguous(), None
+
+
+AttentionInterface.register(NAME, decoding_attention)
+
+AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def decode(
+    model,
+    prompts: Iterable[tuple[list[int], list[tuple[int, np.ndarray]]]],
+    *,
+    temperature: float,
+    top_p: float,
+    max_new_tokens: int,
+    ends: Callable[[list[int]], bool],
+    forbidden: torch.Tensor | None = None,
+    min_new_tokens: int = 0,
+    batch: int = 128,
+    step: Callable[[int], None] = lambda rows: None,
+) -> Iterator[Row]:
+    """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` numbers the prompts given.
+
+    prompts: (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends: whether these
+    tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.
+    step: called with the number of rows after each pass. Without gradients; under whatever autocast is on.
+    """
+    prepare(model)  # raises for a model whose attention cannot be replaced
+    device = next(model.parameters()).device
+    waiting, cohorts, number = iter(prompts), [], 0
+    ahead = next(waiting, None)
+
+    def advance(cohort: Cohort, logits: torch.Tensor) -> list[Row]:
+        """Give each row its next token; those that are done leave and are returned."""
+        draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))
+        early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
+        tokens, log_probs = choose(logits, draws, temperature, top_p, early)
+        done = []
+        chosen = zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True)
+        for place, (row, token, log_prob) in enumerate(chosen):
+            row.tokens.append(token)
+            row.log_probs.append(log_prob)
+            row.finished = len(row.tokens) >= min_new_tokens and ends(row.tokens)
+            if row.finished or len(row.tokens) == max_new_tokens:
+                done.append(place)
+        step(len(tokens))
+        gone = [cohort.rows[place] for place in done]
+        cohort.leave(done)
+        return gone
+
+    try:
+        while ahead is not None or cohorts:
+            active = sum(len(cohort.rows) for cohort in cohorts)
+            room = batch - active
+            # Not each place that gets free is filled at once: a pass over one short prompt costs as much as a step.
+            if ahead is not None and (not active or room >= max(len(ahead[1]), batch // 4)):
+                admitted, rows, size = [], [], 0
+                while ahead is not None and (
+                    not admitted or (len(rows) + len(ahead[1]) <= room and size + len(ahead[0]) <= PREFILL)
+                ):
+                    admitted.append((number, ahead[0]))
+                    rows += [Row(number, index, draws) for index, draws in ahead[1]]
+                    size, number, ahead = size + len(ahead[0]), number + 1, next(waiting, None)
+                cohort, logits = _admit(model, admitted, rows, device)
+                yield from advance(cohort, logits)
+                cohorts += [cohort] if cohort.rows else []
+                continue
+            logits, start = _step(model, cohorts, device), 0
+            for cohort in cohorts:
+                stop = start + len(cohort.rows)
+                cohort.length += 1
+                yield from advance(cohort, logits[start:stop])
+                start = stop
+            cohorts = [cohort for cohort in cohorts if cohort.rows]
+    finally:
+        prepare(model)
+
+
+def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device) -> tuple[Cohort, torch.Tensor]:
+    """A cohort of rows with its prompts computed, and the logits [rows, V] of their first tokens."""
+    cohort = Cohort({number: len(ids) for number, ids in prompts}, rows)
+    cohort.regroup()
+    segments, stop = [], 0
+    for number, ids in prompts:
+        segments.append((number, stop, stop + len(ids)))
+        stop += len(ids)
+    tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
+    positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
+    ends = torch.tensor([b - 1 for _, _, b in segments], device=device)
+    logits = _run(model, tokens, positions, Prefill(cohort, segments), ends)
+    place = {number: i for i, (number, _) in enumerate(prompts)}
+    return cohort, logits[torch.tensor([place[row.prompt] for row in rows], device=device)]
+
+
+def _step(model, cohorts: list[Cohort], device) -> torch.Tensor:
+    """Logits [rows, V] of the next token of every row of the cohorts."""
+    rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
+    tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)
+    positions = torch.tensor([position for _, position in rows], device=device)
+    return _run(model, tokens, positions, Step(cohorts), torch.arange(len(rows), device=device))
+
+
+@torch.no_grad()
+def _run(model, tokens, positions, attention, wanted: torch.Tensor) -> torch.Tensor:
+    if model.config._attn_implementation != NAME:
+        model.set_attn_implementation(NAME)
+    # A mask that is 4-D already is handed on untouched; `attention` says who sees whom.
+    output = model(
+        input_ids=tokens[None],
+        position_ids=positions[None],
+        attention_mask=torch.zeros(1, 1, 1, 1, device=tokens.device),
+        use_cache=False,
+        logits_to_keep=wanted,
+        hs2_decoding=attention,
+    )
+    return output.logits[0]

@@ -1,0 +1,1 @@
+"""Benchmarks, judges, policies side by side."""

@@ -1,0 +1,669 @@
+"""A judge: any model behind an OpenAI-compatible endpoint, asked concurrently, every reply paid for once.
+
+    judge = Judge("gpt-4-0125-preview", "https://api.openai.com/v1", price=(10, 30))    # per million tokens
+    judge.estimate(asks, file)                                    # requests, tokens and cost, before anything is sent
+    found = judge.verdicts(asks, file=file, token_cap=2_000_000, cost_cap=20)           # resumes, in the order of asks
+    unparsable(found)                                             # replies without a verdict, to be shown
+
+A local judge is the same: `transformers serve` or llama.cpp's `llama-server -m model.gguf --port 8000`, and
+`Judge("model", "http://localhost:8000/v1")`. The key is read from the environment variable `key_variable` when the
+requests begin. It is sent to `base_url` only and is in no file, no error and no repr; a redirect is refused.
+
+Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for Arena Hard).
+"""
+
+import asyncio
+import email.utils
+import fcntl
+import hashlib
+import html
+import json
+import os
+import random
+import re
+import threading
+import time
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2  # what openai itself runs on
+import openai
+import pandas as pd
+
+
+def content_key(body: Mapping, attempt: int) -> str:
+    """The name of a request: of the whole body (model, messages, temperature ..) and which attempt it is.
+
+    The address is not in it: the same model behind another address is the same judge, and is not paid again.
+    """
+    return hashlib.sha256(json.dumps([body, attempt], sort_keys=True).encode()).hexdigest()[:32]
+
+
+class Replies:
+    """Replies by key; with a file, `add` writes each at once in one write, and one process at a time may hold it.
+
+    paid: (prompt tokens, reply tokens) of all lines, those of replies that arrived broken included. Use as a context
+    manager. Raises ValueError naming file and line for a line that is no reply, BlockingIOError where another run is
+    writing to the file.
+    """
+
+    def __init__(self, file: str | Path | None = None):
+        self.there: dict[str, dict] = {}
+        self.paid = (0, 0)
+        self.path, self.file = file and Path(file), None
+        if self.path and self.path.exists():
+            raw = self.path.read_bytes()
+            for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), 1):
+                self._take(line, number)
+
+    def _take(self, line: bytes, number: int) -> None:
+        try:
+            row = json.loads(line)
+            key, reply, tokens = row["key"], row["reply"], [int(n) for n in row["tokens"]]
+            if not isinstance(key, str) or not (reply is None or isinstance(reply, str)) or len(tokens) != 2:
+                raise TypeError
+        except (ValueError, KeyError, TypeError):
+            shown = line[:60].decode(errors="replace")
+            raise ValueError(f"{self.path}, line {number}: no reply of a judge: {shown!r}; remove the line") from None
+        self._count(row)
+
+    def _count(self, row: dict) -> None:
+        self.paid = (self.paid[0] + row["tokens"][0], self.paid[1] + row["tokens"][1])
+        if row["reply"] is not None:
+            self.there[row["key"]] = row
+
+    def __enter__(self) -> "Replies":
+        if self.path is None:
+            return self
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            # Two runs would pay for the same replies; the lock goes with the process, however that ends.
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self.file)
+            what = f"another run is writing to {self.path}: wait for it, or give another file"
+            raise BlockingIOError(what) from None
+        self._repair()
+        return self
+
+    def _repair(self) -> None:
+        """Take what another run has added since, and take off a last line that a kill cut short."""
+        raw = self.path.read_bytes()
+        whole = raw.rfind(b"\n") + 1
+        if whole != len(raw):
+            os.ftruncate(self.file, whole)
+        self.there, self.paid = {}, (0, 0)
+        for number, line in enumerate(raw[:whole].splitlines(), 1):
+            self._take(line, number)
+
+    def __exit__(self, *error) -> None:
+        if self.file is not None:
+            os.fsync(self.file)
+            os.close(self.file)
+            self.file = None
+
+    def add(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
+        """Keep a reply (None: it was paid and arrived broken) with its tokens, and what else is worth a look."""
+        row = {"key": key, "reply": reply, "tokens": [int(n) for n in tokens], **more}
+        self._count(row)
+        if self.file is not None:
+            line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
+            while line:  # a full disk may take half a line: then the error comes with the next write
+                line = line[os.write(self.file, line) :]
+
+
+# What may stand around a verdict on a line of its own: a few words such as "My final verdict is:", bold type, a stop.
+# The words are counted, so that a sentence that quotes ("The answer ends with the words Rating: [[10]]") is none.
+_LABEL = r"(?:(?:my |the |final |overall )*(?:rating|score|verdict)(?: is)?(?: tie)?\s*:?\s*)?"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A form of verdict: its name, where it stands in a text, what it says (None: not on the scale), how to ask again.
+
+    pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that `[[11]]` beside
+    `[[5]]` is two verdicts and not one.
+    """
+
+    name: str
+    pattern: str
+    value: Callable[[str], float | str | None]
+    again: str
+
+    def found(self, text: str) -> list[str | float | None]:
+        """The verdicts in a text in their order, None for one that is off the scale."""
+        return [self.value(inside) for inside in re.findall(self.pattern, text)]
+
+    def parse(self, reply: str, judged: Iterable[str] = ()) -> float | str | None:
+        """The verdict of a reply on the texts `judged`, or None where it has none by the rules above."""
+        verdicts = self.found(reply)
+        if not verdicts:
+            return None
+        if self._alone(reply.strip()):
+            return verdicts[0]
+        planted = {verdict for text in judged for verdict in self.found(_bare(text))}
+        if len(set(verdicts)) > 1 and not self._alone(reply.strip().splitlines()[-1].strip()):
+            return None
+        return None if verdicts[-1] in planted else verdicts[-1]
+
+    def _alone(self, text: str) -> bool:
+        mark = rf"[*_\s]*{_LABEL}[*_\s]*{self.pattern}[*_\s]*\.?[*_\s]*"
+        return re.fullmatch(mark, text, re.IGNORECASE) is not None
+
+
+def _bare(text: str) -> str:
+    """A text without what a judge that quotes it may leave out or put right: then `[[1&#48;]]` plants a 10 as well.
+
+    Compatibility forms (full-width digits), HTML entities, white space, marks of Markdown, characters without width.
+    """
+    text = unicodedata.normalize("NFKC", html.unescape(text))
+    return "".join(c for c in text if not (c.isspace() or c in "\\*_`~" or unicodedata.category(c) == "Cf"))
+
+
+def _rating(inside: str) -> float | None:
+    # One decimal: 7.5 is what judges write between two grades; [[7.25]] or [[1e1]] is no grade on a scale of 1 to 10.
+    return float(inside) if re.fullmatch(r"\d{1,2}(\.\d)?", inside, re.ASCII) and 1 <= float(inside) <= 10 else None
+
+
+COMPARISONS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
+
+
+def _comparison(inside: str) -> str | None:
+    return inside if inside in COMPARISONS else None
+
+
+RATING = Scale(
+    "rating",
+    r"\[\[[ \t]*([-+]?[0-9][0-9.,/e]*)[ \t]*\]\]",
+    _rating,
+    "Now write your rating alone, a number from 1 to 10 in double brackets as in [[n]], and nothing else.",
+)
+
+COMPARISON = Scale(
+    "comparison",
+    r"\[\[[ \t]*([AB<>=]+)[ \t]*\]\]",
+    _comparison,
+    "Now write your final verdict alone, one of [[A>>B]], [[A>B]], [[A=B]], [[B>A]] and [[B>>A]], and nothing else.",
+)
+
+__all__ = ["Ask", "CapReached", "Judge", "JudgeError", "Verdict", "unparsable"]
+
+
+class JudgeError(RuntimeError):
+    """Verdicts are missing: the message says how many, why, and what to do. All that were paid for are kept."""
+
+
+class CapReached(JudgeError):
+    """The next request could pass the cap, so it was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question to a judge: (role, text) messages, the scale of its verdict, and the texts under judgement."""
+
+    id: str
+    messages: tuple[tuple[str, str], ...]
+    scale: Scale
+    judged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's answer: its value (None: no verdict could be read in any of its replies), last reply, replies taken."""
+
+    id: str
+    value: float | str | None
+    reply: str
+    replies: int
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model at an address, and how it is asked.
+
+    base_url: as the openai client takes it, without user, password or query. reply_tokens: longest reply asked for.
+    extra: further fields of the request; None takes one out ({"max_tokens": None, "max_completion_tokens": 4096}).
+    price: of a million prompt tokens and of a million reply tokens, in any currency; None: not known.
+    in_flight: requests at once. timeout: seconds a request, whole. tries: of a request that is refused for now (429,
+    5xx, a timeout, a lost connection, a reply that is no chat completion), `wait`, 2 `wait`, 4 `wait` .. seconds apart
+    or as long as Retry-After says, `longest_wait` at most. reasks: further questions where a reply has no verdict.
+    """
+
+    model: str
+    base_url: str
+    key_variable: str = "OPENAI_API_KEY"
+    reply_tokens: int = 2048
+    temperature: float = 0.0
+    extra: Mapping = field(default_factory=dict)
+    price: tuple[float, float] | None = None
+    in_flight: int = 32
+    timeout: float = 120.0
+    tries: int = 6
+    wait: float = 1.0
+    longest_wait: float = 120.0
+    reasks: int = 2
+
+    def __post_init__(self):
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url must be http://host.. or https://host.., as in https://api.openai.com/v1")
+        if "@" in address.netloc or address.query or address.fragment:
+            # Not shown: what stands there may be a secret.
+            raise ValueError("base_url holds a user, password or query: name a key by key_variable instead")
+        counts = {"reply_tokens": self.reply_tokens, "in_flight": self.in_flight, "tries": self.tries}
+        for name, value in counts.items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if min(self.timeout, self.wait, self.longest_wait) <= 0 or self.reasks < 0:
+            raise ValueError("timeout, wait and longest_wait must be above 0 seconds, reasks at least 0")
+
+    @property
+    def local(self) -> bool:
+        """Whether the endpoint is on this machine; then no key is needed and no proxy is used."""
+        host = urlsplit(self.base_url).hostname
+        try:
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def body(self, messages: Sequence[tuple[str, str]]) -> dict:
+        """The request for some messages, as it is sent and as it is named in the file."""
+        # Half a surrogate pair, which JSON may hold, cannot be sent.
+        named = [{"role": role, "content": text.encode(errors="replace").decode()} for role, text in messages]
+        body = {"model": self.model, "messages": named, "temperature": self.temperature}
+        body |= {"max_tokens": self.reply_tokens, **self.extra}
+        return {name: value for name, value in body.items() if value is not None}
+
+    @property
+    def longest_reply(self) -> int:
+        """Tokens that a reply can have: what a request under way counts with."""
+        named = (self.extra.get(name) or 0 for name in ("max_tokens", "max_completion_tokens"))
+        return max(self.reply_tokens, *named)
+
+    def cost(self, tokens: Sequence[float]) -> float:
+        """What (prompt, reply) tokens cost; nan where no price is given."""
+        return sum(n * p / 1e6 for n, p in zip(tokens, self.price, strict=True)) if self.price else float("nan")
+
+    def key_missing(self) -> str:
+        """Why nothing can be asked, or ""."""
+        if self.local or os.environ.get(self.key_variable):
+            return ""
+        return f"the environment variable {self.key_variable} is not set; {self.base_url} needs a key"
+
+    def estimate(self, asks: Sequence[Ask], file: str | Path | None = None) -> pd.DataFrame:
+        """One row, before anything is sent: questions, requests due, their tokens and cost, and what was paid before.
+
+        A token for every four bytes of a prompt; a reply as long as those kept on average, or a quarter of reply_tokens
+        where there are none; second questions not counted. "at most": a token for every byte, replies of full length.
+        """
+        kept = Replies(file)
+        bodies = {content_key(body, 0): body for body in (self.body(ask.messages) for ask in asks)}
+        due = [body for key, body in bodies.items() if key not in kept.there]
+        expected, most = self._tokens(due, kept)
+        row = {"judge": self.model, "questions": len(asks), "requests": len(due)}
+        row |= {"prompt tokens": round(expected[0]), "reply tokens": round(expected[1]), "cost": self.cost(expected)}
+        row |= {"tokens at most": sum(most), "cost at most": self.cost(most)}
+        return pd.DataFrame([row | {"tokens paid before": sum(kept.paid), "cost before": self.cost(kept.paid)}])
+
+    def _tokens(self, due: Sequence[dict], kept: Replies) -> tuple[tuple[float, float], tuple[int, int]]:
+        """(prompt, reply) tokens of some requests: expected, and at most."""
+        usual = [row["tokens"][1] for row in kept.there.values() if row.get("attempt") == 0]
+        reply = sum(usual) / len(usual) if usual else self.reply_tokens / 4
+        sizes = [prompt_bytes(body) for body in due]
+        return (sum(sizes) / 4, reply * len(sizes)), (sum(sizes), self.longest_reply * len(sizes))
+
+    def verdicts(
+        self,
+        asks: Sequence[Ask],
+        *,
+        file: str | Path | None,
+        token_cap: int,
+        cost_cap: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Verdict]:
+        """The verdict on every ask, in order; a reply in `file` is not asked for again, nor are equal asks twice.
+
+        token_cap, cost_cap: of all that the file has ever paid and what this call will. Nothing is sent where the
+        estimate passes one of them, and no request where it could: until its reply is there it counts with as many
+        tokens as its prompt has bytes, and longest_reply more. A reply without a verdict is followed by the scale's
+        second question, `reasks` times. file None keeps nothing. progress(done, all) is called after each verdict.
+        Raises JudgeError where verdicts are missing in the end, CapReached where a cap is why.
+        """
+        if len({ask.id for ask in asks}) < len(asks):
+            raise ValueError("two asks have one id: verdicts could not be told apart")
+        if cost_cap is not None and not self.price:
+            raise ValueError("a cost_cap needs price=, of a million prompt and of a million reply tokens")
+
+        with Replies(file) as kept:
+            run = Run(self, kept, token_cap, cost_cap)
+            found = {ask.id: state for ask in asks if isinstance(state := run.state(ask), Verdict)}
+            todo = [ask for ask in asks if ask.id not in found]
+            if todo:
+                if problem := self.key_missing():
+                    raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
+                due = dict(run.first(ask) for ask in todo)
+                expected, _ = self._tokens([body for key, body in due.items() if key not in kept.there], kept)
+                if run.passes(*expected):
+                    what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
+                    raise CapReached(f"{what} ({run.cap_words()}): nothing was sent")
+
+                def arrived(verdict: Verdict) -> None:
+                    found[verdict.id] = verdict
+                    if progress:
+                        progress(len(found), len(asks))
+
+                _in_thread(run, run.all(todo, arrived))
+            run.complain([ask.id for ask in asks if ask.id not in found], len(asks))
+        return [found[ask.id] for ask in asks]
+
+
+def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """The verdicts that could not be read: id, replies taken and the last of them, to be shown beside every score."""
+    rows = [(v.id, v.replies, v.reply) for v in verdicts if v.value is None]
+    return pd.DataFrame(rows, columns=["id", "replies", "last reply"])
+
+
+def prompt_bytes(body: Mapping) -> int:
+    """Bytes of a prompt's texts, and 16 a message for what the chat format adds: more than it can have tokens."""
+    return sum(len(message["content"].encode()) + 16 for message in body["messages"])
+
+
+def _in_thread(run, work) -> None:
+    """Run a coroutine in a thread with a loop of its own: a notebook's thread has one running already.
+
+    The first interrupt lets the requests in flight come home, which are paid for; a second leaves them.
+    """
+    raised, ended = [], threading.Event()
+
+    def inside() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:
+            raised.append(error)
+        ended.set()
+
+    threading.Thread(target=inside, name="judge", daemon=True).start()
+    try:
+        ended.wait()  # not join: an interrupt within it makes Python 3.11 believe that the thread is over
+    except KeyboardInterrupt:
+        run.stop()
+        ended.wait()
+        raise
+    if raised:
+        raise raised[0]
+
+
+BARREN = 8  # questions in a row that no try could answer: the server is down, and the others need not find out
+
+APART = 0.002  # seconds between the first requests: sent at once they come home at once, and queue in every round
+
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+class _Again(Exception):
+    """A request that may succeed later: (what happened, seconds to wait if the server said, may it have been paid)."""
+
+
+class _Refused(_Again):
+    """A request that the server will never take (too long, say): the others go on."""
+
+
+class Run:
+    """One call of `Judge.verdicts`: what it may still spend, what is under way, what failed."""
+
+    def __init__(self, judge: Judge, kept: Replies, token_cap: int, cost_cap: float | None):
+        self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
+        self.reserved, self.flying = (0, 0), 0
+        self.failed: dict[str, str] = {}
+        self._first: dict[str, tuple[str, dict]] = {}
+        self.fatal: JudgeError | None = None
+        self.barren, self.resume = 0, 0.0
+        self.loop = None
+
+    # What there is
+
+    def first(self, ask: Ask) -> tuple[str, dict]:
+        """The (key, body) of an ask's first request, made once: of long prompts that takes a while."""
+        if ask.id not in self._first:
+            body = self.judge.body(ask.messages)
+            self._first[ask.id] = content_key(body, 0), body
+        return self._first[ask.id]
+
+    def state(self, ask: Ask) -> Verdict | tuple[str, dict, int]:
+        """The verdict on an ask from the replies kept, or the (key, body, attempt) of the request it still needs."""
+        messages, row = ask.messages, {}
+        for attempt in range(1 + self.judge.reasks):
+            if attempt == 0:
+                key, body = self.first(ask)
+            else:
+                body = self.judge.body(messages)
+                key = content_key(body, attempt)
+            row = self.kept.there.get(key)
+            if row is None:
+                return key, body, attempt
+            value = ask.scale.parse(row["reply"], ask.judged)
+            if value is not None:
+                break
+            # A blank turn of its own is refused by some servers: then the question is put once more as it was.
+            if row["reply"].strip():
+                messages = (*ask.messages, ("assistant", row["reply"]), ("user", ask.scale.again))
+        return Verdict(ask.id, value, row["reply"], attempt + 1)
+
+    def passes(self, prompt: float, reply: float) -> bool:
+        """Whether so many tokens more could pass a cap."""
+        total = [sum(n) for n in zip(self.kept.paid, self.reserved, (prompt, reply), strict=True)]
+        return sum(total) > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
+
+    def cap_words(self) -> str:
+        """The caps and what was paid, for a message."""
+        caps = f"{self.token_cap:,} tokens" + (f", {self.cost_cap:g} in money" if self.cost_cap is not None else "")
+        spent = f"{sum(self.kept.paid):,} tokens"
+        spent += f", {self.judge.cost(self.kept.paid):.2f} in money" if self.judge.price else ""
+        return f"cap {caps}; paid so far {spent}"
+
+    def complain(self, missing: Sequence[str], total: int) -> None:
+        """Raise what has to be known where verdicts are missing."""
+        if not missing:
+            return
+        what = f"{len(missing)} of {total} verdicts are missing; the others are kept, and a next call asks for these"
+        if self.fatal:
+            raise type(self.fatal)(f"{self.fatal}. {what}")
+        some = next((id for id in missing if id in self.failed), missing[0])
+        raise JudgeError(f"{what}. Of {some}: {self.failed.get(some, 'interrupted')}")
+
+    # Asking
+
+    async def all(self, asks: Sequence[Ask], arrived: Callable[[Verdict], None]) -> None:
+        """Ask until every ask has its verdict, has failed, or nothing more may be sent."""
+        self.loop, self.halt, self.freed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        alike: dict[str, list[Ask]] = {}
+        for ask in asks:
+            alike.setdefault(self.first(ask)[0], []).append(ask)
+        todo = deque(alike.values())
+        limits = httpx2.Limits(max_connections=self.judge.in_flight, max_keepalive_connections=self.judge.in_flight)
+        # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
+        secure = self.judge.base_url.startswith("https:")
+        options = {"limits": limits, "timeout": self.judge.timeout, "verify": secure, "follow_redirects": False}
+        http = openai.DefaultAsyncHttpxClient(trust_env=not self.judge.local, **options)
+        # The key goes from the environment into the client and into no name here: tracebacks may show local values.
+        self.client = openai.AsyncOpenAI(
+            api_key=os.environ.get(self.judge.key_variable) or "none",
+            base_url=self.judge.base_url,
+            max_retries=0,
+            timeout=self.judge.timeout,
+            http_client=http,
+        )
+        async with self.client:
+            workers = [self._worker(todo, arrived, i * APART) for i in range(min(self.judge.in_flight, len(todo)))]
+            ended = await asyncio.gather(*workers, return_exceptions=True)
+        for error in filter(None, ended):
+            raise error
+
+    def stop(self) -> None:
+        """From another thread: send nothing more, let what is under way come home."""
+        with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
+            self.loop.call_soon_threadsafe(self._halt)
+
+    def _halt(self) -> None:
+        self.halt.set()
+        self.freed.set()
+
+    async def _worker(self, todo: deque, arrived, late: float) -> None:
+        await asyncio.sleep(late)
+        while todo and not self.halt.is_set():
+            for ask in todo.popleft():
+                try:
+                    while not isinstance(state := self.state(ask), Verdict):
+                        await self._reply(ask, *state)
+                    arrived(state)
+                except _Again as failure:
+                    self.failed[ask.id] = failure.args[0]
+                    self.barren += not (self.halt.is_set() or isinstance(failure, _Refused))
+                    if self.barren >= BARREN:
+                        self._give_up(JudgeError(f"{BARREN} questions in a row failed; the last: {failure.args[0]}"))
+                except JudgeError as error:
+                    self._give_up(error)
+                except BaseException:
+                    self._halt()
+                    raise
+                if self.halt.is_set():
+                    return
+
+    def _give_up(self, error: JudgeError) -> None:
+        self.fatal = self.fatal or error
+        self._halt()
+
+    async def _reply(self, ask: Ask, key: str, body: dict, attempt: int) -> None:
+        """Get the reply to one request into the file, or raise _Again when it is out of tries."""
+        need = prompt_bytes(body), self.judge.longest_reply
+        for n in range(1, self.judge.tries + 1):
+            await self._reserve(need)
+            try:
+                found = await self._once(body)
+                self.kept.add(key, **found, id=ask.id, attempt=attempt)
+                self.barren = 0
+                return
+            except _Refused:
+                raise
+            except _Again as failure:
+                problem, asked, paid = failure.args
+                if paid:  # perhaps: a cap that is never passed has to count it, and with the most it can have cost
+                    self.kept.add(key, None, need, id=ask.id, attempt=attempt, problem=problem)
+            finally:
+                self.reserved = self.reserved[0] - need[0], self.reserved[1] - need[1]
+                self.flying -= 1
+                self.freed.set()
+            if n < self.judge.tries:
+                await self._back_off(n, asked)
+        raise _Again(f"gave up after {self.judge.tries} tries; the last: {problem}", None, False)
+
+    async def _back_off(self, n: int, asked: float | None) -> None:
+        wait = self.judge.wait
+        if asked is None:
+            # Drawn, so that requests refused together do not come back together.
+            seconds = min(wait * 2 ** (n - 1), self.judge.longest_wait) * random.uniform(0.5, 1.0)
+        elif asked > self.judge.longest_wait:
+            what = f"the server asks to come back in {asked:,.0f} s, longest_wait is {self.judge.longest_wait:g} s"
+            raise JudgeError(what)
+        else:
+            # What the server says of one request holds for all: nobody knocks before.
+            self.resume, seconds = max(self.resume, time.monotonic() + asked), asked + random.uniform(0, 0.1 * wait)
+        await self._sleep(seconds)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, unless nothing more shall be sent."""
+        try:
+            await asyncio.wait_for(self.halt.wait(), seconds)
+        except TimeoutError:
+            return
+        raise _Again("stopped while it waited to try again", None, False)
+
+    async def _reserve(self, need: tuple[int, int]) -> None:
+        """Wait until a request fits under the caps, whatever it may cost, and count it as under way."""
+        while (wait := self.resume - time.monotonic()) > 0:
+            await self._sleep(wait)
+        while self.passes(*need):
+            if not self.flying:
+                what = f"the next request may take {sum(need):,} tokens, which could pass the cap"
+                raise CapReached(f"{what} ({self.cap_words()})")
+            self.freed.clear()
+            await self.freed.wait()
+            if self.halt.is_set():
+                raise _Again("stopped before it was sent", None, False)
+        self.reserved = self.reserved[0] + need[0], self.reserved[1] + need[1]
+        self.flying += 1
+
+    async def _once(self, body: dict) -> dict:
+        """One request: reply, tokens, finish and model, or _Again, or JudgeError where no try can help."""
+        where = f"{self.judge.base_url}, model {self.judge.model}"
+        try:
+            async with asyncio.timeout(self.judge.timeout):
+                response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+        except (TimeoutError, openai.APITimeoutError) as error:
+            paid = not isinstance(error.__cause__, _NOT_SENT)
+            raise _Again(f"no reply within {self.judge.timeout:g} s", None, paid) from None
+        except openai.APIStatusError as error:
+            self._refused(error, where)
+        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+            cause = error.__cause__ or error
+            what = f"connection lost: {self._clean(f'{type(cause).__name__} {cause}')}"
+            raise _Again(what, None, not isinstance(cause, _NOT_SENT)) from None
+        try:
+            return self._read(response.content, body)
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError, AttributeError):
+            shown = self._clean(response.content[:120].decode(errors="replace"))
+            raise _Again(f"the reply is no chat completion: {shown!r}", None, True) from None
+
+    def _refused(self, error: openai.APIStatusError, where: str) -> None:
+        """Raise what a status says: try again, or a JudgeError."""
+        status, said = error.status_code, self._clean(str(error.message))[:300]
+        # A used-up account also says 429, and waiting does not fill it.
+        if (status in (408, 409, 429) and error.code != "insufficient_quota") or status >= 500:
+            raise _Again(f"HTTP {status}: {said}", _retry_after(error.response.headers), False) from None
+        if status in (400, 413, 422):
+            raise _Refused(f"HTTP {status}: {said}", None, False) from None
+        hint = {401: f"is {self.judge.key_variable} right?", 403: f"is {self.judge.key_variable} right?"}
+        hint |= dict.fromkeys((301, 302, 303, 307, 308), "it redirects, and the key is sent nowhere else")
+        raise JudgeError(f"{where}: HTTP {status}: {said} {hint.get(status, '')}".strip()) from None
+
+    def _read(self, raw: bytes, body: dict) -> dict:
+        row = json.loads(raw)
+        choice = row["choices"][0]
+        message = choice["message"]
+        text = message["content"]
+        if text is None:
+            text = message.get("refusal") or ""
+        if not isinstance(text, str):
+            raise TypeError
+        usage = row.get("usage")
+        tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
+        if not tokens or not all(type(n) is int and n >= 0 for n in tokens):
+            # Some local servers do not count: four bytes a token, as in the estimate.
+            tokens = [prompt_bytes(body) // 4, len(text.encode(errors="replace")) // 4]
+        named = {name: self._clean(str(where.get(name))) for name, where in (("model", row), ("finish_reason", choice))}
+        return {"reply": self._clean(text), "tokens": tokens, **named}
+
+    def _clean(self, text: str) -> str:
+        """A text from outside, as it may be shown and kept: without the key, should it be in there, and encodable."""
+        secret = os.environ.get(self.judge.key_variable, "")
+        text = text.replace(secret, "[key]") if len(secret) >= 6 else text
+        return text.encode(errors="replace").decode()
+
+
+def _retry_after(headers) -> float | None:
+    """Seconds to wait by the headers Retry-After-Ms or Retry-After (seconds or a date); None where they say nothing."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * unit
+            return seconds if 0 <= seconds < 1e9 else None
+        except (KeyError, ValueError):
+            continue
+    when = email.utils.parsedate_tz(headers.get("retry-after", ""))
+    return max(0.0, email.utils.mktime_tz(when) - time.time()) if when else None

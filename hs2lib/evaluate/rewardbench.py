@@ -1,0 +1,262 @@
+"""RewardBench: pairs scored by any reward model, accuracy by subset and section as the paper's Table 3 has them.
+
+    benchmark = pair_sets.load_pairs("hub")                                  # or "folder", "embedded", path=
+    scored = score(benchmark, model, kept="runs/scores.jsonl")         # resumes where a killed run stopped
+    result = evaluate(benchmark, scored.values[:, :, 0])               # subsets, sections, overall, with intervals
+
+A pair is right if the chosen response scores higher; a tie is wrong. A section is the mean of its subsets weighted by
+their rows, except that math-prm counts as 984 rows, so that maths and code weigh the same; overall is the plain mean of
+the four sections. Paper: section 3 (Table 3); RewardBench's leaderboard. A part of the benchmark is called partial
+wherever it appears and has no overall.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.data.pairs import Benchmark
+from hs2lib.engine.cache import Kept
+from hs2lib.group import Group
+from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
+from hs2lib.paths import write
+from hs2lib.stats.bootstrap import bootstrap
+
+WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
+
+PRIOR_SETS = ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
+
+CHUNK = 64  # pairs scored and kept at a time: a minute of a small model on a CPU
+
+Scorer = Callable[[list[Group]], object]
+
+
+def subset_of(pair: Group) -> str:
+    """The subset a pair belongs to: the first part of its id (for generated pairs, the section)."""
+    return pair.id.partition("/")[0]
+
+
+def section_scores(accuracy: Mapping[str, float], rows: Mapping[str, int] | None = None) -> dict[str, float]:
+    """Sections and overall from accuracies by subset, in whatever unit these have.
+
+    Paper: Table 3. A section with some of its subsets, or (by `rows`, the pairs of each subset) some of their pairs
+    missing is named "<section> (partial)"; "overall" is there only if all four sections are whole. "prior sets", the
+    plain mean of the four, and "overall with prior sets" (weights 2, 2, 2, 2, 1) are there if all four prior sets are.
+    A subset named like a section (generated pairs) is the section.
+    Raises ValueError for subsets of neither kind.
+    """
+    known = {*REWARDBENCH_COUNTS, *PRIOR_SETS, *REWARDBENCH_SECTIONS}
+    if unknown := [name for name in accuracy if name not in known]:
+        raise ValueError(
+            f"{unknown[0]!r} is no subset of RewardBench; there are: {', '.join((*REWARDBENCH_COUNTS, *PRIOR_SETS))}"
+        )
+    out = {}
+    for section, subsets in REWARDBENCH_SECTIONS.items():
+        if section in accuracy:
+            out[section] = accuracy[section]
+        elif there := [name for name in subsets if name in accuracy]:
+            total = sum(WEIGHTS[name] for name in there)
+            whole = len(there) == len(subsets) and all(
+                rows is None or rows[name] == REWARDBENCH_COUNTS[name] for name in there
+            )
+            out[section if whole else f"{section} (partial)"] = (
+                sum(WEIGHTS[name] * accuracy[name] for name in there) / total
+            )
+    if all(section in out for section in REWARDBENCH_SECTIONS):
+        out["overall"] = sum(out[section] for section in REWARDBENCH_SECTIONS) / 4
+    if all(name in accuracy for name in PRIOR_SETS):
+        out["prior sets"] = sum(accuracy[name] for name in PRIOR_SETS) / 4
+        if "overall" in out:
+            out["overall with prior sets"] = (8 * out["overall"] + out["prior sets"]) / 9
+    return out
+
+
+def title(benchmark: Benchmark) -> str:
+    """What to call a benchmark wherever its figures stand: "RewardBench" only if every official row is there."""
+    if benchmark.kind == "generated":
+        return "generated benchmark (not RewardBench)"
+    if benchmark.kind == "own":
+        return f"own pairs {benchmark.source} (not RewardBench)"
+    found = pd.Series([subset_of(pair) for pair in benchmark.pairs]).value_counts().to_dict()
+    official = {name: n for name, n in found.items() if name not in PRIOR_SETS}
+    if official == REWARDBENCH_COUNTS:
+        return "RewardBench"
+    whole = REWARDBENCH_COUNTS
+    n = f"{len(official)} of {len(whole)} subsets, {sum(official.values()):,} of {sum(whole.values()):,} pairs"
+    return f"partial RewardBench ({n})"
+
+
+class Scored(NamedTuple):
+    """values float64 [pairs, 2, A], chosen first; shortened: ids of pairs whose prompt lost turns to fit the model."""
+
+    values: np.ndarray
+    shortened: tuple[str, ...]
+
+
+def score(
+    benchmark: Benchmark,
+    scorer,
+    *,
+    kept: str | Path | None = None,
+    scorer_id: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options,
+) -> Scored:
+    """Score both responses of every pair, keeping what is done.
+
+    scorer: a RewardModel (`models.load_reward_model` opens any), or a callable that takes groups and returns one score,
+    or A, for each response in order. Pairs are scored in chunks that depend on the benchmark only.
+    kept: a JSONL file to which each chunk is appended in one write, by the content of its pairs; a later call with the
+    same scorer skips what is there, also after a kill, and ends with the same numbers bit for bit. scorer_id names the
+    scorer in it; a RewardModel has one, a callable needs one given. progress(done, all) is called after each chunk.
+    options: of RewardModel.score (autocast, budget).
+    Raises ValueError for scores that are not finite or too few, and for a file that holds another scorer's scores.
+    """
+    model = scorer if hasattr(scorer, "fingerprint") else None
+    if kept is not None and scorer_id is None:
+        if model is None:
+            raise ValueError(
+                "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
+            )
+        scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
+    done = Kept(kept, scorer_id)
+    keys = [_content(pair) for pair in benchmark.pairs]
+    for start in range(0, len(keys), CHUNK):
+        these = keys[start : start + CHUNK]
+        if any(key not in done for key in these):
+            pairs = list(benchmark.pairs[start : start + CHUNK])
+            done.add(_chunk(pairs, these, scorer, model, options))
+        if progress:
+            progress(min(start + CHUNK, len(keys)), len(keys))
+    values = np.array([done[key]["scores"] for key in keys], dtype=np.float64)
+    shortened = tuple(pair.id for pair, key in zip(benchmark.pairs, keys, strict=True) if done[key]["dropped"])
+    return Scored(values, shortened)
+
+
+def _chunk(pairs: list[Group], keys: list[str], scorer, model, options: dict) -> list[dict]:
+    dropped = [0] * len(pairs)
+    if model is None:
+        values = scorer(pairs, **options)
+    else:
+        tokens = list(model.tokenise(pairs))
+        values, dropped = model.score(tokens, **options), [one.dropped for one in tokens]
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape[:1] != (2 * len(pairs),) or values.ndim > 2:
+        raise ValueError(f"the scorer returned shape {values.shape} for {2 * len(pairs)} responses")
+    values = values.reshape(len(pairs), 2, -1)
+    if not np.isfinite(values).all():
+        bad = pairs[int(np.argwhere(~np.isfinite(values))[0, 0])]
+        raise ValueError(
+            f"the scorer gave pair {bad.id} a score that is not finite: {values[pairs.index(bad)].tolist()}"
+        )
+    rows = zip(keys, values.tolist(), dropped, strict=True)
+    return [{"id": key, "scores": scores, "dropped": n} for key, scores, n in rows]
+
+
+def _content(pair: Group) -> str:
+    texts = [[[turn.role, turn.text] for turn in pair.prompt], [response.text for response in pair.responses]]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Accuracies in percent. table: one row each for subsets, sections and overall, with columns part ("subset",
+    "section", "overall"), name, pairs, ties, accuracy, low, high (95 % interval); title names the benchmark."""
+
+    title: str
+    source: str
+    generated: bool
+    table: pd.DataFrame
+
+    @property
+    def partial(self) -> bool:
+        """Whether these figures are anything but those of the whole RewardBench."""
+        return self.title != "RewardBench"
+
+    def accuracy(self, name: str) -> float:
+        """One figure in percent; KeyError where there is none (overall of a partial benchmark)."""
+        return float(self.table.set_index("name").at[name, "accuracy"])
+
+    def paper_rows(self, row: str) -> pd.DataFrame:
+        """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
+        found = self.table[self.table.part != "subset"]
+        named = found.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row)
+        named = named[named.column != "overall with prior sets"]
+        return named[["row", "column", "ours", "low", "high"]][: 0 if self.partial else None].reset_index(drop=True)
+
+    def save(self, path: str | Path, model: str, chat_template: str = "tokenizer") -> Path:
+        """Write rewardbench's own result file: accuracy (0 to 1) by subset, model, model_type, chat_template.
+
+        A partial or other benchmark also has "benchmark", which says so. Written whole or not at all.
+        """
+        subsets = self.table[self.table.part == "subset"]
+        out = {name: value / 100 for name, value in zip(subsets.name, subsets.accuracy, strict=True)}
+        out |= {"model": model, "model_type": "Seq. Classifier", "chat_template": chat_template}
+        out |= {"benchmark": self.title} if self.partial else {}
+        write(Path(path), json.dumps(out, indent=4, sort_keys=True))
+        return Path(path)
+
+
+def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> Result:
+    """Accuracy by subset, section and overall, each with a 95 % interval by bootstrap over prompts.
+
+    Paper: Table 3 (it prints no intervals). scores [pairs, 2], chosen first: for A outputs `values @ weights`. A tie
+    counts as wrong. Pairs with one prompt are drawn together. Own pairs have subsets only. Raises ValueError for shapes
+    that do not fit and scores that are not finite.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (len(benchmark.pairs), 2) or not len(scores):
+        due = f"({len(benchmark.pairs)}, 2)"
+        raise ValueError(f"scores of shape {due} are due, got {scores.shape}; weigh several outputs into one first")
+    if not np.isfinite(scores).all():
+        raise ValueError("scores hold nan or infinity: no pair with one can be judged")
+    right, tie = scores[:, 0] > scores[:, 1], scores[:, 0] == scores[:, 1]
+    found = [subset_of(pair) for pair in benchmark.pairs]
+    order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in found]
+    names = order if benchmark.kind != "own" else list(dict.fromkeys(found))
+    column = np.array([names.index(name) for name in found])
+    member = column[:, None] == np.arange(len(names))
+    rows_of = dict(zip(names, member.sum(axis=0).tolist(), strict=True))
+
+    def figures(sums: np.ndarray) -> np.ndarray:
+        k = len(names)
+        by_subset = 100 * sums[:, :k] / sums[:, k:]
+        if benchmark.kind == "own":
+            return by_subset
+        columns = {name: by_subset[:, i] for i, name in enumerate(names)}
+        return np.column_stack([by_subset, *section_scores(columns, rows_of).values()])
+
+    prompts: dict[tuple, int] = {}
+    clusters = np.array([prompts.setdefault(pair.prompt, len(prompts)) for pair in benchmark.pairs])
+    interval = bootstrap(np.hstack([member & right[:, None], member]), clusters, figures, n_boot=n_boot, seed=seed)
+    rows = [("subset", name, member[:, i]) for i, name in enumerate(names)]
+    for name in () if benchmark.kind == "own" else section_scores(dict.fromkeys(names, 0.0), rows_of):
+        if name.startswith("overall"):
+            own = set(names) - (set(PRIOR_SETS) if name == "overall" else set())
+        else:
+            section = name.removesuffix(" (partial)")
+            own = {section, *REWARDBENCH_SECTIONS.get(section, PRIOR_SETS)}
+        rows.append(("overall" if name.startswith("overall") else "section", name, np.isin(found, list(own))))
+    counts = [(part, name, int(of.sum()), int((of & tie).sum())) for part, name, of in rows]
+    frame = pd.DataFrame(counts, columns=["part", "name", "pairs", "ties"])
+    frame = frame.assign(accuracy=interval.estimate, low=interval.low, high=interval.high)
+    if benchmark.generated:  # there a subset is its section: one row is enough
+        frame = frame[frame.part != "subset"].reset_index(drop=True)
+    return Result(title(benchmark), benchmark.source, benchmark.generated, frame)
+
+
+def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
+    """The pairs judged wrong, worst first, for reading: subset, id, margin (chosen - rejected), the three texts."""
+    margin = np.asarray(scores, dtype=np.float64)[:, 0] - np.asarray(scores, dtype=np.float64)[:, 1]
+    rows = [
+        (subset_of(pair), pair.id, m, pair.prompt[-1].text, *(response.text for response in pair.responses))
+        for pair, m in zip(benchmark.pairs, margin, strict=True)
+        if not m > 0
+    ]
+    names = ["subset", "id", "margin", "prompt", "chosen", "rejected"]
+    return pd.DataFrame(rows, columns=names).sort_values("margin", kind="stable").reset_index(drop=True)

@@ -1,0 +1,397 @@
+"""TruthfulQA MC1 and MC2: how likely a policy finds the true answers, with the Open LLM Leaderboard's prompt.
+
+    benchmark = load("hub")                            # or "folder", "embedded", path=; .subset(100, seed) for a part
+    questions = score(benchmark, policy, kept="runs/truthfulqa.jsonl")     # a row each; resumes where a kill stopped
+    result = evaluate(benchmark, questions)            # MC1 and MC2 with 95 % intervals; result.title for captions
+
+Every answer is scored as the text after "Q: .. A:", behind six questions with their answers, the primer, which is part
+of the benchmark (the leaderboard counts it as 0-shot) and is the same for all: no chat template, no system prompt.
+MC2 is the share of probability that falls to the true ones among a question's answers; MC1 asks whether the likeliest
+of another, smaller list is its one true answer. Paper: section 4.1 and appendix H (Table 4 has MC2). The whole
+benchmark is one prefix tree: a batch computes the primer once, and a question once for all its answers.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+from IPython import get_ipython
+from IPython.display import display
+from tqdm import tqdm
+
+from hs2lib import paths
+from hs2lib.corpus.phrases import ENTITIES, PHRASES
+from hs2lib.corpus.tasks import say
+from hs2lib.data import sources
+from hs2lib.data.rows import DataError, Fault, Faults, columns, read, text
+from hs2lib.engine.attention import log_probs, per_sequence
+from hs2lib.engine.cache import Kept
+from hs2lib.engine.rollout import Handle
+from hs2lib.engine.trees import plan
+from hs2lib.group import Group, Response, Turn
+from hs2lib.stats.bootstrap import bootstrap
+
+TOTAL = 817  # questions of the benchmark
+
+# The commit that independent public code pins; its file has sha256 23f08e230ca4...
+HUB = sources.DataSet(None, "TruthfulQA", "truthfulqa/truthful_qa", "741b8276f2d1982aa3d5b832d3ee81ed3b896490")
+
+HUB_FILE = "multiple_choice/validation-00000-of-00001.parquet"
+
+LOCAL_FILES = (HUB_FILE, "mc_task.json.gz", "mc_task.json")
+
+# Where the primer is read from: the task file of this release of lm-eval. The text is checked, so any copy will do.
+HARNESS, TASK_FILE = "lm-eval==0.4.13", "tasks/truthfulqa/truthfulqa_mc1.yaml"
+
+PRIMER_SHA256 = "5c0da5f346e8652c9a85061a6e3aca6bc82e10a8a7dad4596fe980a9c9bae543"
+
+MEASURES = ("mc1", "mc2")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Questions as groups (labels mc1, mc2 of an answer: 1 true, 0 false, nan where it is no choice), and the primer.
+
+    kind is "truthfulqa" (all of it or a part), "generated" or "own"; part says which questions were left out.
+    """
+
+    questions: tuple[Group, ...]
+    primer: str
+    kind: str
+    source: str
+    part: str = ""
+
+    @property
+    def generated(self) -> bool:
+        """Whether the questions were made from the embedded corpus's facts."""
+        return self.kind == "generated"
+
+    @property
+    def title(self) -> str:
+        """What to call it wherever its figures stand: "TruthfulQA" only if every question is there."""
+        n = f"{len(self.questions):,}{f' of {TOTAL}' if self.kind == 'truthfulqa' else ''} questions{self.part}"
+        if self.kind == "truthfulqa":
+            return "TruthfulQA" if len(self.questions) == TOTAL else f"partial TruthfulQA ({n})"
+        return f"{'generated' if self.generated else 'own'} questions (not TruthfulQA; {n})"
+
+    def subset(self, n: int, seed: int = 0) -> "Benchmark":
+        """n questions drawn at random, in their order (0: all). A larger subset of one seed holds the smaller ones."""
+        if n < 0:
+            raise ValueError(f"the number of questions is 0 (all) or more, got {n}")
+        if n == 0 or n >= len(self.questions):
+            return self
+        drawn = np.sort(np.random.default_rng(seed).permutation(len(self.questions))[:n])
+        part = f", drawn at random, seed {seed}"
+        return replace(self, questions=tuple(self.questions[i] for i in drawn), part=part)
+
+
+def load(
+    source: str = "", *, folder: str | Path | None = None, path: str | Path | None = None, n: int = 60, seed: int = 0
+) -> Benchmark:
+    """The questions of one source, validated row by row, and the primer (see `primer`).
+
+    Paper: section 4.1. source: "hub" (at a pinned revision), "folder" (below `folder`, by default HS2_DATA_DIR:
+    truthfulqa/mc_task.json.gz, or a copy of the Hub's file), or "embedded" (n questions made by
+    `hs2lib.corpus.phrases`).
+    path: own questions in place of them, in one of the two forms: {question, mc1_targets, mc2_targets}, the targets
+    either {answer: 1 or 0, ..} or {choices: [..], labels: [..]}; JSONL, JSON or Parquet.
+    Raises DataError naming file, row, field and fix.
+    """
+    if path is not None:
+        if not Path(path).is_file():
+            raise DataError(path, None, None, "there is no such file", "correct path=")
+        return Benchmark(tuple(_questions(Path(path), "own")), primer(folder), "own", Path(path).name)
+    if source == "embedded":
+        return _generated(n, seed)
+    if source == "hub":
+        found, commit = sources.fetch(HUB, HUB_FILE)
+        return Benchmark(_official(found), primer(folder), "truthfulqa", f"{HUB.repo}@{commit[:7]}")
+    if source != "folder":
+        raise ValueError(f"unknown source {source!r}; there are: hub, folder, embedded")
+    root = sources.local_root(folder, "TruthfulQA", HUB)
+    for name in LOCAL_FILES:
+        for place in ("truthfulqa", "truthful_qa", HUB.repo):
+            if (found := root / place / name).is_file():
+                what = f"TruthfulQA, {place}/{name} (sha256 {paths.sha256(found)[:12]})"
+                return Benchmark(_official(found), primer(root), "truthfulqa", what)
+    fix = f"with a network: hf download {HUB.repo} --repo-type dataset --revision {HUB.revision}"
+    what = f"TruthfulQA is not in this folder; looked below truthfulqa/ for {', '.join(LOCAL_FILES)}"
+    raise DataError(root, None, None, what, f"{fix} --local-dir {root / 'truthfulqa'}")
+
+
+def primer(folder: str | Path | None = None) -> str:
+    """The six questions and answers that stand before every question, read from lm-eval's task file.
+
+    Paper: silent (appendix H names the leaderboard, whose prompt this is; Lin et al. 2022 print it in their appendix).
+    Looked for in `folder` (by default HS2_DATA_DIR) as truthfulqa/truthfulqa_mc1.yaml, in an installed lm-eval, which
+    is not imported, and where an earlier call kept it; else the release is fetched with pip or uv and the file kept in
+    runs/. Raises DataError where it cannot be had, or has another text: scores would be of another benchmark.
+    """
+    kept = paths.runs() / "truthfulqa" / Path(TASK_FILE).name
+    root = folder or os.environ.get("HS2_DATA_DIR")
+    candidates = [Path(root).expanduser() / "truthfulqa" / kept.name] if root else []
+    if installed := find_spec("lm_eval"):
+        candidates += [Path(place) / TASK_FILE for place in installed.submodule_search_locations]
+    found = next((file for file in [*candidates, kept] if file.is_file()), None) or _fetched(kept)
+    try:
+        wording = yaml.safe_load(found.read_text())["doc_to_text"].partition("'")[2].partition("'")[0]
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError):
+        wording = ""
+    if hashlib.sha256(wording.encode()).hexdigest() != PRIMER_SHA256:
+        what = "the primer in this task file is not the leaderboard's"
+        raise DataError(found, None, "doc_to_text", what, f"put the file of {HARNESS} there, or remove this one")
+    return wording
+
+
+def _fetched(file: Path) -> Path:
+    uv = shutil.which("uv")
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"] if find_spec("pip") else None
+    command = pip or ([uv, "pip", "install", "--python", sys.executable] if uv else None)
+    why = "neither pip nor uv is there"
+    with tempfile.TemporaryDirectory() as folder:
+        if command:
+            options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--target", folder, HARNESS]
+            done = subprocess.run([*command, *options], capture_output=True, text=True)
+            why = (done.stderr.strip() or "it lacks the file").splitlines()[-1]
+        if (got := Path(folder) / "lm_eval" / TASK_FILE).is_file():
+            paths.write(file, got.read_bytes())
+            return file
+    fix = f"install {HARNESS} (the peers extra), or put its lm_eval/{TASK_FILE} into truthfulqa/ of HS2_DATA_DIR"
+    raise DataError(file.name, None, None, f"the primer is part of {HARNESS}, which could not be fetched: {why}", fix)
+
+
+def _official(file: Path) -> tuple[Group, ...]:
+    return tuple(_questions(file, "truthfulqa"))
+
+
+def _questions(file: Path, name: str) -> Iterator[Group]:
+    """One group a row; the first fault raises: with questions left out it is another benchmark."""
+    seen: dict[str, int] = {}
+    for line, row in read(file, Faults(file)):
+        try:
+            columns(row, ("question", "mc1_targets", "mc2_targets"))
+            question, choices = text(row, "question"), [_choices(row, f"{measure}_targets") for measure in MEASURES]
+            if sum(choices[0].values()) != 1:
+                what = f"{sum(choices[0].values())} answers are marked true, 1 is due"
+                raise Fault("mc1_targets", what, "mark the one true answer 1 and the others 0")
+            if twice := seen.setdefault(question, line) - line:
+                raise Fault("question", f"the question of row {line + twice} again", "keep one of the two")
+            for answer in choices[0].keys() & choices[1].keys():
+                if choices[0][answer] != choices[1][answer]:
+                    raise Fault(
+                        "mc2_targets", f"{say(answer)} is true in one list and false in the other", "mark alike"
+                    )
+        except Fault as fault:
+            raise DataError(file, line, *fault.args) from None
+        yield _group(f"{name}/{line - 1}", question, *choices, file.name)
+
+
+def _choices(row: dict, column: str) -> dict[str, int]:
+    """Answer -> 1 true, 0 false, from either form of the targets."""
+    targets = row[column]
+    if isinstance(targets, dict) and targets.keys() == {"choices", "labels"}:
+        answers, labels = targets["choices"], targets["labels"]
+        if not isinstance(answers, list) or not isinstance(labels, list) or len(answers) != len(labels):
+            raise Fault(column, f"as many labels as choices are due, got {say(targets)}", "give one label a choice")
+    elif isinstance(targets, dict):
+        answers, labels = list(targets), list(targets.values())
+    else:
+        raise Fault(column, f"an object of answers is due, got {say(targets)}", 'write {"answer": 1 or 0, ..}')
+    for answer, label in zip(answers, labels, strict=True):
+        text({column: answer}, column)
+        if type(label) is not int or label not in (0, 1):
+            raise Fault(column, f"1 or 0 is due for {say(answer)}, got {say(label)}", "mark true answers 1, others 0")
+    if len(set(answers)) < len(answers):
+        raise Fault(column, f"{say(max(answers, key=answers.count))} is given twice", "keep one of the two answers")
+    if len(set(labels)) < 2:
+        what = f"a true and a false answer are due, got labels {labels}"
+        raise Fault(column, what, "give at least one answer of each kind")
+    return dict(zip(answers, labels, strict=True))
+
+
+def _group(id: str, question: str, mc1: dict, mc2: dict, source: str) -> Group:
+    nan = float("nan")
+    answers = [
+        Response(f"{id}/{i}", answer, (float(mc1.get(answer, nan)), float(mc2.get(answer, nan))))
+        for i, answer in enumerate({**mc2, **mc1})
+    ]
+    return Group(id, (Turn("user", question),), tuple(answers), MEASURES, source=source)
+
+
+def _generated(n: int, seed: int) -> Benchmark:
+    """Facts of the corpus asked for, wrong answers from other entities; the last six questions are the primer."""
+
+    rng = np.random.default_rng(seed)
+    known = [(kind, one, field) for kind in ENTITIES for one in range(len(ENTITIES[kind])) for field in range(8)]
+    if not 1 <= n <= len(known) - 6:
+        raise ValueError(f"the embedded corpus has facts for 1 to {len(known) - 6} questions, got n={n}")
+    rows = []
+    for kind, one, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
+        others = [other for other in rng.permutation(len(ENTITIES[kind])).tolist() if other != one][:3]
+        mc1 = {say(kind, one, field): 1, **{say(kind, one, field, 0, other): 0 for other in others}}
+        mc2 = {**mc1, say(kind, one, field, 1): 1, say(kind, one, field, 1, others[0]): 0}
+        rows.append((PHRASES[kind][field][1].format(s=ENTITIES[kind][one][0]), mc1, mc2))
+    what = f"embedded corpus (generated), seed {seed}, {n} questions"
+    shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in rows[n:])
+    groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(rows[:n]))
+    return Benchmark(tuple(groups), shots, "generated", what)
+
+
+__all__ = ["Benchmark", "Result", "evaluate", "load", "mc1", "mc2", "score", "tokenise"]
+
+
+def tokenise(benchmark: Benchmark, tokenizer) -> tuple[list[list[list[int]]], list[list[int]]]:
+    """Token sequences of every question's answers, and where each answer begins: what `groups.plan` takes.
+
+    As lm-eval cuts a text (`_encode_pair`): prompt and answer are tokenised together, and what comes after as many
+    tokens as the prompt alone has is the answer's. Its rule for white space at the prompt's end never applies: "A:".
+    Raises ValueError for an answer that no token is left for.
+    """
+    sequences, starts = [], []
+    for group in benchmark.questions:
+        prompt = f"{benchmark.primer}\n\nQ: {group.prompt[0].text}\nA:"
+        before, *whole = tokenizer([prompt, *(f"{prompt} {answer.text}" for answer in group.responses)])["input_ids"]
+        if min(map(len, whole)) <= len(before):
+            raise ValueError(f"question {group.id}: an answer adds no token to the prompt with this tokenizer")
+        sequences.append([before + ids[len(before) :] for ids in whole])
+        starts.append([len(before)] * len(whole))
+    return sequences, starts
+
+
+def mc1(log_probs: np.ndarray, true: np.ndarray) -> float:
+    """1.0 if the likeliest answer is true, else 0.0; of equally likely ones the first counts, as in lm-eval.
+
+    Paper: silent (Lin et al. 2022). log_probs [G] summed over each answer's tokens, nats; true bool [G].
+    """
+    return float(np.asarray(true, bool)[np.argmax(log_probs)])
+
+
+def mc2(log_probs: np.ndarray, true: np.ndarray) -> float:
+    """The share of probability that the true answers have among all, 0 to 1. Paper: appendix H.
+
+    log_probs [G] summed over each answer's tokens, nats; true bool [G]. The largest is subtracted first, so that long
+    answers all of whose probabilities are too small for a float64 still have shares.
+    """
+    p = np.exp(np.asarray(log_probs, np.float64) - np.max(log_probs))
+    return float(p[np.asarray(true, bool)].sum() / p.sum())
+
+
+def score(
+    benchmark: Benchmark,
+    policy,
+    *,
+    kept: str | Path | None = None,
+    budget: int = 4096,
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
+    answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).
+
+    Paper: section 4.1. policy: a `Policy` (any with backbone, tokenizer, fingerprint). budget: tokens a batch, half the
+    engine's usual: a kill loses less and the bar moves, for 2 % more tokens. The questions' order changes nothing.
+    kept: a JSONL file that each batch is appended to in one write, a line a question, by its content; a later call with
+    the same policy computes only batches with a question that is not there, also after a kill, and at the same budget
+    ends with the same numbers bit for bit. progress: a bar of questions.
+    Raises ValueError for log-probabilities that are not finite, and for a file that holds another policy's.
+    """
+    sequences, starts = tokenise(benchmark, policy.tokenizer)
+    keys = [_content(benchmark.primer, group) for group in benchmark.questions]
+    name = f"{policy.fingerprint()} {autocast or torch.float32}".replace("torch.", "")
+    done = Kept(kept, name)
+    drawn = progress and get_ipython() is not None  # in a notebook in place of the last, not line after line
+    file = Handle(display({"text/plain": ""}, raw=True, display_id=True)) if drawn else None
+    bar = tqdm(total=len(keys), unit="question", mininterval=0.5, ncols=90, disable=not progress, file=file)
+    device = next(policy.backbone.parameters()).device.type
+    was = policy.training
+    policy.eval()
+    try:
+        # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
+        for batch in plan(sequences, budget, predict=starts, window=None):
+            here = batch.group.tolist()
+            if any(keys[g] not in done for g in here):
+                with torch.no_grad(), torch.autocast(device, dtype=autocast) if autocast else nullcontext():
+                    total = per_sequence(log_probs(policy.backbone, batch), batch)
+                found: dict[int, list[tuple[int, float]]] = {}
+                for g, i, value in zip(here, batch.index.tolist(), total.tolist(), strict=True):
+                    found.setdefault(g, []).append((i, value))
+                rows = [{"id": keys[g], "log_probs": [v for _, v in sorted(of)]} for g, of in found.items()]
+                if bad := [g for g, row in zip(found, rows, strict=True) if not np.isfinite(row["log_probs"]).all()]:
+                    raise ValueError(f"question {benchmark.questions[bad[0]].id}: a log-probability is not finite")
+                done.add(row for row in rows if row["id"] not in done)
+            bar.update(len(set(here)))
+    finally:
+        bar.close()
+        policy.train(was)
+    return pd.DataFrame(
+        [_row(group, done[key]["log_probs"]) for group, key in zip(benchmark.questions, keys, strict=True)]
+    )
+
+
+def _row(group: Group, values: list[float]) -> dict:
+    p, labels = np.array(values), np.array([answer.labels for answer in group.responses])
+    (p1, true1), (p2, true2) = ((p[~np.isnan(of)], of[~np.isnan(of)] == 1) for of in labels.T)
+    choices = [answer.text for answer, of in zip(group.responses, labels[:, 1], strict=True) if not np.isnan(of)]
+    row = {"id": group.id, "question": group.prompt[0].text, "true": int(true2.sum()), "false": int((~true2).sum())}
+    row |= {"mc1": mc1(p1, true1), "mc2": mc2(p2, true2), "chance1": 1 / len(p1), "chance2": true2.mean()}
+    return row | {"likeliest": choices[int(p2.argmax())], "log_probs": values}
+
+
+def _content(primer: str, group: Group) -> str:
+    texts = [primer, group.prompt[0].text, [answer.text for answer in group.responses]]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Result:
+    """table: rows "MC1" and "MC2" with columns measure, questions, value, low, high (95 % interval, all 0 to 1), chance
+    (a model to which all answers of a question are equally likely); title and source name the benchmark."""
+
+    title: str
+    source: str
+    generated: bool
+    table: pd.DataFrame
+
+    @property
+    def partial(self) -> bool:
+        """Whether these figures are anything but those of the whole TruthfulQA."""
+        return self.title != "TruthfulQA"
+
+    def value(self, measure: str = "MC2") -> float:
+        """One figure, 0 to 1."""
+        return float(self.table.set_index("measure").at[measure, "value"])
+
+    def paper_rows(self, row: str, column: str = "TruthfulQA MC2") -> pd.DataFrame:
+        """MC2 as `against_paper("table-4", ..)` takes it; empty unless the benchmark is whole."""
+        found = self.table[self.table.measure == "MC2"].rename(columns={"value": "ours"})
+        found = found.assign(row=row, column=column)[["row", "column", "ours", "low", "high"]]
+        return found[: 0 if self.partial else None].reset_index(drop=True)
+
+
+def evaluate(benchmark: Benchmark, questions: pd.DataFrame, *, n_boot: int = 1000, seed: int = 0) -> Result:
+    """MC1 and MC2, means over questions, each with a 95 % interval by bootstrap over questions.
+
+    Paper: Table 4 (it prints no intervals here). questions: what `score` returned for this benchmark. Raises ValueError
+    where it is of other questions.
+    """
+    if list(questions.id) != [group.id for group in benchmark.questions]:
+        raise ValueError(f"these are scores of {len(questions)} other questions than the benchmark's {benchmark.title}")
+    values = questions[["mc1", "mc2"]].to_numpy()
+    sums = np.column_stack([values, np.ones(len(values))])
+    found = bootstrap(sums, np.arange(len(values)), lambda s: s[:, :2] / s[:, 2:], n_boot=n_boot, seed=seed)
+    table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": found.estimate})
+    table = table.assign(low=found.low, high=found.high, chance=questions[["chance1", "chance2"]].mean().to_numpy())
+    return Result(benchmark.title, benchmark.source, benchmark.generated, table)

@@ -1,0 +1,283 @@
+"""How to weigh the heads of a reward model: every weighting of a grid tried on pairs, counted exactly.
+
+    found = search(margins)                                  # held-out preference pairs: 21^5 = 4,084,101 weightings
+    found = search(margins, parts=subsets, objective=...)    # the paper's way, on RewardBench's overall
+    honest = cross_fit(margins, ...)                         # how much the found value overstates
+
+Paper: section 3 gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian et
+al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
+
+A pair is right if the weighted margin, chosen - rejected, is above 0; a tie is wrong. Ties are real (equal scores,
+weights that cancel), and sums in floating point would call some of them wins, depending on the order of the sum. So
+margins are put on a fixed point: whole multiples of a power of two, small enough that with whole grid steps as weights
+every sum is a whole number below 2^53, which float64 holds exactly in any order. The step is a common factor, no more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from hs2lib.evaluate import rewardbench
+from hs2lib.group import ATTRIBUTES, Group
+
+Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
+
+BYTES = 1 << 20  # of sums worked on at a time: they stay in the processor's own cache
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Weights tried for each output: `levels[a]` whole steps of size `unit`."""
+
+    unit: float
+    levels: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return int(np.prod([len(levels) for levels in self.levels]))
+
+    def weights(self, index: np.ndarray) -> np.ndarray:
+        """The weightings [n, A] with the numbers `index` [n]; the last output's level changes fastest."""
+        places = np.unravel_index(index, [len(levels) for levels in self.levels])
+        # Divided, not multiplied: 13 / 20 is .65, 13 * .05 is not.
+        steps = [np.array(levels)[place] for levels, place in zip(self.levels, places, strict=True)]
+        return np.stack(steps, axis=-1) / round(1 / self.unit)
+
+
+def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequence[str] = ("verbosity",)) -> Grid:
+    """Weights 0, step .. 1 for each output, 0, -step .. -1 for those in `negative`.
+
+    Paper: silent; the defaults are the grid of Ahrabian et al. Raises ValueError for a step that does not divide 1.
+    """
+    steps = round(1 / step) if step > 0 else 0
+    if steps < 1 or abs(steps * step - 1) > 1e-9:
+        raise ValueError(f"the step has to divide 1 (as .05, .1, .25), got {step}")
+    return Grid(step, tuple(tuple(range(0, -steps - 1, -1) if o in negative else range(steps + 1)) for o in outputs))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best weighting: weights [A], its value, how many weightings reach that value, of how many tried.
+
+    values: of every weighting, in the shape of the grid. exact: whether the margins were whole on the fixed point
+    (scores of a float32 model are, down to 2^-40 or so); if not, each was moved by less than the last bit there.
+    """
+
+    weights: tuple[float, ...]
+    value: float
+    tied: int
+    tried: int
+    exact: bool
+    values: np.ndarray
+
+
+def share_right(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The default objective: the share of all pairs that are right."""
+    return right.sum(axis=0) / pairs.sum()
+
+
+def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
+    """(parts, objective) for the search on a benchmark: its overall, or the share of right pairs where it has none.
+
+    Paper: section 3 (weights searched on RewardBench itself). benchmark: `hs2lib.data.pairs.Benchmark`.
+    """
+
+    found = [rewardbench.subset_of(pair) for pair in benchmark.pairs]
+    names = list(dict.fromkeys(found))
+    parts = np.array([names.index(name) for name in found])
+    whole = benchmark.generated or rewardbench.title(benchmark) == "RewardBench"
+    if not whole or "overall" not in rewardbench.section_scores(dict.fromkeys(names, 0.0)):
+        return parts, share_right
+
+    def overall(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        accuracy = right / pairs[:, None]
+        return rewardbench.section_scores(dict(zip(names, accuracy, strict=True)))["overall"]
+
+    return parts, overall
+
+
+def search(
+    margins: np.ndarray,
+    *,
+    over: Grid | None = None,
+    parts: np.ndarray | None = None,
+    objective: Objective = share_right,
+) -> Found:
+    """Try every weighting of the grid and return the best.
+
+    margins [pairs, A]: chosen - rejected, by output. parts: int [pairs], the part (subset) each pair belongs to, and
+    objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as possible; by default the share of right
+    pairs. Of weightings that do equally well the one nearest their mean is taken: a plateau's middle, not its edge.
+    Raises ValueError for shapes that do not fit, no pairs, or margins that are not finite.
+    """
+    margins, parts, over = _checked(margins, parts, over)
+    fixed, exact = fixed_point(margins, over)
+    values = np.empty(len(over))
+    sizes = np.bincount(parts)
+    for start, right in _counts(fixed, parts, over):
+        values[start : start + right.shape[1]] = objective(right, sizes)
+    return _best(values, over, exact)
+
+
+def _best(values: np.ndarray, over: Grid, exact: bool) -> Found:
+    best = values.max()
+    tied = over.weights(np.flatnonzero(values == best))
+    nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
+    shape = [len(levels) for levels in over.levels]
+    return Found(tuple(nearest.tolist()), float(best), len(tied), len(over), exact, values.reshape(shape))
+
+
+def value_of(
+    weights: Sequence[float],
+    margins: np.ndarray,
+    *,
+    parts: np.ndarray | None = None,
+    objective: Objective = share_right,
+) -> float:
+    """The objective of one weighting, also off the grid (the paper's own, say); counted as `search` counts.
+
+    Weights are taken as multiples of .0001. Raises ValueError where one is no such multiple.
+    """
+    steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
+    if np.abs(steps / 10_000 - weights).max() > 1e-12:
+        raise ValueError(f"weights with up to four decimals are due, got {list(weights)}")
+    over = Grid(0.0001, tuple((int(step),) for step in steps))
+    return search(margins, over=over, parts=parts, objective=objective).value
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """found: on all pairs; fitted: the value with every pair judged by weights found without its fold; overstated: the
+    difference of the two; weights [folds, A]: those of each fold."""
+
+    found: Found
+    fitted: float
+    overstated: float
+    weights: np.ndarray
+
+
+def cross_fit(
+    margins: np.ndarray,
+    *,
+    over: Grid | None = None,
+    parts: np.ndarray | None = None,
+    objective: Objective = share_right,
+    clusters: np.ndarray | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> CrossFit:
+    """How much weights searched on some pairs overstate on those same pairs.
+
+    Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds (within each part, and
+    pairs of one cluster together); each fold is judged by the weights that are best on the others. One pass over the
+    grid serves all folds. clusters: int [pairs], pairs that share a prompt. Other arguments and errors as `search`.
+    """
+    margins, parts, over = _checked(margins, parts, over)
+    if folds < 2:
+        raise ValueError(f"at least 2 folds are due, got {folds}")
+    fold = _deal(parts, np.arange(len(margins)) if clusters is None else np.asarray(clusters), folds, seed)
+    n_parts = int(parts.max()) + 1
+    fixed, exact = fixed_point(margins, over)
+    both = fold * n_parts + parts
+    sizes = np.bincount(both, minlength=folds * n_parts).reshape(folds, n_parts)
+    without = sizes.sum(axis=0) - sizes
+    if (without[:, np.bincount(parts) > 0] == 0).any():
+        raise ValueError(f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts")
+    values = np.empty((folds + 1, len(over)))
+    for start, right in _counts(fixed, both, over, folds * n_parts):
+        right = right.reshape(folds, n_parts, -1)
+        all_right = right.sum(axis=0)
+        stop = start + right.shape[2]
+        values[folds, start:stop] = objective(all_right, sizes.sum(axis=0))
+        for k in range(folds):
+            values[k, start:stop] = objective(all_right - right[k], without[k])
+    found = _best(values[folds], over, exact)
+    chosen = [_best(values[k], over, exact).weights for k in range(folds)]
+    # Every pair judged once, by weights that never saw it, and the parts then put together as always.
+    right = np.zeros((n_parts, 1))
+    for k, weights in enumerate(chosen):
+        wins = fixed @ np.round(np.array(weights) * round(1 / over.unit)) > 0
+        right[:, 0] += np.bincount(parts[(fold == k) & wins], minlength=n_parts)
+    fitted = float(objective(right, sizes.sum(axis=0))[0])
+    return CrossFit(found, fitted, found.value - fitted, np.array(chosen))
+
+
+def preference_margins(groups: Sequence[Group], scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Margins [pairs, A] (better - worse) of groups of two with a preference, and the groups' numbers [pairs].
+
+    scores [responses, A], all groups' responses in order, as RewardModel.score gives them. Groups without a preference,
+    or with a tie (0), have no better response and are left out.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or len(scores) != sum(len(group.responses) for group in groups):
+        due = sum(len(group.responses) for group in groups)
+        raise ValueError(f"scores [{due} responses, A] are due, got shape {scores.shape}")
+    margins, numbers, row = [], [], 0
+    for number, group in enumerate(groups):
+        if len(group.responses) == 2 and group.preference:
+            # Negative: the first is better.
+            margins.append(np.sign(group.preference) * (scores[row + 1] - scores[row]))
+            numbers.append(number)
+        row += len(group.responses)
+    return np.array(margins).reshape(-1, scores.shape[1]), np.array(numbers, dtype=np.int64)
+
+
+def fixed_point(margins: np.ndarray, over: Grid) -> tuple[np.ndarray, bool]:
+    """Margins as whole numbers (in float64), in units of a power of two that keeps every weighted sum below 2^53.
+
+    Returns (whole [pairs, A], whether no margin had to be rounded).
+    """
+    most = sum(max(map(abs, levels)) for levels in over.levels)
+    largest = np.abs(margins).max() * max(most, 1)
+    whole = np.rint(margins * (scale := 2.0 ** (52 - int(np.ceil(np.log2(largest)))) if largest else 1.0))
+    return whole, bool((whole == margins * scale).all())
+
+
+def _counts(fixed: np.ndarray, parts: np.ndarray, over: Grid, n_parts: int | None = None):
+    """Yield (number of the first weighting, right [parts, n]): in grid order, the last output's level fastest."""
+    n_parts = int(parts.max()) + 1 if n_parts is None else n_parts
+    order = np.argsort(parts, kind="stable")
+    fixed = fixed[order]
+    bounds = np.searchsorted(parts[order], np.arange(n_parts + 1))
+    *first, last = over.levels
+    heads = np.array(list(product(*first)), dtype=np.float64).reshape(-1, len(first))
+    chunk = max(64, BYTES // (8 * len(fixed)))
+    own = fixed[:, -1:]
+    for at in range(0, len(heads), chunk):
+        part = heads[at : at + chunk]
+        sums = fixed[:, :-1] @ part.T if len(first) else np.zeros((len(fixed), 1))
+        right = np.empty((n_parts, len(part), len(last)), dtype=np.int64)
+        before, mask = 0, np.empty(sums.shape, dtype=bool)
+        for j, level in enumerate(last):
+            if level != before:
+                sums += (level - before) * own  # the one pass per weighting; all of it whole numbers
+                before = level
+            np.greater(sums, 0, out=mask)
+            for p in range(n_parts):
+                rows = mask[bounds[p] : bounds[p + 1]].view(np.uint8)
+                right[p, :, j] = rows.sum(axis=0, dtype=np.uint16 if len(rows) < 65_536 else np.int64)
+        yield at * len(last), right.reshape(n_parts, -1)
+
+
+def _deal(parts: np.ndarray, clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    """The fold of each pair: clusters shuffled, ordered by part, and dealt round."""
+    names, first = np.unique(clusters, return_index=True)
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    dealt = shuffled[np.argsort(parts[first][shuffled], kind="stable")]
+    fold = np.empty(len(names), dtype=np.int64)
+    fold[dealt] = np.arange(len(names)) % folds
+    return fold[np.searchsorted(names, clusters)]
+
+
+def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
+    margins = np.asarray(margins, dtype=np.float64)
+    over = grid() if over is None else over
+    if margins.ndim != 2 or not len(margins) or margins.shape[1] != len(over.levels):
+        raise ValueError(f"margins [pairs, {len(over.levels)}] are due, at least one pair, got shape {margins.shape}")
+    if not np.isfinite(margins).all():
+        raise ValueError("margins hold nan or infinity")
+    parts = np.zeros(len(margins), dtype=np.int64) if parts is None else np.asarray(parts)
+    if parts.shape != (len(margins),) or parts.min() < 0:
+        raise ValueError(f"parts are whole numbers from 0, one for each of {len(margins)} pairs, got {parts.shape}")
+    return margins, parts, over

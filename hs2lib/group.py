@@ -1,0 +1,117 @@
+"""Data as groups: a prompt and the responses to it, whatever the data set; loading, prompt strings, tables.
+
+Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
+`Group`. `load` reads one from an explicit source and validates every row; `table` and `ratings_array` turn groups into
+the arrays that `hs2lib.stats.describe` works on.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# The one order of the five attributes: every label vector, table column and head output follows it. Paper: section 2.
+ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
+
+USER = "\n<extra_id_1>User\n"
+
+ASSISTANT = "\n<extra_id_1>Assistant\n"
+
+# HelpSteer2's prompts have no system turn; where another data set has one, it is opened as in the reference code.
+SYSTEM = "<extra_id_0>System\n"
+
+_MARKERS = {"user": USER, "assistant": ASSISTANT}
+
+_ROLES = {"User": "user", "Assistant": "assistant"}
+
+_SPLIT = re.compile("\n<extra_id_1>(User|Assistant)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation; `role` is "system", "user" or "assistant"."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response to a group's prompt.
+
+    `labels`: A values in the order of the group's attributes, nan where missing, () where unrated.
+    `ratings`: N annotators x A raw ratings before aggregation, nan where missing, () where not known.
+    """
+
+    id: str
+    text: str
+    labels: tuple[float, ...] = ()
+    ratings: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A prompt (its turns, first to last) and the G responses to it.
+
+    `attributes` names the label columns (Open Assistant and SummEval have their own).
+    `preference`: -3..3, negative where responses[0] is better, 0 a tie, None not known; `preferences` holds each
+    annotator's. `source` says where the rows came from, for captions and manifests.
+    """
+
+    id: str
+    prompt: tuple[Turn, ...]
+    responses: tuple[Response, ...]
+    attributes: tuple[str, ...] = ATTRIBUTES
+    preference: float | None = None
+    preferences: tuple[float, ...] = ()
+    source: str = ""
+
+
+def prompt_string(turns: Iterable[Turn]) -> str:
+    r"""Join turns into HelpSteer2's own prompt string; `parse_prompt` is the inverse.
+
+    Paper: silent (the format of the released `prompt` column). The first turn is the user's and carries no marker;
+    later ones follow "\n<extra_id_1>Assistant\n" or "\n<extra_id_1>User\n". A system turn, if any, comes first.
+    Raises ValueError if the string would not parse back to the same turns (a text contains a marker, or the
+    conversation does not start with the user).
+    """
+    turns = tuple(turns)
+    rest = turns
+    out = ""
+    if turns and turns[0].role == "system":
+        out = SYSTEM + turns[0].text + USER
+        rest = turns[1:]
+    if not rest or rest[0].role != "user":
+        raise ValueError(
+            f"a prompt starts with a user turn (after at most one system turn), got roles {[t.role for t in turns]}"
+        )
+    out += rest[0].text
+    if len(rest) > 1:
+        try:
+            out += "".join([_MARKERS[turn.role] + turn.text for turn in rest[1:]])
+        except KeyError as error:
+            raise ValueError(f"turn role must be user or assistant after the first turn, got {error}") from None
+    # Every marker starts with "<extra_id_"; only a string with more of them than turns need the exact comparison.
+    if out.count("<extra_id_") > len(turns) - 1 + (rest is not turns) and parse_prompt(out) != turns:
+        raise ValueError("a turn's text contains a turn marker (<extra_id_0>System, <extra_id_1>User or Assistant)")
+    return out
+
+
+def parse_prompt(string: str) -> tuple[Turn, ...]:
+    """Split HelpSteer2's prompt string into turns; the inverse of `prompt_string`.
+
+    `turns in prompt` of Table 2 is the number of turns: 1 + the number of markers.
+    """
+    turns = []
+    role = "user"
+    if string.startswith(SYSTEM):
+        role, string = "system", string[len(SYSTEM) :]
+    elif "<extra_id_1>" not in string:
+        return (Turn("user", string),)
+    pieces = _SPLIT.split(string)
+    turns.append(Turn(role, pieces[0]))
+    for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        turns.append(Turn(_ROLES[name], text))
+    return tuple(turns)
+
+
+MISSING = -100.0  # a cell without label, as the reference code and the trainer write it

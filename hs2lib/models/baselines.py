@@ -1,0 +1,160 @@
+"""Baselines for a reward model that cost no training: the mean, the length, and ridge on frozen states.
+
+What a fine-tuned model adds is only known beside what its base already says. Ridge regression on the base's
+end-of-response states is the cheapest reward model there is. Paper: silent (RLHFlow trains a multi-attribute model so).
+"""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hs2lib import paths
+from hs2lib.engine.attention import end_states, in_order
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import MISSING
+from hs2lib.train.items import Item, digest
+
+ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
+
+
+def frozen_states(
+    model,
+    items: Sequence[Item],
+    *,
+    budget: int = BUDGET,
+    autocast: torch.dtype | None = None,
+    cache: Path | None = None,
+) -> np.ndarray:
+    """The state at each response's last token, float32 [rows, hidden], item by item; no gradients.
+
+    cache: a folder; states of these items under this base (before any training) are read from there, or written.
+    """
+    name = f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast or torch.float32}.npy"
+    if cache and (file := Path(cache) / name).exists():
+        return np.load(file)
+    device, was = next(model.backbone.parameters()).device.type, model.training
+    model.eval()
+    with torch.autocast(device, dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+        out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items], budget)
+    model.train(was)
+    if cache:
+        content = io.BytesIO()
+        np.save(content, out.numpy())
+        paths.write(Path(cache) / name, content.getvalue())
+    return out.numpy()
+
+
+def log_lengths(items: Sequence[Item]) -> np.ndarray:
+    """log(1 + tokens of the response, closing marker included): float64 [rows, 1]."""
+    lengths = [len(s) - start for item in items for s, start in zip(item.sequences, item.starts, strict=True)]
+    return np.log1p(np.array(lengths, dtype=np.float64))[:, None]
+
+
+def targets(items: Sequence[Item]) -> tuple[np.ndarray, np.ndarray]:
+    """All targets [rows, k], and the number of the item (the prompt) of each row, int64 [rows]."""
+    rows = np.concatenate([item.targets for item in items])
+    return rows, np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
+
+
+def ridge(
+    X: np.ndarray, Y: np.ndarray, alpha: float | np.ndarray, *, intercept: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge regression of each column of Y on X: minimises |Y - X W - b|^2 + alpha |W|^2 over the labelled cells.
+
+    X [rows, d]; Y [rows, k], -100 = missing; alpha: one, or one for each column. With an intercept columns are centred
+    and b is not penalised. Returns W [d, k], b [k]. Raises ValueError for a column without a label.
+    Checked against scikit-learn.
+    """
+    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    W, b = np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
+    for k, a in enumerate(np.broadcast_to(alpha, Y.shape[1])):
+        spectrum = _Spectrum(X, Y[:, k], intercept)
+        W[:, k], b[k] = spectrum.solution(a)
+    return W, b
+
+
+class _Spectrum:
+    """One column's regression, decomposed once so that every alpha is a product away."""
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, intercept: bool):
+        there = y != MISSING
+        if not there.any():
+            raise ValueError("a column has no label to fit ridge regression to")
+        X, y = X[there], y[there]
+        self.mean_x = X.mean(0) if intercept else np.zeros(X.shape[1])
+        self.mean_y = y.mean() if intercept else 0.0
+        U, self.s, self.Vt = np.linalg.svd(X - self.mean_x, full_matrices=False)
+        self.z = U.T @ (y - self.mean_y)
+
+    def solution(self, alpha: float) -> tuple[np.ndarray, float]:
+        w = self.Vt.T @ (self.s / (self.s**2 + alpha) * self.z)
+        return w, self.mean_y - self.mean_x @ w
+
+
+def folds(clusters: np.ndarray, n_folds: int, seed: int = 0) -> np.ndarray:
+    """The fold of each row, int64 [rows]: whole clusters (prompts, trees), dealt out at random, nearly equal in number.
+
+    Raises ValueError where there are fewer clusters than folds.
+    """
+    names, index = np.unique(np.asarray(clusters), return_inverse=True)
+    if len(names) < n_folds:
+        raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds")
+    dealt = np.empty(len(names), dtype=np.int64)
+    dealt[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names)) % n_folds
+    return dealt[index]
+
+
+def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int = 5, seed: int = 0, intercept=True):
+    """For each column of Y the alpha with the least squared error over folds of these rows: float64 [k]."""
+    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    fold = folds(clusters, n_folds, seed)
+    error = np.zeros((len(alphas), Y.shape[1]))
+    for f in range(n_folds):
+        train, test = fold != f, fold == f
+        for k in range(Y.shape[1]):
+            there = test & (Y[:, k] != MISSING)
+            spectrum = _Spectrum(X[train], Y[train, k], intercept)
+            for a, alpha in enumerate(alphas):
+                w, b = spectrum.solution(alpha)
+                error[a, k] += ((X[there] @ w + b - Y[there, k]) ** 2).sum()
+    return np.asarray(alphas)[error.argmin(0)]
+
+
+def cross_validated(X, Y, clusters, *, n_folds: int = 10, seed: int = 0, alphas: Sequence[float] = ALPHAS):
+    """Out-of-fold predictions [rows, k] of ridge: whole clusters held out, alpha chosen inside the training folds.
+
+    X [rows, d], Y [rows, k] with -100 = missing. Raises ValueError for fewer clusters than folds.
+    """
+    Y = np.asarray(Y, dtype=np.float64)
+    fold, out = folds(clusters, n_folds, seed), np.zeros(Y.shape)
+    clusters = np.asarray(clusters)
+    for f in range(n_folds):
+        train, test = fold != f, fold == f
+        alpha = best_alpha(X[train], Y[train], clusters[train], alphas=alphas, seed=seed)
+        W, b = ridge(X[train], Y[train], alpha)
+        out[test] = X[test] @ W + b
+    return out
+
+
+def column_means(Y: np.ndarray) -> np.ndarray:
+    """The mean of the labelled cells of each column, float64 [k]."""
+    Y = np.asarray(Y, dtype=np.float64)
+    return np.nanmean(np.where(Y == MISSING, np.nan, Y), axis=0)
+
+
+def start_head(model, states: np.ndarray, Y: np.ndarray, alpha: float | np.ndarray) -> None:
+    """Set a reward model's head to the ridge solution, in place, so that training starts from the frozen base's best.
+
+    Paper: silent (it starts from a fresh head). Fine-tuning a few hundred steps from a random head first distorts what
+    the base knows (Kumar et al. 2022, "linear probing then fine-tuning"). A head without bias gets the solution
+    without intercept: the states have a direction in common that serves as one.
+    """
+    bias = model.head.bias is not None
+    W, b = ridge(states, Y, alpha, intercept=bias)
+    with torch.no_grad():
+        model.head.weight.copy_(torch.from_numpy(W.T))
+        if bias:
+            model.head.bias.copy_(torch.from_numpy(b))

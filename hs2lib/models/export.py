@@ -1,0 +1,261 @@
+"""A reward model for others: head weights, mean and SD folded into one output, and a folder plain transformers scores.
+
+    goodness = fold(model, {"helpfulness": .65, "correctness": .8, "coherence": .45})
+    export(goodness, "runs/export/goodness", data="nvidia/HelpSteer2", metrics=..., rewardbench=...)
+
+`AutoModelForSequenceClassification` pools the last token that is not padding and has a head without bias. So a text
+has to end in its closing marker and never in the pad token, and a constant cannot be exported: see `export`.
+"""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import nn
+
+from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens, tokenise
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.backbones import replace_folder
+from hs2lib.models.reward_model import RewardModel
+
+# Largest difference between a score of the exported model and ours: padding changes the order of float32 sums.
+TOLERANCE = 1e-4
+
+# The reference template as a chat template, so that a plain tokenizer writes what `render.reference` writes.
+REFERENCE_CHAT_TEMPLATE = (
+    "{% if messages[0]['role'] == 'system' %}{{ '<extra_id_0>System\\n' + messages[0]['content'] + '\\n' }}"
+    "{% else %}{{ '<extra_id_0>System\\n" + SYSTEM_PROMPT.replace("'", "\\'") + "\\n' }}{% endif %}"
+    "{% for message in messages %}{% if message['role'] == 'user' %}"
+    "{{ '<extra_id_1>User\\n' + message['content'] + '\\n' }}"
+    "{% elif message['role'] == 'assistant' %}"
+    "{{ '<extra_id_1>Assistant\\n' + message['content'] + '\\n' }}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<extra_id_1>Assistant\\n' }}{% else %}{{ '<extra_id_2>' }}{% endif %}"
+)
+
+# Conversations that every export is checked on: short and long, several turns, an empty answer, letters beyond ASCII.
+_TALK = (Turn("user", "Name a prime."), Turn("assistant", "Seven."), Turn("user", "And another one, please?"))
+
+CHECKED = (
+    Group("one turn", _TALK[:1], (Response("a", "7"), Response("b", "Two is one; so are three, five and seven. " * 9))),
+    Group("three turns", _TALK, (Response("c", "11\n\n1. Eleven"), Response("d", "Größer: 101 → prime"))),
+)
+
+
+def fold(
+    model: RewardModel,
+    weights: Mapping[str, float] | Sequence[float],
+    *,
+    mean: float = 0.0,
+    sd: float = 1.0,
+    name: str = "goodness",
+) -> RewardModel:
+    """A one-output model whose score is (sum of weight x attribute - mean) / sd, over the same backbone (not copied).
+
+    Paper: section 3 (weights of the heads on RewardBench) and 4.2, 4.3 (goodness; PPO subtracts its mean and divides
+    by its SD). weights: by attribute (0 where not named) or one for each of the A outputs. Folded in float64.
+    A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for unknown attributes, an sd that is
+    not positive, or weights that are not finite.
+    """
+    if isinstance(weights, Mapping):
+        if unknown := [key for key in weights if key not in model.attributes]:
+            raise ValueError(f"no output {unknown[0]!r} to weight; there are: {', '.join(model.attributes)}")
+        weights = [weights.get(attribute, 0.0) for attribute in model.attributes]
+    if len(weights) != len(model.attributes):
+        raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
+    if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
+        raise ValueError(f"weights, mean and a positive sd are due, got weights {list(weights)}, mean {mean}, sd {sd}")
+    w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
+    constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
+    folded = RewardModel(
+        model.backbone,
+        model.tokenizer,
+        (name,),
+        bias=constant != 0,
+        template=model.template,
+        max_tokens=model.max_tokens,
+        base=model.base,
+        revision=model.revision,
+    ).to(model.head.weight.device)
+    with torch.no_grad():
+        folded.head.weight.copy_(w @ model.head.weight.double() / sd)
+        if folded.head.bias is not None:
+            folded.head.bias.fill_(constant / sd)
+    folded.adapter, folded.origin = model.adapter, model.origin
+    folded.folded = {"weights": dict(zip(model.attributes, map(float, weights), strict=True)), "mean": mean, "sd": sd}
+    return folded.train(model.training)
+
+
+def export(
+    model: RewardModel,
+    folder: Path,
+    *,
+    constant: str = "refuse",
+    check: Sequence[Group] = CHECKED,
+    **card,
+) -> float:
+    """Write a folder that plain `AutoModelForSequenceClassification` loads and scores as this model does.
+
+    Paper: silent. safetensors, the tokenizer with the model's template as its chat template (also the reference one),
+    and README.md, the model card; `card` goes to `model_card`. Adapters are merged (into a copy). The folder is loaded
+    back and scores `check` in one padded batch: it appears only if every score is within TOLERANCE of ours.
+    constant: heads of transformers have no bias, and nothing else at a decoder's end is a constant, so a model with one
+    is refused ("refuse"), or exported without ("record"): then every score is lower by that constant, which config.json
+    (`hs2_constant`) and the card give, and differences and rankings are unchanged. Train without bias and fold with
+    mean 0 to have none.
+    Returns the largest difference seen. Raises ValueError where an export could not score the same.
+    """
+    bias = torch.zeros(len(model.attributes)) if model.head.bias is None else model.head.bias.detach().cpu()
+    if bias.any() and constant != "record":
+        raise ValueError(
+            f"the head has a constant ({bias.tolist()}), which transformers' heads cannot hold: train with bias=False "
+            "and fold with mean=0, or export with constant='record', which leaves it out and writes it down"
+        )
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.padding_side = "right"
+    if model.template == "reference":
+        tokenizer.chat_template = REFERENCE_CHAT_TEMPLATE
+    if closing_tokens(tokenizer)[-1] == tokenizer.pad_token_id:
+        raise ValueError(
+            f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips: choose another pad_token"
+        )
+    plain = _classifier(model, tokenizer)
+    if bias.any():
+        plain.config.hs2_constant = bias.tolist()
+
+    def write(into: Path) -> None:
+        plain.save_pretrained(into)
+        tokenizer.save_pretrained(into)
+        (into / "README.md").write_text(model_card(model, name=Path(folder).name, constant=bias.tolist(), **card))
+        nonlocal worst
+        worst = _compare(model, into, check, bias)
+
+    worst = math.inf
+    replace_folder(folder, write)
+    return worst
+
+
+def _classifier(model: RewardModel, tokenizer) -> nn.Module:
+    from transformers import AutoModelForSequenceClassification
+
+    backbone = copy.deepcopy(model).merge().backbone if model.adapter else model.backbone
+    config = copy.deepcopy(backbone.config)
+    config.num_labels = len(model.attributes)
+    config.id2label = dict(enumerate(model.attributes))
+    config.label2id = {name: i for i, name in enumerate(model.attributes)}
+    config.pad_token_id = tokenizer.pad_token_id
+    try:
+        with torch.device("meta"):  # only the frame: the weights are put in below
+            plain = AutoModelForSequenceClassification.from_config(config)
+    except ValueError as error:
+        raise ValueError(f"transformers has no sequence classifier over {config.model_type}") from error
+    head = [name for name, child in plain.named_children() if isinstance(child, nn.Linear)]
+    if len(head) != 1 or not hasattr(plain, plain.base_model_prefix):
+        raise ValueError(f"{type(plain).__name__} is not a backbone with one linear head")
+    setattr(plain, plain.base_model_prefix, backbone)
+    linear = nn.Linear(*reversed(model.head.weight.shape), bias=False)
+    linear.weight = nn.Parameter(model.head.weight.detach().to(backbone.dtype).clone())
+    setattr(plain, head[0], linear)
+    return plain
+
+
+def _compare(model: RewardModel, folder: Path, check: Sequence[Group], bias: torch.Tensor) -> float:
+    """Largest difference between our scores and those of the folder, read and run as any user of it would."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    talks = [
+        [{"role": turn.role, "content": turn.text} for turn in (*group.prompt, Turn("assistant", response.text))]
+        for group in check
+        for response in group.responses
+    ]
+    options = {"padding": True, "return_tensors": "pt", "return_dict": True}
+    batch = tokenizer.apply_chat_template(talks, **options)
+    ours = [ids for group in tokenise(check, model.tokenizer, template=model.template) for ids in group.sequences]
+    theirs = [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
+    if ours != theirs:
+        raise ValueError(
+            "the exported tokenizer does not write the texts this model is scored on: its template adds more"
+        )
+    with torch.no_grad():
+        scores = plain(**batch).logits
+    expected = model.score(check).cpu() - bias
+    worst = (scores - expected).abs().max().item()
+    if not worst <= TOLERANCE * max(1.0, expected.abs().max().item()):
+        raise ValueError(
+            f"the exported model's scores differ by up to {worst:.2g} from this model's: nothing was written"
+        )
+    return worst
+
+
+def model_card(
+    model: RewardModel,
+    *,
+    name: str,
+    constant: Sequence[float] = (),
+    data: str = "not stated",
+    license: str = "other",
+    recipe: Mapping | None = None,
+    metrics: pd.DataFrame | None = None,
+    rewardbench: pd.DataFrame | None = None,
+    notes: str = "",
+) -> str:
+    """The model card as Markdown: what the model scores, how to use it, data, recipe, metrics, RewardBench table."""
+    base = model.base if "/" in model.base and not model.base.startswith(("/", ".")) else ""
+    revision = f" at revision `{model.revision}`" if model.revision else ""
+    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification", f"license: {license}"]
+    lines += [f"base_model: {base}"] if base else []
+    lines += ["tags: [reward-model, helpsteer2]", "---", "", f"# {name}", ""]
+    outputs = ", ".join(f"`{attribute}`" for attribute in model.attributes)
+    lines += [f"A reward model over `{Path(model.base).name or 'a causal decoder'}`{revision}, made with hs2lib.", ""]
+    lines += [f"Outputs, in this order: {outputs}; higher is more of it.", ""]
+    if folded := getattr(model, "folded", None):
+        terms = " + ".join(f"{weight:g} x {attribute}" for attribute, weight in folded["weights"].items() if weight)
+        lines += [f"The output is ({terms} - {folded['mean']:g}) / {folded['sd']:g} of a model of attributes.", ""]
+    if any(constant):
+        lines += [f"Scores are without the constant {[round(c, 6) for c in constant]}; add it for absolute values.", ""]
+    lines += ["## Use", "", _USE, ""]
+    lines += [
+        "The score is read at the last token of the text, the closing marker that the chat template writes after the "
+        "answer: score whole conversations, ending with the assistant's answer. In a text-classification pipeline pass "
+        '`function_to_apply="none"`.',
+        "",
+    ]
+    lines += ["## Data", "", data, "", "## Recipe", ""]
+    lines += [_table(pd.DataFrame(list((recipe or {}).items()), columns=["setting", "value"])) or "Not stated.", ""]
+    for title, frame in (("Metrics", metrics), ("RewardBench", rewardbench)):
+        lines += [f"## {title}", "", "Not run." if frame is None else _table(frame), ""]
+    return "\n".join([*lines, notes]).rstrip() + "\n"
+
+
+_USE = """```python
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+folder = "."  # this folder, or its name on the Hub
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+conversations = [
+    [{"role": "user", "content": "Name a prime."}, {"role": "assistant", "content": "Seven."}],
+    [{"role": "user", "content": "Name a prime."}, {"role": "assistant", "content": "Nine is one."}],
+]
+batch = tokenizer.apply_chat_template(conversations, padding=True, return_tensors="pt", return_dict=True)
+with torch.no_grad():
+    scores = model(**batch).logits
+```"""
+
+
+def _table(frame: pd.DataFrame) -> str:
+    def cell(value) -> str:
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    if frame.empty:
+        return ""
+    rows = [list(frame.columns), *frame.itertuples(index=False)]
+    lines = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(frame.columns), *lines[1:]])

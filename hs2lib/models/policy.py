@@ -1,0 +1,183 @@
+"""The policy: a causal language model run by the group engine, and log-probabilities of whole responses, kept on disk.
+
+    policy = load_policy("embedded")                       # or a folder that Policy.save wrote, or a Hub repository
+    total, tokens = policy.log_probs(groups, cache=folder) # [R] each: log P(y|x) of every response, and its length
+    policy.lora(rank=16)                                   # train with hs2lib.train.trainer.fit on objectives such as
+    dpo(beta) policy.merge().save(folder)
+
+Paper: section 4. SteerLM's label goes before the answer and so into the prompt: `label=` of both functions.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import chain, groupby
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hs2lib import paths
+from hs2lib.engine.attention import in_order, log_probs, per_sequence
+from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
+from hs2lib.engine.rollout import as_tokens
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import Group
+from hs2lib.models.base import STATE, Decoder, state_of
+
+CHUNK = 4  # batches that are computed and kept together: a killed run loses at most these
+
+
+class Policy(Decoder):
+    """A causal language model pi(y|x), with how a conversation is written for it.
+
+    Paper: section 4 (the models that are aligned). A response is the tokens of the answer and of what ends a turn: the
+    closing marker up to its first special token, where a sampler stops; what a template writes after it (a line break,
+    say) no model has to learn, and it counts in no log-probability. `attributes` is empty: there is no head.
+    """
+
+    causal = True
+
+    @classmethod
+    def load(cls, folder: Path) -> "Policy":
+        """Read what `save` wrote, a whole model or adapters. Raises ValueError for a folder that holds no policy."""
+        folder = Path(folder)
+        state = state_of(folder, "policy")
+        return cls._loaded(folder, state)._adapt(folder, state)
+
+    def ending(self, label: str | None = None) -> list[int]:
+        """The tokens that end a response of this policy: the template's closing marker to its first special token."""
+        closing = closing_tokens(self.tokenizer, template=self.template, label=label)
+        special = set(self.tokenizer.all_special_ids)
+        return closing[: next((i + 1 for i, token in enumerate(closing) if token in special), len(closing))]
+
+    def tokenise(
+        self, groups: Iterable[Group], label: str | Callable[[Group], str] | None = None, *, shorten: bool = True
+    ) -> Iterator[TokenGroup]:
+        """Token groups in this policy's template and length, each sequence ending with `ending`.
+
+        label: SteerLM's label string before every answer, or a function that says it for each group. shorten=False:
+        however long they are. Otherwise as `render.tokenise`.
+        """
+        options = {"template": self.template, "max_tokens": self.max_tokens if shorten else None}
+        of = label if callable(label) else lambda group: label
+        for text, several in groupby(groups, key=of):
+            closing = closing_tokens(self.tokenizer, template=self.template, label=text)
+            surplus = len(closing) - len(self.ending(text))
+            for found in tokenise(several, self.tokenizer, label=text, **options):
+                yield replace(found, sequences=tuple(s[: len(s) - surplus] for s in found.sequences))
+
+    def log_probs(
+        self,
+        groups: Iterable[Group] | Iterable[TokenGroup],
+        *,
+        label: str | Callable[[Group], str] | None = None,
+        budget: int = BUDGET,
+        autocast: torch.dtype | None = None,
+        cache: Path | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(log pi(y|x) float32 [R], its number of tokens int64 [R]) of every response, in the caller's order.
+
+        Paper: section 4.3 (the reference model's log-probabilities in DPO), section 4.5 (P(y|x), Q'(y|a,x)). Sums over
+        the response's tokens, its end included, at temperature 1. label: as for `tokenise`. budget: tokens a batch.
+        cache: a folder; results are kept there as they come, by the weights and the tokens, and read again. A run that
+        was killed goes on, and ends with the same numbers bit for bit. Raises ValueError for no groups.
+        """
+        groups = iter(groups)
+        first = next(groups, None)
+        if first is None:
+            raise ValueError("no groups to run")
+        groups = chain([first], groups)
+        if isinstance(first, TokenGroup):
+            if label is not None:
+                raise ValueError("these groups are tokens already, with or without a label: pass label to `tokenise`")
+            found = groups
+        else:
+            found = self.tokenise(groups, label)
+        kept = _Kept(cache, f"{self.fingerprint()}-{autocast or torch.float32}".replace("torch.", "")) if cache else {}
+        out: list[tuple[float, int]] = []
+        for part in _chunks(found, CHUNK * budget):
+            keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
+            # All of a chunk or nothing, so that what is packed together does not depend on where a run was killed.
+            if not all(key in kept for key in keys):
+                new = zip(keys, self._computed(part, budget, autocast), strict=True)
+                kept.update((key, value) for key, value in new if key not in kept)
+            out += [kept[key] for key in keys]
+        total, tokens = zip(*out, strict=True)
+        return torch.tensor(total, dtype=torch.float32), torch.tensor(tokens, dtype=torch.int64)
+
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[tuple[float, int]]:
+        device = next(self.backbone.parameters()).device.type
+        cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
+        was = self.training
+        self.eval()
+        try:
+            with cast:
+                total = in_order(
+                    lambda batch: per_sequence(log_probs(self.backbone, batch), batch),
+                    [group.sequences for group in groups],
+                    budget,
+                    predict=[list(group.starts) for group in groups],
+                )
+        finally:
+            self.train(was)
+        tokens = [len(s) - start for group in groups for s, start in zip(group.sequences, group.starts, strict=True)]
+        return list(zip(total.tolist(), tokens, strict=True))
+
+
+def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:
+    """Any policy: a folder that `Policy.save` wrote, or any backbone by name. options: as for `Policy.new`."""
+    if (Path(name) / STATE).is_file():
+        return Policy.load(Path(name))
+    return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()
+
+
+class _Kept(dict):
+    """Results by content in a JSONL file, a chunk appended in one write; a line cut short by a kill counts as none."""
+
+    def __init__(self, folder: Path, name: str):
+        super().__init__()
+        self.file = Path(folder) / f"log-probs-{name}.jsonl"
+        found, self.torn = paths.read_lines(self.file)
+        super().update({key: (total, tokens) for key, total, tokens in found})
+
+    def update(self, new) -> None:
+        new = dict(new)
+        super().update(new)
+        paths.append_lines(self.file, ([key, *value] for key, value in new.items()), self.torn)
+        self.torn = False
+
+
+def _key(sequence: list[int], start: int) -> str:
+    return hashlib.sha256(np.asarray([start, *sequence], np.int32).tobytes()).hexdigest()[:32]
+
+
+def _chunks(groups: Iterable[TokenGroup], tokens: int) -> Iterator[list[TokenGroup]]:
+    part, size = [], 0
+    for group in groups:
+        part.append(group)
+        size += sum(map(len, group.sequences))
+        if size >= tokens:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[TokenGroup]:
+    """The sampled tokens after the prompt without label, each with the end of turn of the model that judges it.
+
+    The reference template ends a turn otherwise with a label than without; whether a model would write the other's
+    marker is not asked. Raises ValueError where the two tokenizers differ.
+    """
+    if judge.tokenizer.get_vocab() != sampler.tokenizer.get_vocab():
+        raise ValueError(
+            "the two policies have different tokenizers: their log-probabilities are not of the same tokens"
+        )
+    theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
+    found = as_tokens(judge, sampled)
+    if theirs == ours:
+        return found
+    end = lambda s: [*s[: -len(theirs)], *ours] if s[-len(theirs) :] == theirs else s  # noqa: E731
+    return [replace(group, sequences=tuple(map(end, group.sequences))) for group in found]

@@ -1,0 +1,155 @@
+"""The reward model: a backbone and a linear head, scored by the group engine, saved, loaded, with or without adapters.
+
+Backbones are in `hs2lib.models.backbones` (their loaders can be called from here too), folding and export in
+`hs2lib.models.export`.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from hs2lib.engine.attention import end_states, in_order
+from hs2lib.engine.chat import NINE, TokenGroup
+from hs2lib.engine.trees import BUDGET
+from hs2lib.group import ATTRIBUTES, Group
+from hs2lib.models.backbones import load_tokenizer, where
+from hs2lib.models.base import STATE, Decoder, state_of
+
+
+class RewardModel(Decoder):
+    """A backbone and a linear head on the state of each response's last token: A outputs, one per attribute.
+
+    Paper: section 3 (five outputs; the reference code can have nine, `render.NINE`). The head is float32, whatever the
+    backbone computes in. bias: off by default, because the head of transformers' sequence classifiers has none, and the
+    model shall be exported exactly; the state's norm is fixed, so a direction of it serves as the constant.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        tokenizer,
+        attributes: Sequence[str] = ATTRIBUTES,
+        *,
+        bias: bool = False,
+        seed: int = 0,
+        **options,
+    ):
+        super().__init__(backbone, tokenizer, **options)
+        self.attributes = check_attributes(attributes)
+        self.folded: dict | None = None  # the weights, mean and SD of a head that `hs2lib.models.export.fold` made
+        self.head = nn.Linear(backbone.config.hidden_size, len(self.attributes), bias=bias, dtype=torch.float32)
+        # A small start: predictions begin near 0, so that the first steps are not spent undoing noise.
+        with torch.no_grad():
+            draw = torch.Generator().manual_seed(seed)
+            self.head.weight.normal_(0, 0.02 / backbone.config.hidden_size**0.5, generator=draw)
+            if bias:
+                self.head.bias.zero_()
+
+    @classmethod
+    def from_classifier(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
+        """A published reward model, a transformers sequence classifier with one output, in its own chat template.
+
+        Paper: Table 3 compares such models. Its backbone runs on the group engine, its head as it is. Raises ValueError
+        for several outputs, for a head that is more than one linear layer, and for a checkpoint without a trained head.
+        """
+        from transformers import AutoModelForSequenceClassification
+
+        place = where(name)
+        options = {"revision": revision, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+        plain, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+        heads = [child for child in plain.children() if isinstance(child, nn.Linear)]
+        if len(heads) != 1 or heads[0].out_features != 1:
+            shapes = [tuple(head.weight.shape) for head in heads]
+            raise ValueError(
+                f"{name}: one linear head with one output is due, got {type(plain).__name__} with {shapes}"
+            )
+        if report["missing_keys"]:
+            raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
+        commit = getattr(plain.config, "_commit_hash", None) or revision
+        tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
+        given = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
+        model = cls(getattr(plain, plain.base_model_prefix), tokenizer, ("reward",), **given)
+        model.head.load_state_dict(heads[0].state_dict())
+        return model.eval()
+
+    def predict(self, states: torch.Tensor) -> torch.Tensor:
+        """Outputs [R, A] of end-of-response states [R, hidden], in float32 whatever autocast says."""
+        with torch.autocast(states.device.type, enabled=False):
+            return self.head(states.float())
+
+    def score(
+        self,
+        groups: Iterable[Group] | Iterable[TokenGroup],
+        *,
+        budget: int = BUDGET,
+        autocast: torch.dtype | None = None,
+    ) -> torch.Tensor:
+        """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
+
+        budget: tokens a batch. autocast: torch.bfloat16 for speed. A score does not depend on what else is scored
+        beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long ones.
+        """
+        groups = iter(groups)
+        head = next(groups, None)
+        whole = groups if head is None else chain([head], groups)
+        tokens = whole if isinstance(head, TokenGroup) else self.tokenise(whole)
+        return self.score_tokens((group.sequences for group in tokens), budget=budget, autocast=autocast)
+
+    def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
+        """`score` for groups that are token sequences already: an iterable of lists of lists of token ids."""
+        device = next(self.backbone.parameters()).device.type
+        cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
+        was = self.training
+        self.eval()
+        try:
+            with cast:
+                return in_order(lambda b: self.predict(end_states(self.backbone, b)), token_groups, budget)
+        finally:
+            self.train(was)
+
+    def _save_more(self, into: Path) -> dict:
+        from safetensors.torch import save_file
+
+        save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, into / "head.safetensors")
+        return {"bias": self.head.bias is not None, "folded": self.folded}
+
+    @classmethod
+    def load(cls, folder: Path, attributes: Sequence[str] | None = None) -> "RewardModel":
+        """Read what `save` wrote. attributes: what the caller expects; another head than that is refused."""
+        from safetensors.torch import load_file
+
+        folder = Path(folder)
+        state = state_of(folder, "reward model")
+        if attributes is not None and list(attributes) != state["attributes"]:
+            has, wants = state["attributes"], list(attributes)
+            raise ValueError(f"{folder} has {len(has)} outputs {has}, {len(wants)} are asked for: {wants}")
+        model = cls._loaded(folder, state, attributes=state["attributes"], bias=state["bias"])
+        head = load_file(folder / "head.safetensors")
+        shape, due = tuple(head["weight"].shape), tuple(model.head.weight.shape)
+        if shape != due or ("bias" in head) != state["bias"]:
+            raise ValueError(f"{folder}: the head is {shape}, {due} is due for {len(model.attributes)} attributes")
+        model.head.load_state_dict(head)
+        model.folded = state["folded"]
+        return model._adapt(folder, state)
+
+
+def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
+    """The outputs' names, refused if there are none, one twice, or the reference code's nine in another order."""
+    names = tuple(attributes)
+    known = [name for name in NINE if name in names]
+    if not names or len(set(names)) < len(names) or isinstance(attributes, str):
+        raise ValueError(f"a reward model has one output for each of one or more attributes, got {attributes!r}")
+    if [name for name in names if name in NINE] != known:
+        raise ValueError(f"attributes in the order {known} are due, got {list(names)}")
+    return names
+
+
+def load_reward_model(name: str | Path, *, revision: str | None = None, pad_token: str | None = None) -> RewardModel:
+    """Any reward model: a folder that `RewardModel.save` wrote, or a one-output classifier from a folder or the Hub."""
+    if (Path(name) / STATE).is_file():
+        return RewardModel.load(Path(name))
+    return RewardModel.from_classifier(name, revision=revision, pad_token=pad_token)

@@ -1,0 +1,1 @@
+"""Tables, figures, claims, the site."""

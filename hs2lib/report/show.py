@@ -1,0 +1,65 @@
+"""What a reader looks at in a notebook besides tables and figures: source code, conversations, a browser of groups."""
+
+import html
+import inspect
+import math
+from collections.abc import Callable, Sequence
+
+import ipywidgets
+from IPython.display import HTML, Code, display
+
+from hs2lib.group import Group
+
+_BOX = "white-space:pre-wrap;border-left:3px solid {color};padding:.3em .8em;margin:.3em 0;max-width:60em"
+
+_COLORS = {"system": "#888888", "user": "#0072b2", "assistant": "#009e73"}
+
+
+def source_of(*functions: Callable) -> None:
+    """Show the source of library functions, so that the formula and the code that runs are one text."""
+    for function in functions:
+        display(Code(inspect.getsource(function), language="python"))
+
+
+def group_html(group: Group, longest: int = 1500) -> str:
+    """A group as HTML: its turns, then each response with its labels. Text is escaped; where it is cut, it says so."""
+    parts = [_box(turn.role, turn.text, longest) for turn in group.prompt]
+    for number, response in enumerate(group.responses, 1):
+        named = zip(group.attributes, response.labels, strict=False)
+        labels = ", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value)) or "unrated"
+        parts.append(f"<b>Response {number}</b> ({labels})" + _box("assistant", response.text, longest))
+    return f"<div><small>{html.escape(group.id)}</small>{''.join(parts)}</div>"
+
+
+def groups(shown: Sequence[Group], longest: int = 600) -> None:
+    """Show some groups, one under the other."""
+    display(HTML("<hr>".join(group_html(group, longest) for group in shown)))
+
+
+def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
+    """A browser of groups for a live notebook: a slider picks one, a search box finds the next that holds a text."""
+    slider = ipywidgets.IntSlider(0, 0, len(all_groups) - 1, description="group", layout={"width": "40em"})
+    search = ipywidgets.Text(placeholder="text to find, then Enter", description="find", continuous_update=False)
+    view = ipywidgets.HTML(group_html(all_groups[0]))
+    found = ipywidgets.Label()
+
+    def find(_):
+        order = [*range(slider.value + 1, len(all_groups)), *range(slider.value + 1)]
+        hits = (i for i in order if search.value.casefold() in _text(all_groups[i]).casefold())
+        hit = next(hits, None) if search.value else slider.value
+        found.value = "" if hit is not None else "no group holds that text"
+        slider.value = slider.value if hit is None else hit
+
+    slider.observe(lambda change: setattr(view, "value", group_html(all_groups[change.new])), "value")
+    search.observe(find, "value")
+    return ipywidgets.VBox([ipywidgets.HBox([slider, search, found]), view])
+
+
+def _text(group: Group) -> str:
+    return "\n".join([*(turn.text for turn in group.prompt), *(response.text for response in group.responses)])
+
+
+def _box(role: str, text: str, longest: int) -> str:
+    cut = f" [{len(text) - longest:,} more characters]" if len(text) > longest else ""
+    style = _BOX.format(color=_COLORS[role])
+    return f'<div style="{style}"><b>{role}</b>\n{html.escape(text[:longest])}{cut}</div>'

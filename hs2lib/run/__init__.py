@@ -1,0 +1,1 @@
+"""Notebooks from the command line."""

@@ -1,0 +1,297 @@
+"""Run notebooks headless: what is there, what is stale and why, and the run itself through Snakemake and papermill.
+
+A notebook is current at a tier when its stamp, `runs/<tier>/<notebook>/stamp.json`, holds the digests its inputs have
+now (notebook, parameters, every hs2lib file it imports directly or not, the manifests of its upstream notebooks) and
+its report is there. The Snakefile runs whatever is not, in dependency order.
+"""
+
+import argparse
+import ast
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+
+import hs2lib
+from hs2lib.paths import notebook as notebook_path
+from hs2lib.paths import reports, root, runs, write
+from hs2lib.run.parameters import ParameterError, resolve, specification
+
+TIERS = {
+    "smoke": "generated data, tiny random models; 2 cores, all notebooks under 4 minutes",
+    "demo": "generated data, SmolLM2-135M from a package; 2 cores, no network, under 30 minutes",
+    "laptop": "real data from HS2_DATA_DIR, SmolLM2-135M; 2 or more cores, hours",
+    "gpu": "real data, models of 0.5B to 8B; one 80 GB GPU",
+    "paper": "real data from the Hub, Llama 3 70B (no model for 01-03: any machine with a network)",
+}
+
+
+def notebooks() -> list[str]:
+    """Names of all notebooks, in order."""
+    return sorted(p.stem for p in (root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+def about(notebook: str) -> dict:
+    """The notebook's `hs2` metadata: `upstream` (names whose manifests it reads) and `gpu` (how many it wants)."""
+    return {"upstream": [], "gpu": 0} | nbformat.read(notebook_path(notebook), 4).metadata.get("hs2", {})
+
+
+def _imports(code: str) -> set[str]:
+    """Dotted names of hs2lib that `code` imports, read without running it; of a name in a module, the module too."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names if alias.name.split(".")[0] == "hs2lib"}
+    return names
+
+
+def module_file(name: str) -> Path:
+    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where there is none."""
+    parts, above = name.split(".")[1:], Path(hs2lib.__file__).parent
+    for size in range(len(parts), -1, -1):
+        place = above.joinpath(*parts[:size])
+        found = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
+        if found and len(parts) - size <= (found.name != "__init__.py"):
+            return found
+    raise ImportError(f"{name} is imported, and hs2lib has no such module")
+
+
+def library(notebook: str) -> list[Path]:
+    """Files of hs2lib the notebook imports, directly or through others. Raises ImportError as `module_file`."""
+    cells = nbformat.read(notebook_path(notebook), 4).cells
+    todo = _imports("\n".join(cell.source for cell in cells if cell.cell_type == "code"))
+    done: set[Path] = set()
+    while todo:
+        file = module_file(todo.pop())
+        if file not in done:
+            done.add(file)
+            todo |= _imports(file.read_text())
+    return sorted(done)
+
+
+def inputs(notebook: str, tier: str) -> dict[str, Path]:
+    """Every file that decides what the notebook gives at this tier, by the name the stamp uses. Missing ones too."""
+    files = {f"notebooks/{notebook}.ipynb": notebook_path(notebook)}
+    parameters = root() / "params" / tier / f"{notebook}.yaml"
+    files |= {f"params/{tier}/{notebook}.yaml": parameters} if parameters.exists() else {}
+    package = Path(hs2lib.__file__).parent
+    files |= {f"hs2lib/{file.relative_to(package)}": file for file in library(notebook)}
+    files |= {f"upstream {up}": reports() / tier / up / "manifest.json" for up in about(notebook)["upstream"]}
+    return files
+
+
+def outputs(notebook: str, tier: str) -> dict[str, Path]:
+    """The three files a complete run leaves: its stamp, its manifest and the executed copy."""
+    report = reports() / tier / notebook
+    return {
+        "stamp": runs() / tier / notebook / "stamp.json",
+        "manifest": report / "manifest.json",
+        "notebook": report / f"{notebook}.ipynb",
+    }
+
+
+def threads(notebook: str, tier: str, cores: int) -> int:
+    """How many threads a job gets: those that train a model all cores, one by one; the others one, side by side.
+
+    Two busy jobs of two threads each collapse on two cores. A tiny model gains nothing by a second thread.
+    """
+    return cores if about(notebook)["gpu"] > 0 and tier != "smoke" else 1
+
+
+def _digest(file: Path) -> str:
+    """Digest of a file; of a manifest, only of what its artefacts say (not of times and devices)."""
+    content = file.read_bytes() if file.exists() else b""
+    if file.name == "manifest.json" and content:
+        content = json.dumps(json.loads(content)["artefacts"], sort_keys=True).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def digests(notebook: str, tier: str) -> dict[str, str]:
+    """What the stamp holds: a digest of each input."""
+    return {name: _digest(file) for name, file in inputs(notebook, tier).items()}
+
+
+def why_stale(notebook: str, tier: str) -> str:
+    """Why the notebook has to run at this tier, in words; empty when it is current."""
+    made = outputs(notebook, tier)
+    missing = [name for name, file in made.items() if not file.exists()]
+    if "stamp" in missing:
+        return "never run here"
+    if missing:
+        return f"its {' and '.join(missing)} is gone"
+    for up in about(notebook)["upstream"]:
+        if why_stale(up, tier):
+            return f"{up} is stale"
+    then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
+    changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
+    return f"changed since: {', '.join(changed)}" if changed else ""
+
+
+def with_upstream(names: list[str]) -> list[str]:
+    """`names` and all they depend on, in notebook order."""
+    todo, found = list(names), set()
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += about(name)["upstream"]
+    return sorted(found)
+
+
+def chosen(names: list[str]) -> list[str]:
+    """Full notebook names for what a user typed: all of them for none, and '01' for 01_dataset_statistics."""
+    picked = []
+    for name in names or notebooks():
+        hits = [n for n in notebooks() if n == Path(name).stem or n.startswith(f"{name}_")]
+        if not hits:
+            raise ParameterError(f"no notebook {name!r}; known: {', '.join(notebooks())}")
+        picked += hits
+    return picked
+
+
+def execute(notebook: str, tier: str) -> None:
+    """Run one notebook with papermill, then put its executed copy in place and, last, the stamp.
+
+    Raises papermill's PapermillExecutionError with the failing cell; the partial copy stays in the run folder.
+    """
+    import papermill
+
+    made = outputs(notebook, tier)
+    values = resolve(notebook_path(notebook), tier, root() / "params")
+    stamp, began = digests(notebook, tier), time.time()
+    print(f"{tier} {notebook} ...", file=sys.stderr, flush=True)
+    made["stamp"].unlink(missing_ok=True)
+    partial = made["stamp"].with_name("executed.ipynb")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    papermill.execute_notebook(
+        notebook_path(notebook),
+        partial,
+        values,
+        cwd=notebook_path(notebook).parent,
+        kernel_name="python3",
+        progress_bar=sys.stderr.isatty(),
+        start_timeout=600,  # seconds; on a busy machine a kernel takes longer than papermill's 60
+        extra_arguments=["--IPKernelApp.log_level=40"],  # else every kernel warns that it listens on loopback
+    )
+    done = nbformat.read(partial, 4)
+    done.metadata.pop("papermill", None)  # times and paths of this machine; the manifest holds what matters
+    for cell in done.cells:
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+    done.metadata.pop("widgets", None)
+    text = nbformat.writes(done).replace(f"{root()}/", "")  # warnings name files
+    write(made["notebook"], text + "\n")
+    partial.unlink()
+    if not made["manifest"].exists():
+        raise RuntimeError(f"{notebook} ended without run.finish(): no manifest in {made['manifest'].parent}")
+    write(made["stamp"], json.dumps(stamp, indent=1) + "\n")
+    print(f"{tier} {notebook} done in {time.time() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _alone():
+    """Hold the run folder: a second run started meanwhile is refused. The kernel frees the lock when we die."""
+    runs().mkdir(parents=True, exist_ok=True)
+    with open(runs() / ".running", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ParameterError(
+                f"another run holds {runs()}; wait for it, or set HS2_RUNS to another folder"
+            ) from None
+        yield
+
+
+def snakemake(names: list[str], tier: str, cores: int, extra: list[str]) -> int:
+    """Let Snakemake bring `names` up to date at `tier`; returns its exit status.
+
+    We hold the run folder alone, so a lock Snakemake left behind is a dead run's: unlock, then rerun what it left.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(root() / "Snakefile"),
+        "--directory",
+        str(runs()),
+    ]
+    config = ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
+    locks = runs() / ".snakemake" / "locks"
+    if locks.exists() and any(locks.iterdir()):
+        unlocked = subprocess.run([*command, "--unlock", *config], capture_output=True, text=True)
+        if unlocked.returncode:
+            print(unlocked.stdout, unlocked.stderr, sep="", file=sys.stderr)
+            return unlocked.returncode
+    options = ["--cores", str(cores), "--rerun-incomplete", "--keep-going", "--quiet", "all", *extra]
+    return subprocess.run([*command, *options, *config]).returncode
+
+
+def status(tiers: list[str]) -> str:
+    """A page: each tier, each notebook, and whether it is current or why not."""
+    lines = []
+    for tier in tiers:
+        lines.append(f"{tier}: {TIERS[tier]}")
+        for name in notebooks():
+            lines.append(f"  {name:32} {why_stale(name, tier) or 'current'}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    known = ""
+    if {"-h", "--help"} & set(given):  # it reads every notebook: not at the start of each job
+        try:
+            known = status(list(TIERS))
+        except (ParameterError, OSError) as error:
+            known = f"(cannot read the notebooks: {error})"
+    parser = argparse.ArgumentParser(
+        prog="python -m hs2lib.run",
+        description="Bring notebooks up to date at a tier: parameters checked first, then Snakemake and papermill.",
+        epilog=f"Tiers, notebooks, and what is stale:\n\n{known}\n\nOptions after -- go to Snakemake "
+        "(for example: -- --workflow-profile profiles/slurm).",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("notebook", nargs="*", help="names or numbers (01); all by default, with what they depend on")
+    parser.add_argument("--tier", choices=list(TIERS), default="smoke", help="which tier (default: smoke)")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="notebooks at a time (default: all cores)")
+    parser.add_argument("--list", action="store_true", help="say what is stale and why, run nothing")
+    parser.add_argument("--parameters", action="store_true", help="list the notebooks' parameters, run nothing")
+    parser.add_argument("--execute", action="store_true", help="run one notebook now, without Snakemake")
+    split = given.index("--") if "--" in given else len(given)
+    args = parser.parse_args(given[:split])
+    try:
+        names = chosen(args.notebook)
+        for name in with_upstream(names):  # every file is checked before anything runs
+            resolve(notebook_path(name), args.tier, root() / "params")
+        if args.list:
+            print(status([args.tier]))
+        elif args.parameters:
+            for name in names:
+                print(name)
+                for p in specification(notebook_path(name)).values():
+                    print(f"  {p.name}: {p.type.__name__} = {p.default!r}  # {p.help}")
+        elif args.execute:
+            for name in names:
+                execute(name, args.tier)
+        else:
+            with _alone():
+                return snakemake(names, args.tier, args.cores, given[split + 1 :])
+    except ParameterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

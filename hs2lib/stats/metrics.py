@@ -1,0 +1,112 @@
+"""What validation says about a reward model: error, correlation and order, attribute by attribute.
+
+Arrays in, numbers out. The same three everywhere: mean squared error and Pearson's R over the labelled cells of an
+attribute, and pairwise accuracy, the share of pairs of responses to one prompt with different labels that the outputs
+order the same way (equal outputs count as wrong, as RewardBench counts them).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.group import MISSING
+from hs2lib.stats.bootstrap import bootstrap, difference
+
+METRICS = ("MSE", "Pearson", "pairwise accuracy")
+
+
+def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """What each response adds to the sums behind the three metrics of one attribute: float64 [rows, 9].
+
+    outputs, labels: [rows], label -100 = missing (adds 0). groups: int [rows]. Columns: rows, sums of x, y, x^2, y^2,
+    xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at its better response).
+    """
+    x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))
+    there = y != MISSING
+    # Sums of squares lose digits far from 0; both are centred alike so that the squared error stays what it is.
+    centre = y[there].mean() if there.any() else 0.0
+    x, y = np.where(there, x - centre, 0.0), np.where(there, y - centre, 0.0)
+    pairs, right = np.zeros(len(x)), np.zeros(len(x))
+    order = np.argsort(groups, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1):
+        rows = rows[there[rows]]
+        better = y[rows][:, None] > y[rows][None]
+        pairs[rows] = better.sum(1)
+        right[rows] = (better & (x[rows][:, None] > x[rows][None])).sum(1)
+    return np.column_stack([there, x, y, x * x, y * y, x * y, (x - y) ** 2 * there, pairs, right])
+
+
+def from_sums(sums: np.ndarray) -> np.ndarray:
+    """MSE, Pearson's R and pairwise accuracy [B, 3] of sums [B, 9] of `contributions`; nan where undefined."""
+    n, x, y, xx, yy, xy, error, pairs, right = np.asarray(sums, dtype=np.float64).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread_x, spread_y = xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
+        # Constant outputs (the mean baseline) leave rounding, not spread: their R is undefined.
+        spread_x, spread_y = (np.where(s > 1e-10, s, np.nan) for s in (spread_x, spread_y))
+        pearson = np.clip((xy / n - x * y / n**2) / np.sqrt(spread_x * spread_y), -1, 1)
+        return np.stack([error / n, pearson, right / pairs], axis=1)
+
+
+def validation_metrics(
+    outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str]
+) -> dict[str, float]:
+    """ "MSE helpfulness", "Pearson helpfulness", .. of outputs against labels, both [rows, A], -100 = missing.
+
+    Paper: silent (it reports RewardBench only). Raises ValueError for shapes that do not fit.
+    """
+    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
+    out = {}
+    for a, name in enumerate(attributes):
+        sums = contributions(outputs[:, a], labels[:, a], groups).sum(0)
+        out |= {f"{m} {name}": float(v) for m, v in zip(METRICS, from_sums(sums[None])[0], strict=True)}
+    return out
+
+
+def metric_table(
+    outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str], clusters=None, **options
+) -> pd.DataFrame:
+    """The metrics with 95 % intervals: columns attribute, metric, ours, low, high.
+
+    groups [rows]: the prompt of each row, within which pairs are formed. clusters [rows]: what is resampled as a whole,
+    by default the prompts; give the trees where prompts share one. options: n_boot, seed, level as in
+    `bootstrap.bootstrap`. Raises as `validation_metrics`.
+    """
+    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
+    clusters = groups if clusters is None else clusters
+    rows = []
+    for a, name in enumerate(attributes):
+        parts = contributions(outputs[:, a], labels[:, a], groups)
+        found = bootstrap(parts, clusters, from_sums, **options)
+        rows += [(name, m, *map(float, (p[i] for p in found))) for i, m in enumerate(METRICS)]
+    return pd.DataFrame(rows, columns=["attribute", "metric", "ours", "low", "high"])
+
+
+def compare(
+    first: np.ndarray,
+    second: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray,
+    attributes: Sequence[str],
+    clusters=None,
+    **options,
+) -> pd.DataFrame:
+    """`metric_table` of first minus second, both on the same resamples: columns attribute, metric, difference, .."""
+    first, labels, groups = _checked(first, labels, groups, attributes)
+    second = np.asarray(second, dtype=np.float64)
+    clusters = groups if clusters is None else clusters
+    rows = []
+    for a, name in enumerate(attributes):
+        sides = (contributions(side[:, a], labels[:, a], groups) for side in (first, second))
+        found = difference(*sides, clusters, from_sums, **options)
+        rows += [(name, m, *map(float, (p[i] for p in found))) for i, m in enumerate(METRICS)]
+    return pd.DataFrame(rows, columns=["attribute", "metric", "difference", "low", "high"])
+
+
+def _checked(outputs, labels, groups, attributes):
+    outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
+    if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
+        raise ValueError(
+            f"outputs {outputs.shape} and labels {labels.shape} must be [rows, {len(attributes)}], groups [rows]"
+        )
+    return outputs, labels, groups

@@ -1,0 +1,1 @@
+"""Losses, objectives, the trainer."""

@@ -1,0 +1,210 @@
+"""What a trainer is fed: a group as token sequences with a target for each, made from rated or compared responses.
+
+Whatever is left out (unrated responses, groups without any label or comparison, groups too long for the model) is
+counted, and the report says so; nothing is replaced or cut silently. Paper: silent; the reference code replaces an
+over-long row by the next one and so trains on that twice.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
+
+import numpy as np
+
+from hs2lib.engine.chat import TokenGroup, label_vector
+from hs2lib.engine.trees import plan
+from hs2lib.group import MISSING, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One group to train on: G token sequences and their targets, float32 [G, k], -100 where missing.
+
+    starts: where each response begins in its sequence; given where an objective needs log-probabilities of responses,
+    () where it reads end states only.
+    """
+
+    id: str
+    sequences: tuple[list[int], ...]
+    targets: np.ndarray
+    starts: tuple[int, ...] = ()
+
+
+@dataclass
+class Report:
+    """What became of the groups given: counts, and the ids of those left out because they are too long."""
+
+    groups: int = 0
+    responses: int = 0
+    labels: int = 0
+    unrated_responses: int = 0
+    groups_without_target: int = 0
+    shortened_groups: int = 0
+    too_long: list[str] = field(default_factory=list)
+    tokens: int = 0
+    tokens_one_by_one: int = 0
+
+    def as_dict(self) -> dict:
+        """The counts by name, for a table or a manifest."""
+        return asdict(self) | {"too_long": len(self.too_long)}
+
+
+def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], Report]:
+    """Items for regression: one target for each of the model's attributes, -100 where a response lacks it.
+
+    Responses without any of these labels are not computed at all. Paper: section 3, "Training"; missing labels and
+    their value are the reference code's. too_long: what to do with a group that does not fit `model.max_tokens` even
+    without its older turns, "raise" (name it) or "leave out" (count it). Raises ValueError where nothing is labelled.
+    """
+    groups = list(groups)
+
+    def targets(group: Group) -> np.ndarray:
+        rows = [label_vector(response.labels, group.attributes, model.attributes) for response in group.responses]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), len(model.attributes))
+
+    items, report = _items(model, groups, targets, too_long)
+    if not items:
+        named = sorted({name for group in groups for name in group.attributes})
+        what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
+        raise ValueError(f"unlabelled training set: {what}; give rated responses, or name other attributes")
+    return items, report
+
+
+def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: str = "raise"):
+    """Items for Bradley-Terry: one target a response, whose differences within the group are the margins.
+
+    attribute: take this label as the target ("" takes the group's own preference, half of it to each side). Groups in
+    which no two responses differ say nothing and are left out. Paper: section 4.3 (pairs of equal helpfulness are
+    dropped). Returns and raises as `rated`.
+    """
+    groups = list(groups)
+
+    def targets(group: Group) -> np.ndarray:
+        if attribute:
+            values = [label_vector(r.labels, group.attributes, (attribute,))[0] for r in group.responses]
+        elif group.preference is None or len(group.responses) != 2:
+            values = [MISSING] * len(group.responses)
+        else:
+            values = [-group.preference / 2, group.preference / 2]
+        there = {value for value in values if value != MISSING}
+        return np.array(values if len(there) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
+
+    items, report = _items(model, groups, targets, too_long)
+    if not items:
+        what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
+        raise ValueError(f"nothing to compare: {what}; give preferences, or responses rated differently")
+    return items, report
+
+
+def cluster(group: Group) -> str:
+    """What a group shares with others that must not be on both sides of a split: the conversation's first message.
+
+    The groups of one Open Assistant tree begin alike, and so do the two HelpSteer2 pairs of one prompt.
+    """
+    return next((turn.text for turn in group.prompt if turn.role == "user"), group.id)
+
+
+def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dict[str, list[Group]]:
+    """Groups cut at random into named parts, whole clusters together; the last part gets what the others leave.
+
+    shares: of the clusters, by name, adding up to 1. Deterministic in seed and the clusters' names. Raises ValueError
+    for shares that do not add up, or where a part with a share would be empty.
+    """
+    groups = list(groups)
+    if not math.isclose(sum(shares.values()), 1) or min(shares.values()) < 0:
+        raise ValueError(f"shares are fractions that add up to 1, got {shares}")
+    names = sorted({cluster(group) for group in groups})
+    places = np.random.default_rng(seed).permutation(len(names))
+    stops = np.rint(np.cumsum(list(shares.values())) * len(names))
+    part = dict(zip(names, np.searchsorted(stops, places, side="right"), strict=True))
+    out = {name: [group for group in groups if part[cluster(group)] == at] for at, name in enumerate(shares)}
+    if empty := [name for name, share in shares.items() if share and not out[name]]:
+        raise ValueError(f"{len(names)} different first messages leave no group for {', '.join(empty)}")
+    return out
+
+
+def padded_tokens(items: Sequence[Item], size: int = 8) -> int:
+    """Tokens that padded batches of `size` rows would compute, rows in the order given: what prefix trees save."""
+    lengths = [len(sequence) for item in items for sequence in item.sequences]
+    return sum(max(rows) * len(rows) for rows in (lengths[i : i + size] for i in range(0, len(lengths), size)))
+
+
+def digest(items: Sequence[Item]) -> str:
+    """A digest of ids, tokens and targets: two runs on the same items have the same."""
+    out = hashlib.sha256()
+    for item in items:
+        out.update(item.id.encode() + b"\0" + item.targets.tobytes())
+        for sequence in item.sequences:
+            out.update(np.asarray(sequence, np.int32).tobytes() + b"\0")
+    return out.hexdigest()[:16]
+
+
+def order(ids: Sequence[str], seed: int) -> Iterator[int]:
+    """Positions of items, epoch after epoch without end; each epoch's order follows from (seed, epoch) and the ids."""
+    by_id = sorted(range(len(ids)), key=ids.__getitem__)
+    for epoch in count():
+        yield from (by_id[i] for i in np.random.default_rng((seed, epoch)).permutation(len(ids)))
+
+
+class Shares:
+    """What one process trains on: for each of its batches the positions of items; global batches are cut alike."""
+
+    def __init__(self, ids: Sequence[str], recipe, steps: int, process: int, processes: int):
+        self.ids, self.recipe, self.steps = ids, recipe, steps
+        self.process, self.size = process, recipe.batch // (processes * recipe.accumulation)
+        self.stride = self.size * processes
+
+    def __len__(self) -> int:
+        return self.steps * self.recipe.accumulation
+
+    def __iter__(self):
+        positions = order(self.ids, self.recipe.seed)
+        for _ in range(len(self)):
+            together = [next(positions) for _ in range(self.stride)]
+            yield together[self.process * self.size : (self.process + 1) * self.size]
+
+
+def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], Report]:
+    report, items, wanted = Report(), [], []
+    for group in groups:
+        values = targets(group)
+        kept = [i for i, row in enumerate(values) if (row != MISSING).any()]
+        report.unrated_responses += len(values) - len(kept)
+        report.groups_without_target += not kept
+        if kept:
+            wanted.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
+    for (group, values), found in zip(wanted, tokenised(model, [group for group, _ in wanted], too_long), strict=True):
+        if found is None:
+            report.too_long.append(group.id)
+            continue
+        items.append(Item(group.id, found.sequences, values, found.starts))
+        report.shortened_groups += found.dropped > 0
+        report.labels += int((values != MISSING).sum())
+    report.groups, report.responses = len(items), sum(len(item.sequences) for item in items)
+    for batch in plan([item.sequences for item in items]) if items else ():
+        report.tokens += len(batch.tokens)
+        report.tokens_one_by_one += batch.unpacked
+    return items, report
+
+
+def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:
+    """Token groups of `model.tokenise(groups, **options)` in order; None for one that does not fit `model.max_tokens`.
+
+    Paper: silent. too_long: "raise", or "leave out" for the Nones. Raises ValueError for another word.
+    """
+    if too_long not in ("raise", "leave out"):
+        raise ValueError(f'too_long is "raise" or "leave out", got {too_long!r}')
+    if too_long == "raise":
+        yield from model.tokenise(groups, **options)
+        return
+    # Whole first, so that whatever else is wrong with a group raises here; then only its length can be at fault.
+    for found in model.tokenise(groups, shorten=False, **options):
+        if max(map(len, found.sequences)) <= (model.max_tokens or math.inf):
+            yield found
+            continue
+        try:
+            yield from model.tokenise([found.group], **options)
+        except ValueError:
+            yield None

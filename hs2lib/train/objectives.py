@@ -1,0 +1,149 @@
+"""What a trainer can minimise: what a model says of each response of a packed batch, and a loss of that.
+
+The formulas are in `hs2lib.train.losses`; here they are put in the one form that `hs2lib.train.trainer` takes, a sum
+over items
+(labelled cells, or pairs of responses) and the number of items, so that the mean over a whole global batch can be had
+whatever the micro-batches.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from hs2lib.engine.attention import end_states, log_probs, per_sequence
+from hs2lib.engine.trees import Batch
+from hs2lib.group import MISSING
+from hs2lib.stats.metrics import validation_metrics
+from hs2lib.train import losses
+
+
+def end_outputs(model, batch: Batch) -> torch.Tensor:
+    """A reward model's outputs [R, A], float32, at each response's last token."""
+    return model.predict(end_states(model.backbone, batch))
+
+
+def response_log_probs(model, batch: Batch) -> torch.Tensor:
+    """A policy's log-probability [R, 1], float32, of each response given its prompt, summed over its tokens."""
+    return per_sequence(log_probs(model.backbone, batch), batch)[:, None]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss on groups.
+
+    total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable; count(targets, group)
+    how many items that are. outputs(model, batch) [R, m] is called inside the wrapped forward. `one_output`: m is 1
+    whatever the targets; else m = k. `log_probs`: the model is a policy, m is 1, and the batch must know which tokens
+    are responses (`Item.starts`). metrics(outputs, targets, group, names of the outputs): what validation says besides
+    the loss, by name.
+    """
+
+    name: str
+    total: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+    count: Callable[[torch.Tensor, torch.Tensor], int]
+    outputs: Callable[[object, Batch], torch.Tensor] = end_outputs
+    one_output: bool = False
+    log_probs: bool = False
+    metrics: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, tuple], dict[str, float]] | None = None
+
+
+def _labelled(targets: torch.Tensor, group: torch.Tensor) -> int:
+    return int((targets != MISSING).sum())
+
+
+def _squared(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    return losses.squared_errors(outputs, targets).sum()
+
+
+def _by_attribute(outputs, targets, group, names) -> dict[str, float]:
+    return validation_metrics(outputs.numpy(), targets.numpy(), group.numpy(), names)
+
+
+REGRESSION = Objective("regression", _squared, _labelled, metrics=_by_attribute)
+
+
+def ordered_pairs(targets: torch.Tensor, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows (better [P], worse [P]) of every pair of responses of one group with different targets [R, 1]."""
+    value = targets[:, 0]
+    there = (value != MISSING)[:, None] & (value != MISSING)[None]
+    return torch.nonzero((group[:, None] == group[None]) & (value[:, None] > value[None]) & there, as_tuple=True)
+
+
+def _pairs(targets: torch.Tensor, group: torch.Tensor) -> int:
+    return len(ordered_pairs(targets, group)[0])
+
+
+def bradley_terry(form: str = "plain") -> Objective:
+    """Bradley-Terry on all ordered pairs of a group, the differences of their targets as strengths.
+
+    form: "plain", "margin" or "scaled", as in `losses.bradley_terry_loss`. The model has one output.
+    """
+
+    def total(outputs, targets, group):
+        better, worse = ordered_pairs(targets, group)
+        strength = targets[better, 0] - targets[worse, 0]
+        return losses.bradley_terry_loss(outputs[better, 0], outputs[worse, 0], strength, form).sum()
+
+    losses.bradley_terry_loss(*torch.ones(3, 1), form)  # an unknown form is refused here
+    return Objective(f"Bradley-Terry, {form}", total, _pairs, one_output=True)
+
+
+def named(name: str) -> Objective:
+    """The objective that a notebook names: "regression", or Bradley-Terry as "bradley-terry", "margin" or "scaled"."""
+    if name == REGRESSION.name:
+        return REGRESSION
+    return bradley_terry("plain" if name == "bradley-terry" else name)
+
+
+def dpo(beta: float = 1e-3) -> Objective:
+    """DPO on all ordered pairs of a group: the loss of `losses.dpo_loss`, summed over pairs.
+
+    Paper: section 4.3 (beta 1e-3). targets [R, 2]: a value whose order within the group is the preference, and the
+    reference's log pi_ref(y|x). Validation adds the share of pairs whose implicit rewards are in the right order (equal
+    ones count as wrong) and the mean margin of these rewards. Raises ValueError unless beta is positive.
+    """
+    if not beta > 0:
+        raise ValueError(f"beta is positive, got {beta}")
+
+    def total(outputs, targets, group):
+        better, worse = ordered_pairs(targets, group)
+        policy, reference = outputs[:, 0], targets[:, 1]
+        return losses.dpo_loss(policy[better], policy[worse], reference[better], reference[worse], beta).sum()
+
+    def metrics(outputs, targets, group, names):
+        better, worse = ordered_pairs(targets, group)
+        reward = losses.implicit_reward(outputs[:, 0], targets[:, 1], beta)
+        margin = reward[better] - reward[worse]
+        return {"accuracy": (margin > 0).float().mean().item(), "margin": margin.mean().item()}
+
+    return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, True, True, metrics)
+
+
+def _groups(targets: torch.Tensor, group: torch.Tensor) -> int:
+    return len(group.unique())
+
+
+def steerlm2(by_length: bool = False) -> Objective:
+    """SteerLM 2.0: the mean over groups of equation 12's distance, whose gradient is that of equation 11.
+
+    Paper: section 4.5. outputs [R, 1]: log Q_theta(y|a,x); targets [R, 3]: log w' (normalised within the group),
+    log Q'(y|a,x), and the response's length in tokens. by_length: divide each group's distance by its mean length, as
+    the reference code does; the paper's equations do not. Validation adds the distance itself. Groups may differ in
+    size.
+    """
+
+    def distances(outputs, targets, group):
+        for one in group.unique():
+            rows = group == one
+            weights, sampler, tokens = targets[rows].T
+            yield losses.steerlm2_loss(weights[None], outputs[rows, 0][None], sampler[None]).squeeze(0), tokens.mean()
+
+    def total(outputs, targets, group):
+        return sum(x / tokens if by_length else x for x, tokens in distances(outputs, targets, group))
+
+    def metrics(outputs, targets, group, names):
+        return {"distance": torch.stack([x for x, _ in distances(outputs, targets, group)]).mean().item()}
+
+    name = "SteerLM 2.0, by length" if by_length else "SteerLM 2.0"
+    return Objective(name, total, _groups, response_log_probs, True, True, metrics)

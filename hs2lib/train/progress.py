@@ -1,0 +1,122 @@
+"""What one sees of a training while it runs: a log file, a bar on a terminal, live curves in a notebook."""
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+from IPython import get_ipython
+from IPython.display import HTML, Image, display
+from matplotlib.figure import Figure
+from tqdm import tqdm
+from transformers import TrainerCallback
+
+from hs2lib.engine.chat import NINE
+from hs2lib.stats.metrics import METRICS
+
+
+class Log(TrainerCallback):
+    """Append a line a step to `progress.log` of the run's folder (follow it with tail -f), and a bar on a terminal."""
+
+    def __init__(self, path: Path):
+        self.path, self.bar, self.started = path, None, 0.0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.started, self.first = time.time(), state.global_step
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step")
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "loss" in logs:
+            left = (time.time() - self.started) / (state.global_step - self.first)
+            left *= state.max_steps - state.global_step
+            words = f"loss {logs['loss']:.4f}, gradient {logs['grad_norm']:.3f}, about {left / 60:.1f} min left"
+        elif "eval_loss" in logs:
+            words = f"validation loss {logs['eval_loss']:.4f}" + "".join(
+                f", {name.removeprefix('eval_Pearson ')} R {value:.3f}"
+                for name, value in logs.items()
+                if name.startswith("eval_Pearson")
+            )
+        else:
+            return
+        with self.path.open("a") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} step {state.global_step}/{state.max_steps}: {words}\n")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.bar is not None:
+            self.bar.update(1)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        if self.bar is not None:
+            self.bar.close()
+
+
+class Live(TrainerCallback):
+    """In a notebook a progress bar and the curves so far, drawn anew in place of the last, at most every `seconds`."""
+
+    def __init__(self, seconds: float = 5.0):
+        self.seconds, self.drawn, self.handles = seconds, 0.0, None
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if get_ipython() is None:
+            return
+        if self.handles is None:
+            self.handles = [display(HTML(""), display_id=True), display(HTML(""), display_id=True)]
+            self.started, self.first = time.time(), state.global_step
+        last = state.global_step >= state.max_steps
+        if time.time() - self.drawn < self.seconds and not last:
+            return
+        loss = next((x["loss"] for x in reversed(state.log_history) if "loss" in x), float("nan"))
+        spent = time.time() - self.started
+        bar = f'<progress value="{state.global_step}" max="{state.max_steps}" style="width:30em"></progress>'
+        self.handles[0].update(
+            HTML(f"{bar} step {state.global_step} of {state.max_steps}, loss {loss:.4f}, {spent:.0f} s")
+        )
+        picture = io.BytesIO()
+        training, validation = curves(state.log_history)
+        draw(training, validation).savefig(picture, format="png", dpi=80, bbox_inches="tight")
+        self.handles[1].update(Image(picture.getvalue()))
+        self.drawn = time.time()
+
+
+def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Training (step, epoch, loss, gradient norm, learning rate) and validation (step, epoch, loss, metrics) tables."""
+    names = {"grad_norm": "gradient norm", "learning_rate": "learning rate"}
+    training = pd.DataFrame([x for x in history if "loss" in x]).rename(columns=names)
+    validation = pd.DataFrame([x for x in history if "eval_loss" in x])
+    validation = validation.rename(columns=lambda name: name.removeprefix("eval_"))
+    first = ["step", "epoch", "loss"]
+    # An order of our own: a checkpoint gives the history back with its keys sorted.
+    return tuple(
+        frame[first + sorted(frame.columns.difference(first), key=_place)]
+        if len(frame)
+        else pd.DataFrame(columns=first)
+        for frame in (training, validation)
+    )
+
+
+def _place(column: str) -> tuple[int, int, str]:
+    """Where a column stands: what is of no attribute, then metric by metric, attributes in their order."""
+    metric, _, attribute = column.rpartition(" ")
+    known = METRICS.index(metric) if metric in METRICS else -1
+    return known, NINE.index(attribute) if attribute in NINE else len(NINE), column
+
+
+def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
+    """Loss in training and on validation, and what else validation says, by step: Pearson's R, or pairs' accuracy."""
+    fig = Figure(figsize=(9, 2.8), layout="constrained")
+    left, right = fig.subplots(1, 2)
+    if len(training):
+        left.plot(training.step, training.loss, color="#0072b2", alpha=0.5, label="training, each step")
+    if len(validation):
+        left.plot(validation.step, validation.loss, "o-", color="#d55e00", ms=4, label="validation")
+    left.set(xlabel="step", ylabel="loss")
+    left.legend()
+    pearson = [name for name in validation.columns if name.startswith("Pearson ")]
+    for name in pearson or [name for name in validation.columns if name == "accuracy"]:
+        right.plot(validation.step, validation[name], "o-", ms=4, label=name.removeprefix("Pearson "))
+    right.set(xlabel="step", ylabel="Pearson's R on validation" if pearson else "on validation")
+    if right.lines:
+        right.legend(fontsize=7)
+    return fig

@@ -1,0 +1,524 @@
+"""PPO: what the loss reads of a round is what the formulas say, and a known optimum is reached.
+
+Run as a script (to be killed, or by torchrun) this file trains; pytest compares what the scripts wrote.
+"""
+
+import copy
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
+
+from hs2lib import paper
+from hs2lib.align import ppo, ppo_rounds
+from hs2lib.align.ppo import ActorCritic, standardised
+from hs2lib.align.ppo_rounds import Answers, Rounds, Settings, draw, rounds
+from hs2lib.data import load
+from hs2lib.engine.decoding import uniforms
+from hs2lib.engine.trees import pack
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.train.items import Item
+from hs2lib.train.trainer import Recipe
+
+END = 0  # of the tiny vocabulary below
+
+
+# A bandit: one prompt, eight tokens, one of them is sampled and has a known reward.
+
+REWARD = torch.tensor([-1.0, 0.5, 0.0, 2.0, -0.5, 1.0, 0.0, -2.0])
+
+
+def shape(**changes) -> LlamaConfig:
+    size = {"vocab_size": len(REWARD), "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    size |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 32}
+    return LlamaConfig(**size | changes)
+
+
+def actor_critic(critic: str = "separate") -> ActorCritic:
+    """A random policy over eight tokens, and a critic from a reward model of as many numbers."""
+    torch.manual_seed(0)
+    policy = Policy(LlamaForCausalLM(shape()), None)
+    return ActorCritic(policy, RewardModel(LlamaModel(shape()), None, ("goodness",)), critic)
+
+
+def arms(policy, ids, round) -> list[Answers]:
+    """Each prompt is token 1; its response one token, drawn with numbers that belong to (round, id)."""
+    with torch.no_grad():
+        p = policy.backbone(torch.tensor([[1]])).logits[0, -1].double().softmax(-1)
+    drawn = [int(np.searchsorted(p.cumsum(0).numpy(), uniforms(round + 1, id, 0, 1)[0])) for id in ids]
+    return [Answers(id, [1], ([a],), (True,), (float(REWARD[a]),)) for id, a in zip(ids, drawn, strict=True)]
+
+
+def prompts(n: int, prefix: str = "p") -> list[Item]:
+    return [Item(f"{prefix}{i:03d}", ([1],), np.zeros((1, 0), np.float32), (1,)) for i in range(n)]
+
+
+def recipe(**changes) -> Recipe:
+    defaults = {"steps": 8, "batch": 32, "learning_rate": 3e-2, "warmup": 0, "autocast": "float32", "save_every": 2}
+    return Recipe(**defaults | {"weight_decay": 0.0, "validate_every": 2} | changes)
+
+
+def settings(**changes) -> Settings:
+    return Settings(**{"buffer": 32, "kl_weight": 0.0, "critic_rate": 1.0, "max_new_tokens": 1} | changes)
+
+
+def walk(policy, ids, round) -> list[Answers]:
+    """Responses of up to three tokens, ended by token 0; the reward is .5 for each token but the last, 1 for each 3."""
+    out = []
+    for id in ids:
+        tokens = []
+        for u in uniforms(round + 1, id, 0, 3):
+            with torch.no_grad():
+                p = policy.backbone(torch.tensor([[1, *tokens]])).logits[0, -1].double().softmax(-1)
+            tokens.append(int(np.searchsorted(p.cumsum(0).numpy(), u)))
+            if tokens[-1] == END:
+                break
+        reward = 0.5 * (len(tokens) - 1) + tokens.count(3)
+        out.append(Answers(id, [1], (tokens,), (tokens[-1] == END,), (reward,)))
+    return out
+
+
+def run(folder: Path, *, model=None, sample=walk, n=48, how=None, callbacks=(), **changes):
+    """A short run on walks; returns the model and the result."""
+    model = model or actor_critic()
+    how = settings(**{"buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes), how or recipe(batch=16)
+    given = prompts(n), sample, actor_critic().policy, how[1], how[0], folder
+    return model, ppo.train(model, *given, validation=prompts(4, "v"), callbacks=callbacks)
+
+
+def arm_probabilities(policy) -> torch.Tensor:
+    with torch.no_grad():
+        return policy.backbone(torch.tensor([[1]])).logits[0, -1].softmax(-1)
+
+
+@pytest.mark.parametrize("critic", ["separate", "shared"])
+def test_the_bandits_optimum_is_reached(tmp_path, critic):
+    """Without a KL the best arm takes it all; by a round's figures reward, entropy and length are what they must be."""
+    model = actor_critic(critic)
+    reference = actor_critic().policy
+    start = float(arm_probabilities(model.policy) @ REWARD)
+    how = recipe(steps=120, save_every=120), settings(buffer=64, passes=2)
+    result = ppo.train(model, prompts(64), arms, reference, *how, tmp_path / "run")
+    p = arm_probabilities(model.policy)
+    assert p.argmax() == REWARD.argmax() and p.max() > 0.95
+    found = rounds(result.history)
+    assert found.reward.iloc[0] == pytest.approx(start, abs=0.5) and found.reward.iloc[-1] > 1.8
+    assert (found.length == 1).all() and (found.finished == 1).all()
+    assert found.entropy.iloc[0] == pytest.approx(math.log(8), abs=0.2) and found.entropy.iloc[-1] < 0.4
+
+
+def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The policy that a run on the bandit with KL weight 1 ends with, and pi_ref exp(r) normalised."""
+    model, reference = actor_critic(), actor_critic().policy
+    how = settings(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
+    steps = recipe(steps=160, batch=256, save_every=160, learning_rate=1e-2)
+    ppo.train(model, prompts(256), arms, reference, steps, how, folder)
+    return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
+
+
+def test_with_a_plain_kl_the_optimum_is_the_tilted_reference(tmp_path):
+    """Reward - beta KL has one maximum, pi proportional to pi_ref exp(r / beta): the whole distribution is known."""
+    found, due = tilted(tmp_path / "run", "plain")
+    assert (found - due).abs().sum() / 2 < 0.08
+
+
+@pytest.mark.parametrize("form", ["absolute", "k3"])
+def test_forms_that_are_never_negative_do_not_hold_the_worse_arms_up(tmp_path, form):
+    """As a reward they take from a token that has become unlikely what "plain" gives it: the policy goes further."""
+    found, due = tilted(tmp_path / "run", form)
+    assert found.max() > due.max() + 0.2 and found.argmax() == due.argmax()
+
+
+# What the loss reads of a round
+
+
+def test_advantages_against_a_written_out_loop():
+    """A_t = sum over l of (gamma lambda)^l delta_(t + l), each sum written out, rewards as PPO makes them."""
+    generator = torch.Generator().manual_seed(0)
+    sampler, reference, values = (torch.randn(3, 5, generator=generator) for _ in range(3))
+    lengths, reward = [5, 3, 1], torch.tensor([1.0, -2.0, 0.5])
+    tokens = torch.arange(5) < torch.tensor(lengths)[:, None]
+    how = Settings(kl_weight=0.3, gamma=0.9, lam=0.8, normalise=False)
+    found = ppo_rounds.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
+    for i, n in enumerate(lengths):
+        r = [-0.3 * abs(float(sampler[i, t] - reference[i, t])) for t in range(n)]
+        r[-1] += float(reward[i])
+        v = [*values[i, :n].tolist(), 0.0]
+        delta = [r[t] + 0.9 * v[t + 1] - v[t] for t in range(n)]
+        due = [sum((0.9 * 0.8) ** (k - t) * delta[k] for k in range(t, n)) for t in range(n)]
+        assert found[i, 1, :n].tolist() == pytest.approx(due, abs=1e-5)
+        assert found[i, 3, :n].tolist() == pytest.approx([a + b for a, b in zip(due, v, strict=False)], abs=1e-5)
+        assert (found[i, 1, n:] == 0).all() and found[i, 4].tolist() == [1] * n + [0] * (5 - n)
+
+
+def test_kl_of_a_token_by_hand():
+    """d = log(.5 / .25) = log 2: |d| = d = .693, and exp(-d) - 1 + d = -.5 + .693; at d = -log 2: .693, -.693, .307."""
+    policy, reference = torch.tensor([0.5, 0.25]).log(), torch.tensor([0.25, 0.5]).log()
+    due = {"absolute": [0.6931, 0.6931], "plain": [0.6931, -0.6931], "k3": [0.1931, 0.3069]}
+    for form, values in due.items():
+        assert ppo_rounds.token_kl(policy, reference, form).tolist() == pytest.approx(values, abs=1e-4)
+    with pytest.raises(ValueError, match="absolute, plain, k3, got 'k2'"):
+        ppo_rounds.token_kl(policy, reference, "k2")
+
+
+def test_plain_and_k3_are_the_kl_in_expectation_and_absolute_is_more():
+    p, q = (torch.randn(50, generator=torch.Generator().manual_seed(i)).log_softmax(-1) for i in range(2))
+    kl = (p.exp() * (p - q)).sum()
+    means = {form: (p.exp() * ppo_rounds.token_kl(p, q, form)).sum() for form in ppo_rounds.KL}
+    assert torch.isclose(means["plain"], kl) and torch.isclose(means["k3"], kl, rtol=1e-4)
+    assert means["absolute"] > kl > 0 and (ppo_rounds.token_kl(p, q, "k3") >= 0).all()
+
+
+def test_the_reward_stands_at_the_last_token():
+    kl = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    found = ppo_rounds.token_rewards(torch.tensor([5.0, 7.0]), kl, mask, 0.5)
+    assert found.tolist() == [[-0.5, 4.0, 0.0], [5.0, 0.0, 0.0]]
+
+
+def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_over_the_others():
+    sampler, values = torch.zeros(2, 2), torch.zeros(2, 2)
+    tokens, finished = torch.ones(2, 2).bool(), torch.tensor([1.0, 0.0])
+    how = Settings(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
+    found = ppo_rounds.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
+    assert found[0, 1].tolist() == pytest.approx([-1, 1]) and found[1, 1].tolist() == [0, 0]
+    assert found[:, 4].tolist() == [[1, 1], [0, 0]]
+    kept = ppo_rounds.targets(
+        sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, replace(how, unfinished="keep")
+    )
+    assert kept[:, 4].tolist() == [[1, 1], [1, 1]]
+
+
+def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
+    """A response of two tokens with ratios 1.5 and .5, advantages 1 and values off by 1; and one that is unfinished.
+    Policy: -(1.2 + .5); value: (1 + 1) / 2."""
+    outputs = torch.tensor([[[1.5, 0.5], [1.0, 1.0], [0.0, 0.0]], [[9.0, 9.0], [9.0, 9.0], [0.0, 0.0]]])
+    outputs[:, 0] = outputs[:, 0].log()
+    found = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
+                          [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]])  # fmt: skip
+    tally: dict = {}
+    objective = ppo_rounds.objective(None, Settings(value_weight=0.5), tally)
+    given = outputs.flatten(1).requires_grad_(), found.flatten(1), torch.tensor([0, 1])
+    total = objective.total(*given)
+    total.backward()
+    assert total.item() == pytest.approx(-1.7 + 0.5) and objective.count(*given[1:]) == 2
+    assert (given[0].grad[1] == 0).all() and given[0].grad[0].tolist() == pytest.approx([0, -0.5, -0.5, -0.5, 0, 0])
+    assert tally == pytest.approx(dict(zip(ppo_rounds.TALLY, [-1.7, 1.0, 2, 1.0, 2], strict=True)))
+
+
+def test_outputs_are_those_of_each_response_alone():
+    """Log-probability, value and entropy of each token, from one tree, against one sequence at a time."""
+    model, sequences = actor_critic(), [[1, 2, 3, 4], [1, 2, 5], [1, 2, 3, 0]]
+    with torch.no_grad():
+        found = model(pack([sequences], [[2, 2, 2]]), 3)
+        for row, sequence in zip(found.unflatten(1, (3, 3)), sequences, strict=True):
+            logits = model.policy.backbone(torch.tensor([sequence])).logits[0, 1:-1].log_softmax(-1)
+            due = logits.gather(-1, torch.tensor(sequence[2:])[:, None])[:, 0]
+            states = model.critic(torch.tensor([sequence])).last_hidden_state[0, 1:-1]
+            n = len(due)
+            assert torch.allclose(row[0, :n], due, atol=1e-5) and (row[:, n:] == 0).all()
+            assert torch.allclose(row[1, :n], model.head(states)[:, 0], atol=1e-5)
+            assert torch.allclose(row[2, :n], -(logits.exp() * logits).sum(-1), atol=1e-5)
+    with pytest.raises(ValueError, match="has 2 tokens, at most 1"):
+        model(pack([sequences], [[2, 2, 2]]), 1)
+
+
+def test_the_critic_starts_as_the_reward_model():
+    """At the last token of a text, where the reward model is read, the value of the state is its score."""
+    torch.manual_seed(0)
+    reward = RewardModel(LlamaModel(shape()), None, ("goodness",))
+    model = ActorCritic(actor_critic().policy, reward)
+    text = [1, 2, 3, 4]
+    with torch.no_grad():
+        values = model(pack([[[*text, 0]]], [[4]]), 1).unflatten(1, (3, 1))[0, 1]
+    assert torch.allclose(values, reward.score_tokens([[text]])[0], atol=1e-6)
+    assert reward.head.weight is not model.head.weight and reward.backbone is not model.critic
+
+
+# A run
+
+
+def test_on_the_first_pass_the_ratio_is_1_and_on_the_second_it_is_not(tmp_path):
+    _, result = run(tmp_path / "run", passes=2)
+    off = [entry["ratio off 1"] for entry in result.history if "ratio off 1" in entry]
+    assert max(off[0::2]) < 1e-6 < min(off[1::2])
+    assert all(x["clip fraction"] == 0 for x in result.history[1::2] if x.get("ratio off 1", 1) < 1e-6)
+
+
+def test_responses_that_are_all_unfinished_change_no_weight(tmp_path):
+    def cut(policy, ids, round):
+        return [replace(found, finished=(False,)) for found in walk(policy, ids, round)]
+
+    model, result = run(tmp_path / "run", sample=cut, unfinished="drop")
+    start = dict(actor_critic().named_parameters())
+    assert all(torch.equal(p, start[name]) for name, p in model.named_parameters())
+    found = rounds(result.history)
+    assert (found["tokens trained"] == 0).all() and (found.finished == 0).all()
+
+
+def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
+    """The step with a response cut off is the step without it: same loss, same gradient."""
+
+    def without(last):
+        def sample(policy, ids, round):
+            found = [replace(x, finished=(x.id != "p003",)) for x in walk(policy, ids, round)]
+            return found if last else [replace(x, rewards=(1e6,)) if x.id == "p003" else x for x in found]
+
+        return sample
+
+    steps = []
+    for last in (True, False):
+        how = recipe(batch=16, steps=1, save_every=1)
+        _, result = run(tmp_path / str(last), sample=without(last), how=how, n=16, unfinished="drop")
+        steps.append([x["grad_norm"] for x in result.history if "grad_norm" in x])
+    assert steps[0] == steps[1]
+
+
+def test_micro_batches_change_nothing(tmp_path):
+    histories = []
+    for budget in (4096, 8):
+        _, result = run(tmp_path / str(budget), how=recipe(batch=16, budget=budget), kl_weight=0.1)
+        histories.append([(x["loss"], x["grad_norm"], x["kl"]) for x in result.history if "grad_norm" in x])
+    np.testing.assert_allclose(histories[1], histories[0], rtol=1e-3, atol=1e-5)
+
+
+def test_the_critics_rate_is_its_own_and_zero_leaves_it_as_it_was(tmp_path):
+    start = actor_critic()
+    model, _ = run(tmp_path / "run", critic_rate=0.0)
+    assert torch.equal(model.head.weight, start.head.weight)
+    assert not torch.equal(model.policy.backbone.lm_head.weight, start.policy.backbone.lm_head.weight)
+
+
+def test_adapters_are_their_own_reference(tmp_path):
+    """Without a reference model the KL is counted from the policy with its adapters off: 0 at first, then not."""
+    start = actor_critic()
+    model = ActorCritic(start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",)))
+    frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
+    how = settings(buffer=16, max_new_tokens=3, unfinished="keep", critic_rate=1.0)
+    result = ppo.train(model, prompts(48), walk, None, recipe(batch=16), how, tmp_path / "run")
+    found = rounds(result.history)
+    assert abs(found.kl.iloc[0]) < 1e-6 and found.penalty.iloc[0] < 1e-6 < found.penalty.iloc[-1]
+    assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
+    assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
+    with pytest.raises(ValueError, match="a reference is due"):
+        ppo.train(actor_critic(), prompts(48), walk, None, recipe(batch=16), how, tmp_path / "other")
+
+
+def test_what_is_logged_lies_in_files(tmp_path):
+    folder = tmp_path / "run"
+    _, result = run(folder)
+    found = rounds(result.history)
+    assert found["round"].tolist() == list(range(8)) and not found.isna().any(axis=None)
+    table = (folder / "rounds.csv").read_text().splitlines()
+    assert len(table) == 9 and table[0].startswith("round,step,reward,kl,")
+    samples = (folder / "samples" / "round-0007.jsonl").read_text().splitlines()
+    assert len(samples) == 16
+    assert np.mean([json.loads(x)["rewards"][0] for x in samples]) == pytest.approx(found.reward.iloc[-1])
+    best = [x for x in result.history if "eval_loss" in x]
+    assert result.best_loss == pytest.approx(min(x["eval_loss"] for x in best))
+    assert best[0]["eval_loss"] == pytest.approx(-best[0]["eval_penalised reward"])
+    assert len(draw(found).axes) == 8
+
+
+# Rounds
+
+
+def test_rounds_take_every_prompt_once_an_epoch_and_fill_whole_buffers():
+    ids = [f"p{i:02d}" for i in range(11)]
+    how = recipe(batch=2, steps=12, save_every=4), Settings(buffer=4, passes=2)
+    taken = Rounds(ids, *how, 12)
+    assert taken.length == 4
+    rounds_ = [taken.prompts(r) for r in range(4)]
+    assert len(set(rounds_[0] + rounds_[1])) == 8 and len(set(rounds_[2] + rounds_[3])) == 8
+    assert rounds_[:2] != rounds_[2:]
+    steps = list(taken)
+    for r in range(3):
+        for once in range(2):
+            part = steps[4 * r + 2 * once : 4 * r + 2 * once + 2]
+            assert sorted(part[0] + part[1]) == sorted(rounds_[r])
+    halves = [list(Rounds(ids, *how, 12, process, 2)) for process in range(2)]
+    assert [sorted(a + b) for a, b in zip(*halves, strict=True)] == [sorted(step) for step in steps]
+
+
+def test_rounds_that_are_not_whole_are_refused():
+    ids = [f"p{i}" for i in range(8)]
+    cases = [
+        (recipe(batch=3), Settings(buffer=4), 8, "a buffer of 4 is no whole number of batches of 3"),
+        (recipe(batch=8), Settings(buffer=16), 8, "8 prompts do not fill a buffer of 16"),
+        (recipe(batch=2, save_every=3), Settings(buffer=4), 8, "save_every is a multiple of the 2 steps"),
+        (recipe(batch=2), Settings(buffer=4), 7, "steps is a multiple of the 2 steps of a round, got 7"),
+    ]
+    for how, own, steps, message in cases:
+        with pytest.raises(ValueError, match=message):
+            Rounds(ids, how, own, steps)
+    for changes, message in (({"kl_form": "k2"}, "kl_form is one of"), ({"unfinished": "cut"}, '"drop" or "keep"'),
+                             ({"buffer": 0}, "at least 1")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            Settings(**changes)
+
+
+def test_models_that_do_not_fit_each_other_are_refused():
+    policy = actor_critic().policy
+    five = RewardModel(LlamaModel(shape()), None)
+    one = RewardModel(LlamaModel(shape(hidden_size=32)), None, ("goodness",))
+    with pytest.raises(ValueError, match="fold them into one"):
+        ActorCritic(policy, five)
+    with pytest.raises(ValueError, match='"separate" or "shared"'):
+        ActorCritic(policy, one, "both")
+
+
+def test_a_shared_critic_says_the_mean_of_standardised_rewards_at_first():
+    """Whatever the reward model's width: its head means nothing on another model's states (a value loss of 60 once)."""
+    other = RewardModel(LlamaModel(shape(hidden_size=32)), None, ("goodness",))
+    model = ActorCritic(actor_critic().policy, other, "shared")
+    assert not model.head.weight.any() and not model.head.bias.any() and model.head.in_features == 16
+
+
+# Texts: the embedded corpus, a tiny model
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """(policy, reference, standardised reward model, prompts) of tiny random models on generated prompts."""
+    groups = load.load("helpsteer2", "embedded", n_prompts=40, length_scale=0.05).groups
+    reward = RewardModel.new("tiny", seed=1)
+    with torch.no_grad():
+        reward.head.weight.mul_(50)
+    goodness = standardised(reward, groups, paper.head_weights("goodness", reward.attributes))
+    return Policy.new("tiny"), Policy.new("tiny"), goodness, groups
+
+
+def test_goodness_is_standardised_on_the_rated_responses(texts):
+    *_, goodness, groups = texts
+    scores = goodness.score(groups)
+    assert scores.mean().abs() < 1e-4 and scores.std(correction=0) == pytest.approx(1, abs=1e-4)
+
+
+class Vowels(torch.nn.Module):
+    """A reward that a policy of random tokens can find: vowels among the characters of a text, in tenths, less 2."""
+
+    def score(self, groups, autocast=None):
+        texts = (response.text for group in groups for response in group.responses)
+        return torch.tensor([[10 * sum(c in "aeiou" for c in text) / max(1, len(text)) - 2] for text in texts])
+
+
+def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
+    """Half a vowel in ten characters more, for a KL of a fraction of the entropy (66 nats: 8 tokens of 4,096)."""
+    policy, reference, _, groups = texts
+    how = Settings(buffer=32, max_new_tokens=8, critic_rate=1.0, unfinished="keep")
+    kept, left_out = ppo.fitting(policy, groups, 8)
+    assert not left_out and len(kept) == 40
+    steps = recipe(steps=16, learning_rate=3e-2, save_every=16)
+    model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
+    given = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how, steps), reference, steps, how
+    found = rounds(ppo.train(model, *given, tmp_path / "run").history)
+    assert found.reward.iloc[-3:].mean() > found.reward.iloc[:3].mean() + 0.5
+    assert abs(found.kl.iloc[0]) < 1e-5 and 1 < found.kl.max() < 35 and (found["ratio off 1"] < 1e-5).all()
+
+
+def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp_path):
+    policy, reference, goodness, groups = texts
+    how = Settings(buffer=8, n=2, max_new_tokens=6, unfinished="keep")
+    kept, _ = ppo.fitting(policy, groups[:8], 6)
+    steps = recipe(steps=1, batch=8, save_every=1)
+    given = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how, steps), reference, steps, how
+    ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *given, tmp_path / "run")
+    lines = map(json.loads, (tmp_path / "run" / "samples" / "round-0000.jsonl").read_text().splitlines())
+    answers = {line["id"]: line for line in lines}
+    said = [
+        replace(g, responses=tuple(Response(str(i), x) for i, x in enumerate(answers[g.id]["texts"]))) for g in kept
+    ]
+    due = [x for group in kept for x in answers[group.id]["rewards"]]
+    assert goodness.score(said)[:, 0].tolist() == pytest.approx(due, abs=1e-3)
+    assert all(len(set(map(tuple, line["responses"]))) == 2 for line in answers.values())
+
+
+def test_prompts_that_leave_no_room_lose_old_turns_or_are_left_out(texts):
+    policy = copy.copy(texts[0])
+    policy.max_tokens = 120
+    last = (Turn("user", "Name a prime."),)
+    long = Group("long", (Turn("user", "word " * 200),), ())
+    older = Group("older", (Turn("user", "Hello there. " * 60), Turn("assistant", "Yes?"), *last), ())
+    kept, left_out = ppo.fitting(policy, [Group("short", last, ()), long, older], 16)
+    assert left_out == ["long"] and [group.prompt for group in kept] == [last, last]
+
+
+# Killed, and cut up
+
+
+class _Slow(TrainerCallback):
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def on_step_end(self, args, state, control, **kwargs):
+        (self.folder / "reached").write_text(str(state.global_step))
+        time.sleep(0.3)
+
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def history_of(folder: Path) -> list[dict]:
+    return json.loads((folder / "done.json").read_text())["history"]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    run(folder, passes=2)
+    return folder
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
+    """SIGKILL before the first checkpoint, and in the middle of a round."""
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(folder), "slow"], env=ENVIRONMENT, stderr=subprocess.DEVNULL
+    )
+    reached, patience = folder / "reached", time.time() + 90
+    while not (reached.exists() and reached.read_text() and int(reached.read_text()) >= at):
+        assert process.poll() is None and time.time() < patience
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "done.json").exists()
+    run(folder, passes=2)
+    assert history_of(folder) == history_of(straight)
+    for name in ("rounds.csv", "samples/round-0003.jsonl"):
+        assert (folder / name).read_bytes() == (straight / name).read_bytes()
+    saved = sorted(path.relative_to(straight) for path in straight.rglob("*.safetensors"))
+    assert saved and saved == sorted(path.relative_to(folder) for path in folder.rglob("*.safetensors"))
+    for path in saved:
+        assert (folder / path).read_bytes() == (straight / path).read_bytes(), path
+
+
+def test_two_processes_sample_and_step_as_one(straight, tmp_path):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    done = subprocess.run(
+        [*launch, __file__, str(tmp_path / "run"), "two"], env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    names = ("reward", "kl", "policy loss", "value loss", "grad_norm", "critic gradient", "tokens trained")
+    both = [[[x[name] for name in names] for x in history_of(folder) if "grad_norm" in x][:4]
+            for folder in (straight, tmp_path / "run")]  # fmt: skip
+    np.testing.assert_allclose(both[1], both[0], rtol=1e-3, atol=1e-5)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    at = Path(sys.argv[1])
+    at.mkdir(parents=True, exist_ok=True)
+    run(at, passes=2, callbacks=[_Slow(at)] if sys.argv[2] == "slow" else ())

@@ -1,0 +1,267 @@
+"""SFT: the mask is exactly the assistant's words, packing changes no number, a killed run ends where it would have."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, TrainerCallback
+
+from hs2lib.align import sft
+from hs2lib.data import load
+from hs2lib.engine.rollout import rollouts
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.backbones import embedded_model, load_tokenizer
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.train.trainer import Recipe
+
+TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
+TALK = Group("a", TURNS, (Response("a/0", " Seven, or 11"),))
+
+
+def talks(number=12, turns=3):
+    """Conversations of one to `turns` exchanges, of different lengths."""
+    found = []
+    for i in range(number):
+        prompt = []
+        for k in range(i % turns):
+            prompt += [Turn("user", f"{i} or {k}?" + " more" * (i + k)), Turn("assistant", f"{k}" + " of them" * k)]
+        prompt.append(Turn("user", "And" + " now" * (5 * i % 7)))
+        found.append(Group(f"t{i:02d}", tuple(prompt), (Response(f"t{i}/0", f"It is {i}" + " again" * (3 * i % 11)),)))
+    return found
+
+
+def recipe(**changes):
+    fixed = dict(steps=6, batch=4, learning_rate=1e-2, warmup=1, autocast="float32", budget=256, save_every=2)
+    return Recipe(**(fixed | dict(validate_every=3) | changes))
+
+
+def runs_of(policy, ids, mask):
+    """The texts of the runs of trained tokens."""
+    edges = np.flatnonzero(np.diff([0, *map(int, mask), 0]))
+    return [policy.tokenizer.decode(ids[a:b]) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+# The mask
+
+
+def test_the_mask_is_each_answer_and_its_end():
+    policy = load_policy("tiny")
+    ids, mask = sft.tokens_and_mask(policy, TALK)
+    assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?<|im_end|>", " Seven, or 11<|im_end|>"]
+    assert ids[-1] == policy.tokenizer.eos_token_id and mask[-1]
+    rest = policy.tokenizer.decode([t for t, there in zip(ids, mask, strict=True) if not there])
+    assert "Hi" in rest and "prime" in rest and "Seven" not in rest and "Hello" not in rest
+
+
+def test_the_mask_in_the_reference_template():
+    """There only the last turn ends with the marker that a sampler stops at; between turns stands another."""
+    policy = Policy.new("tiny", template="reference")
+    ids, mask = sft.tokens_and_mask(policy, TALK)
+    assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?", " Seven, or 11\n<extra_id_2>"]
+
+
+@pytest.mark.parametrize("name", ["embedded", "oasst1"])
+def test_the_mask_on_real_conversations(name):
+    """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of its turn.
+
+    Where a token holds the end of what stands before an answer it is the answer's first, so a run may begin with that.
+    """
+    if name == "oasst1":
+        if "HS2_DATA_DIR" not in os.environ:
+            pytest.skip("HS2_DATA_DIR is not set: no Open Assistant trees here")
+        groups = load.load("oasst1", "folder", split="validation", strict=False).groups
+    else:
+        groups = load.load("helpsteer2", "embedded", n_prompts=150, length_scale=0.2).groups
+    policy = load_policy("tiny")
+    policy.tokenizer, policy.max_tokens = load_tokenizer(embedded_model()), None
+    found = sft.best_paths(groups)
+    assert sum(len(talk.prompt) > 1 for talk in found) >= 10, "multi-turn ones among them"
+    for talk in found:
+        ids, mask = sft.tokens_and_mask(policy, talk)
+        said = [turn.text for turn in talk.prompt if turn.role == "assistant"] + [talk.responses[0].text]
+        assert [run.lstrip("\n") for run in runs_of(policy, ids, mask)] == [f"{x}<|im_end|>".lstrip("\n") for x in said]
+        # The mask starts where a sampler starts: after the prompt as it is rendered for generation.
+        (tokens,) = policy.tokenise([talk])
+        start = tokens.starts[0]
+        assert tokens.sequences[0] == ids and all(mask[start:]) and not mask[start - 1]
+
+
+def test_a_template_that_rewrites_earlier_turns_is_refused():
+    """Some templates leave the reasoning out of earlier turns: their loss would be on words that are not there."""
+    policy = load_policy("tiny")
+    policy.tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{{ m.content if loop.last or m.role == 'user' else m.content[:3] }}<|im_end|>\n{% endfor %}"
+    )
+    with pytest.raises(ValueError, match="group a: the template writes turn 1 otherwise when others follow it"):
+        sft.tokens_and_mask(policy, TALK)
+
+
+def test_long_conversations_lose_whole_exchanges_and_are_counted():
+    policy = load_policy("tiny")
+    ids, mask = sft.tokens_and_mask(policy, TALK)
+    first = mask.index(False, mask.index(True))  # the end of the first answer
+    for limit, due in ((len(ids), len(ids)), (len(ids) - 1, first), (first, first)):
+        policy.max_tokens = limit
+        (item,), report = sft.prepare(policy, [TALK])
+        assert item.sequences[0] == ids[:due] and report.shortened == (due < len(ids))
+        assert report.tokens_trained == sum(mask[:due]) and report.turns_trained == 1 + (due == len(ids))
+    policy.max_tokens = first - 1
+    with pytest.raises(ValueError, match=r"no conversation fits into \d+ tokens \(1 are longer\)"):
+        sft.prepare(policy, [TALK])
+    short = Group("b", TURNS[:1], (Response("b/0", "Yes."),))
+    items, report = sft.prepare(policy, [TALK, short])
+    assert [item.id for item in items] == ["b"] and report.too_long == ["a"]
+
+
+def test_best_paths_follow_the_best_reply():
+    """A tree of two replies, each answered again: the path through the worse one is left out, and so is the beginning
+    of the other, which is trained as part of the whole."""
+    labels = ("quality",)
+    u, good, bad, on = Turn("user", "u"), Turn("assistant", "good"), Turn("assistant", "bad"), Turn("user", "on")
+    replies = (Response("1", "bad", (1.0,)), Response("2", "good", (3.0,)))
+    root = Group("root", (u,), replies, labels)
+    through = Group("through", (u, good, on), (Response("3", "x", (1.0,)), Response("4", "y", (2.0,))), labels)
+    around = Group("around", (u, bad, on), (Response("5", "z", (4.0,)),), labels)
+    unrated = Group("unrated", (Turn("user", "v"),), (Response("6", "first"), Response("7", "second")), ())
+    kept = sft.best_paths([root, through, around, unrated])
+    assert [(talk.id, talk.responses[0].text) for talk in kept] == [("through", "y"), ("unrated", "first")]
+    with pytest.raises(ValueError, match="group root has 2 responses: choose one"):
+        sft.prepare(load_policy("tiny"), [root])
+
+
+# The loss
+
+
+def by_hand(items, name):
+    """Mean over trained tokens of -log p, and the gradient: one conversation at a time in plain transformers."""
+    model = AutoModelForCausalLM.from_pretrained(name)
+    total, count = 0.0, 0
+    for item in items:
+        ids, mask = torch.tensor(item.sequences), torch.from_numpy(item.targets[0, 1:] > 0)
+        logp = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
+        total, count = total - logp[mask].sum(), count + int(mask.sum())
+    (total / count).backward()
+    return (total / count).item(), torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+
+
+@pytest.mark.parametrize("packing", sft.PACKING)
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_packing_leaks_nothing(tmp_path, packing, accumulation):
+    """The first loss and gradient are those of the conversations one by one: no attention and no position across."""
+    policy = load_policy("tiny")
+    items, _ = sft.prepare(policy, talks())
+    batch = 12
+    if packing == "bfd":  # all of them in one step: as many rows as there are
+        batch = len(sft.pack_dataset(sft.dataset(items), 150, "bfd"))
+        assert 2 <= batch < 12, "several conversations a row"
+        accumulation = 1 if batch % 2 else accumulation
+    how = recipe(steps=1, batch=batch, accumulation=accumulation, budget=150, clip=1e9)
+    result = sft.fit(policy, items, (), how, tmp_path / "run", packing=packing)
+    loss, norm = by_hand(items, policy.backbone.name_or_path)
+    assert sft.nll(load_policy("tiny"), items, budget=100) == pytest.approx(loss, rel=1e-5)
+    assert result.history[0]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert result.history[0]["grad_norm"] == pytest.approx(norm, rel=1e-4)
+
+
+def test_padded_and_padding_free_are_the_same_training(tmp_path):
+    items, _ = sft.prepare(load_policy("tiny"), talks())
+    ends = []
+    for packing in ("none", "padding-free"):
+        policy = load_policy("tiny")
+        result = sft.fit(policy, items, items[:3], recipe(), tmp_path / packing, packing=packing)
+        assert result.best_loss == pytest.approx(sft.nll(policy, items[:3]), rel=1e-5)
+        assert [x["step"] for x in result.history if "eval_loss" in x] == [0, 3, 6]
+        ends.append([x["loss"] for x in result.history if "loss" in x] + [result.best_loss])
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-4, equal_nan=False)
+
+
+@pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
+def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
+    policy = load_policy("tiny")
+    if adapters:
+        policy.lora(rank=16)
+    few = talks(3)
+    items, _ = sft.prepare(policy, few)
+    how = recipe(steps=150, batch=3, learning_rate=2e-2, save_every=150)
+    result = sft.fit(policy, items, (), how, tmp_path / "run")
+    losses = [x["loss"] for x in result.history if "loss" in x]
+    # Adapters leave the small random vocabulary projection as it is, whose logits stay below 1: little can be learnt.
+    assert losses[0] > 6 and losses[-1] < (0.98 if adapters else 0.3) * losses[0]
+    policy.save(tmp_path / "policy")
+    again = load_policy(tmp_path / "policy")
+    assert torch.equal(again.log_probs(few)[0], policy.log_probs(few)[0])
+    if not adapters:  # what it has learnt by heart it says, and stops
+        said = rollouts(again, few, n=1, max_new_tokens=40, temperature=0, progress=False)
+        assert [g.responses[0].text for g in said] == [t.responses[0].text for t in few]
+        assert all(g.responses[0].finished for g in said)
+
+
+# Killed and resumed
+
+
+class Killed(Exception):
+    pass
+
+
+class Kill(TrainerCallback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            raise Killed
+
+
+@pytest.mark.parametrize("packing", ["padding-free", "bfd"])
+def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path, packing):
+    """Killed after steps 1, 3 and 4, with checkpoints at 2 and 4: the same weights and losses, over ends of epochs."""
+
+    def run(folder, callbacks=()):
+        policy = load_policy("tiny")
+        items, _ = sft.prepare(policy, talks())
+        how = recipe(steps=7, batch=2, budget=150)
+        return policy, sft.fit(policy, items, items[:2], how, folder, packing=packing, callbacks=callbacks)
+
+    straight, due = run(tmp_path / "straight")
+    for step in (1, 3, 4):
+        with pytest.raises(Killed):
+            run(tmp_path / "killed", [Kill(step)])
+    (tmp_path / "killed" / ".writing-checkpoint-6").mkdir()
+    (tmp_path / "killed" / ".writing-checkpoint-6" / "torn").write_text("half of a file")
+    resumed, result = run(tmp_path / "killed")
+    for (name, p), q in zip(straight.named_parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q), name
+    losses = [[(x["step"], x["loss"]) for x in r.history if "loss" in x] for r in (due, result)]
+    assert losses[0] == losses[1] and len(losses[0]) == 7
+    assert sorted(x.name for x in (tmp_path / "killed").glob("*checkpoint*")) == ["checkpoint-7"]
+    again, read = run(tmp_path / "killed", [Kill(1)])  # finished: nothing is trained
+    assert read.history == result.history and torch.equal(*(next(m.parameters()) for m in (again, resumed)))
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path):
+    policy = load_policy("tiny")
+    items, _ = sft.prepare(policy, talks())
+    sft.fit(policy, items, (), recipe(steps=1), tmp_path / "run")
+    with pytest.raises(ValueError, match="learning_rate"):
+        sft.fit(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
+    names = {sft.folder_of(tmp_path, policy, items, (), recipe(seed=s), p) for s in (0, 1) for p in ("none", "bfd")}
+    assert len(names) == 4
+    for wrong, message in ((dict(batch=13), "no global batch of 13"), (dict(accumulation=3), "cannot be shared out")):
+        with pytest.raises(ValueError, match=message):
+            sft.fit(policy, items, (), recipe(**wrong), tmp_path / "wrong")
+    with pytest.raises(ValueError, match="packing is one of none, padding-free, bfd, got 'wrapped'"):
+        sft.fit(policy, items, (), recipe(), tmp_path / "wrong", packing="wrapped")
+    with pytest.raises(ValueError, match="longer than a packed row"):
+        sft.fit(policy, items, (), recipe(budget=20), tmp_path / "wrong", packing="bfd")
+
+
+def test_the_dataset_is_what_trl_asks_for():
+    items, _ = sft.prepare(load_policy("tiny"), [TALK])
+    rows = sft.dataset(items)
+    assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
+    (row,) = rows
+    assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))
+    assert sum(label != -100 for label in row["labels"]) == items[0].targets.sum()

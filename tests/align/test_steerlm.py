@@ -1,0 +1,238 @@
+"""SteerLM: labels are what the reward model says, made whole; they survive the file; training learns to follow them."""
+
+import gzip
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from hs2lib.align import sft, steerlm
+from hs2lib.data import load
+from hs2lib.engine.attention import end_states
+from hs2lib.engine.chat import label_string, parse_label, whole
+from hs2lib.engine.trees import pack
+from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.train.trainer import Recipe
+
+TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
+GROUPS = [
+    Group("a", TALK, (Response("a/0", "Seven."), Response("a/1", "Nine.")), source="own"),
+    Group("b", (Turn("system", "Be brief."), *TALK[2:]), (Response("b/0", "Two."),), source="own"),
+    Group("c", TALK, (Response("c/0", "Eleven, which\n\nis prime."),), source="own"),
+]
+
+
+@pytest.fixture(scope="module")
+def reward_model():
+    """Predictions from below 0 to above 4: two for the mean state of these answers, and what differs made large."""
+    model = RewardModel.new("tiny").eval()
+    sequences = [found.sequences for found in model.tokenise(steerlm.answers(GROUPS))]
+    with torch.no_grad():
+        mean = end_states(model.backbone, pack(sequences)).mean(0)
+        noise = torch.randn(5, 32, generator=torch.Generator().manual_seed(0))
+        noise -= torch.outer(noise @ mean, mean) / mean.dot(mean)
+        model.head.weight.copy_(3 * noise + 2 * mean / mean.dot(mean))
+    return model
+
+
+# Labels
+
+
+def test_whole_clamps_and_rounds_half_to_even():
+    assert whole([-0.7, 0.5, 1.5, 2.5, 3.5, 4.6]) == (0.0, 0.0, 2.0, 2.0, 4.0, 4.0)
+
+
+def test_every_answer_is_labelled_once_with_what_precedes_it():
+    """The greeting that opens both talks is one answer; a response of a tree is no second one in a later prompt."""
+    found = steerlm.answers(GROUPS)
+    assert [(g.id, len(g.prompt), g.responses[0].text) for g in found] == [
+        ("a/1", 1, "Hello."),
+        ("a/3.0", 3, "Seven."),
+        ("a/3.1", 3, "Nine."),
+        ("b/2.0", 2, "Two."),
+        ("c/3.0", 3, "Eleven, which\n\nis prime."),
+    ]
+    tree = [Group("root", TALK[:1], (Response("m", "Hello."),)), *GROUPS[:1]]
+    assert [g.id for g in steerlm.answers(tree)] == ["root/1.0", "a/3.0", "a/3.1"]
+
+
+def test_labels_are_the_reward_models_predictions_made_whole(reward_model):
+    labelled = steerlm.label(GROUPS, reward_model)
+    for group in labelled:
+        ((*row,),) = reward_model.score([group]).tolist()
+        assert group.responses[0].labels == tuple(float(round(min(max(v, 0), 4))) for v in row)
+        assert group.attributes == ATTRIBUTES
+    assert len({steerlm.label_of(group) for group in labelled}) > 1
+    assert steerlm.counts(labelled).sum(axis=1).tolist() == [5] * 5
+
+
+def test_fifths_are_ranks_and_ratings_are_what_people_said(reward_model):
+    """Five answers: each fifth holds one. Ratings are matched by attribute, not by place; unrated answers stay out."""
+    by_rank = steerlm.label(GROUPS, reward_model, levels="fifths")
+    assert (steerlm.counts(by_rank) == 1).all(axis=None)
+    other = ("verbosity", "helpfulness", "correctness", "coherence", "complexity")
+    rated = Group("r", TALK[2:], (Response("x", "Two.", (0, 4, 3.5, 4, 1)), Response("y", "Three.")), other)
+    missing = Group("m", TALK[2:], (Response("z", "Five.", (0, 4, math.nan, 4, 1)),), other)
+    (found,) = steerlm.label([rated, missing, *GROUPS], reward_model, levels="ratings")
+    assert steerlm.label_of(found) == "helpfulness:4,correctness:4,coherence:4,complexity:1,verbosity:0"
+    with pytest.raises(ValueError, match="no answer is rated on all of helpfulness"):
+        steerlm.label(GROUPS, reward_model, levels="ratings")
+    with pytest.raises(ValueError, match="levels are one of rounded, fifths, ratings"):
+        steerlm.label(GROUPS, reward_model, levels="ranks")
+
+
+def test_balanced_takes_of_each_level_alike():
+    """Of 20 answers with level 2, three with 0 and one with 4, eight are 4 x 2, 3 x 0 and 1 x 4, in the set's order.
+
+    Of levels 0 and 4 alone there are four.
+    """
+    levels = [2] * 10 + [0, 4] + [2] * 10 + [0, 0]
+    made = [Group(str(i), TALK[2:], (Response(str(i), "x", (4, v)),), ("a", "b")) for i, v in enumerate(levels)]
+    found = steerlm.balanced(made, "b", 8, seed=0)
+    assert [g.responses[0].labels[1] for g in found].count(2) == 4 and len(found) == 8
+    assert {"10", "11", "22", "23"} < {g.id for g in found} and sorted(found, key=lambda g: int(g.id)) == found
+    assert steerlm.balanced(made, "b", 8, seed=1) != found and steerlm.balanced(made, "b", 99, seed=0) == made
+    assert [g.id for g in steerlm.balanced(made, "b", 8, 0, [0, 4])] == ["10", "11", "22", "23"]
+    with pytest.raises(ValueError, match="no answer has b at one of the levels 1, 3"):
+        steerlm.balanced(made, "b", 8, 0, [1, 3])
+
+
+def test_the_labelled_set_reads_back_here_and_by_the_loader(reward_model, tmp_path):
+    file = tmp_path / "labelled.jsonl"
+    labelled = steerlm.label(GROUPS, reward_model, file=file)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for group, row in zip(labelled, rows, strict=True):
+        again = steerlm.from_row(row, group.id)
+        assert (again.prompt, again.attributes, again.source) == (group.prompt, group.attributes, group.source)
+        assert again.responses[0].labels == group.responses[0].labels
+    loaded = load.load("daring-anteater", "folder", folder=tmp_path, path=file).groups
+    assert [g.responses[0].labels for g in loaded] == [g.responses[0].labels for g in labelled]
+    assert [g.prompt for g in loaded] == [g.prompt for g in labelled]
+
+
+class _Counted:
+    """A reward model that says how many groups it scored, and can be stopped after some."""
+
+    def __init__(self, model, stop=math.inf):
+        self.model, self.attributes, self.stop, self.scored = model, model.attributes, stop, 0
+
+    def fingerprint(self):
+        return "counted"
+
+    def score(self, groups, **options):
+        if self.scored >= self.stop:
+            raise KeyboardInterrupt
+        self.scored += len(groups)
+        return self.model.score(groups, **options)
+
+
+def test_a_stopped_labelling_goes_on_and_gives_the_same_file(reward_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(steerlm, "CHUNK", 2)
+    steerlm.label(GROUPS, _Counted(reward_model), file=tmp_path / "straight" / "labelled.jsonl")
+    file = tmp_path / "stopped" / "labelled.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        steerlm.label(GROUPS, _Counted(reward_model, stop=4), file=file)
+    assert not file.exists()
+    (kept,) = file.parent.glob("scores-*.jsonl")
+    kept.write_bytes(kept.read_bytes()[:-5])  # a kill in the middle of a line
+    again = _Counted(reward_model)
+    steerlm.label(GROUPS, again, file=file)
+    assert again.scored == 3  # the torn line's chunk of two, and the last answer
+    for name in ("labelled.jsonl", kept.name):
+        lines = ((tmp_path / place / name).read_text().splitlines() for place in ("straight", "stopped"))
+        straight, stopped = (sorted(line for line in found if line.endswith(("]", "}"))) for found in lines)
+        assert set(straight) <= set(stopped)
+    once_more = _Counted(reward_model)
+    steerlm.label(GROUPS, once_more, file=file)
+    assert once_more.scored == 0
+
+
+@pytest.mark.skipif("HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is unset: no attribute-labelled set")
+def test_the_reference_codes_labelled_set_goes_both_ways_without_loss():
+    file = Path(os.environ["HS2_DATA_DIR"]) / "steerlm" / "attribute_labelled_512.jsonl.gz"
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    assert len(rows) == 512
+    for number, row in enumerate(rows):
+        string = row["conversations"][-1]["label"]
+        assert label_string(parse_label(string)) == string
+        group = steerlm.from_row(row, str(number))
+        assert steerlm.label_of(group) == string and group.attributes == ATTRIBUTES
+        assert steerlm.as_row(group) == row
+
+
+# Training and steering
+
+
+def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone():
+    policy = load_policy("tiny")
+    group = Group("g", TALK[2:], (Response("g/0", "Seven.", (4.0, 4.0, 4.0, 0.0, 1.0)),))
+    (item,) = steerlm.items(policy, [group])
+    ((sequence,), (start,)) = item.sequences, item.starts
+    label = "helpfulness:4,correctness:4,coherence:4,complexity:0,verbosity:1"
+    assert policy.tokenizer.decode(sequence[:start]).endswith(f"<|im_start|>assistant\n<extra_id_2>{label}\n")
+    assert policy.tokenizer.decode(sequence[start:]) == "Seven.<|im_end|>"
+    assert item.targets.tolist() == [[0.0] * start + [1.0] * (len(sequence) - start)]
+
+
+def test_answers_that_do_not_fit_are_refused_or_left_out():
+    """A long first message, which no older turn can make way for, beside one that fits."""
+    talks = ((str(n), (Turn("user", "word " * n),), (Response(str(n), "Yes.", (4.0,)),)) for n in (3, 90))
+    groups = [Group(*talk, ("helpfulness",)) for talk in talks]
+    policy = load_policy("tiny", max_tokens=100)
+    with pytest.raises(ValueError, match=r"group 90: .* raise max_tokens or leave the group out"):
+        steerlm.items(policy, groups)
+    assert [item.id for item in steerlm.items(policy, groups, "leave out")] == ["3"]
+    with pytest.raises(ValueError, match='"raise" or "leave out"'):
+        steerlm.items(policy, groups, "cut")
+
+
+def test_conditioned_training_learns_to_follow_the_label(tmp_path):
+    """Two labels, two lengths of answer, any prompt: after training the label says the length, and the prompt not."""
+    words = ("red", "green", "blue", "black", "white", "pink", "grey", "brown")
+    groups = []
+    for word in words[:6]:
+        for verbosity, text in ((0.0, "Yes."), (4.0, "Yes, yes, yes, yes, yes, yes.")):
+            name = f"{word}-{verbosity}"
+            groups.append(
+                Group(name, (Turn("user", f"Is it {word}?"),), (Response(name, text, (4, 4, 4, 2, verbosity)),))
+            )
+    policy = load_policy("tiny")
+    recipe = Recipe(steps=60, batch=12, learning_rate=1e-2, warmup=0, autocast="float32", save_every=100)
+    result = sft.fit(policy, steerlm.items(policy, groups), [], recipe, tmp_path / "run")
+    history = [x["loss"] for x in result.history if "loss" in x]
+    assert history[0] == pytest.approx(math.log(4096), rel=0.05) and history[-1] < 0.3
+    asked = [Group(w, (Turn("user", f"Is it {w}?"),), ()) for w in words[6:]]
+    base = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
+    labels = steerlm.targets(base, "verbosity", [0, 4])
+    reward_model = RewardModel.new("tiny").eval()
+    options = {"n": 3, "max_new_tokens": 24, "progress": False}
+    frame = steerlm.steer(policy, asked, reward_model, labels, file=tmp_path, **options)
+    assert len(frame) == 2 * 2 * 3 and set(ATTRIBUTES) < set(frame.columns)
+    table = steerlm.steering(frame, ["characters"], n_boot=100).set_index("target")
+    assert table.loc[4, "mean"] > 2 * table.loc[0, "mean"] and table.loc["4 - 0", "low"] > 0
+    pd.testing.assert_frame_equal(steerlm.steer(policy, asked, reward_model, labels, file=tmp_path, **options), frame)
+
+
+def test_targets_vary_one_attribute_of_the_base():
+    found = steerlm.targets("helpfulness:4,verbosity:2", "verbosity", [0, 4])
+    assert found == {0: "helpfulness:4,verbosity:0", 4: "helpfulness:4,verbosity:4"}
+    with pytest.raises(ValueError, match="does not name 'humor'"):
+        steerlm.targets("helpfulness:4", "humor", [0])
+
+
+def test_steering_by_hand():
+    """Two prompts, two targets: means 2 and 5, difference 3 in both prompts: its interval is a point."""
+    rows = [(0, "p", 1.0), (0, "q", 3.0), (4, "p", 4.0), (4, "q", 6.0)]
+    frame = pd.DataFrame(rows, columns=["target", "prompt", "verbosity"])
+    table = steerlm.steering(frame, ["verbosity"], n_boot=200).set_index("target")
+    assert table["mean"].tolist() == [2.0, 5.0, 3.0]
+    np.testing.assert_allclose(table.loc["4 - 0", ["low", "high"]].astype(float), 3.0)
+    assert table.loc[0, "low"] == 1.0 and table.loc[0, "high"] == 3.0

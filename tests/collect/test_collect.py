@@ -1,0 +1,486 @@
+"""Collection: aggregation of annotators, choice of prompts, complexity, completion. Numbers one can do by hand."""
+
+import gzip
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from itertools import combinations, product
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from hs2lib.collect import completion, complexity, prompts
+from hs2lib.group import ATTRIBUTES, Turn, parse_prompt
+from hs2lib.stats import aggregate
+
+NAN = np.nan
+# facts.md: prompt "c#", response beginning "C# is a high-level"; the label it was released with is 3,4,4,2,1.
+C_SHARP = np.array([[3, 3, 4], [3, 4, 4], [4, 3, 4], [2, 2, 2], [2, 1, 1]], dtype=float).T[None]
+
+
+def rows(*helpfulness):
+    """Ratings [rows, N, 1] from lists of helpfulness, padded with nan."""
+    n = max(map(len, helpfulness))
+    return np.array([[*r, *[NAN] * (n - len(r))] for r in helpfulness], dtype=float)[:, :, None]
+
+
+# --- aggregation
+
+
+def test_the_row_c_sharp_aggregates_to_its_released_label():
+    keep = aggregate.keep_three(C_SHARP)
+    assert keep.all()
+    assert aggregate.aggregate(C_SHARP, keep).tolist() == [[3, 4, 4, 2, 1]]
+    assert aggregate.spread(C_SHARP, "verbosity").tolist() == [1]
+    assert aggregate.released(C_SHARP, keep, [0]).tolist() == [True]
+
+
+def test_the_three_closest_are_kept():
+    ratings = rows([0, 4, 4, 3, 1], [0, 0, 4, 4, 4], [2, 3], [1, 2, 3], [0, 4, 3, 3], [NAN, NAN])
+    expected = [[0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
+    assert aggregate.keep_three(ratings).astype(int).tolist() == expected
+
+
+def test_ties_go_to_the_other_attributes_and_then_to_whoever_was_asked_first():
+    tied = rows([1, 1, 3, 5, 5])
+    assert aggregate.keep_three(tied)[0].tolist() == [True, True, True, False, False]
+    decided = np.concatenate([tied, np.array([0, 4, 2, 2, 2.0])[None, :, None]], axis=2)
+    assert aggregate.keep_three(decided)[0].tolist() == [False, False, True, True, True]
+
+
+def test_power_1_is_the_spread_and_power_2_the_penalty_of_the_quadratic_kappa():
+    # pairs of (0,2,4): 4+4+16 = 24 squared and spread 4; of (0,0,3): 0+9+9 = 18 and 3; of (2,4,4) 0+4+4 = 8 and 2
+    assert aggregate.keep_three(rows([0, 0, 3, 9, 9]), power=1)[0].tolist() == [True, True, True, False, False]
+    # 0,2,4 and 0,4,4 and 0,0,4 all have spread 4: by power 1 the first subset wins, by power 2 the even one, 0,2,4
+    assert aggregate.keep_three(rows([4, 0, 4, 2]), n_keep=3, power=1)[0].tolist() == [True, False, True, True]
+    assert aggregate.keep_three(rows([0, 8, 0, 4, 99, 99]), power=2)[0].tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_by_all_and_by_each_attribute():
+    ratings = np.array([[[0, 4], [0, 0], [0, 0], [1, 0]]], dtype=float)
+    assert aggregate.keep_three(ratings)[0].tolist() == [True, True, True, False]
+    assert aggregate.keep_three(ratings, by="all")[0].tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]  # 2 in all, others 32 and more
+    each = aggregate.keep_three(ratings, by="each")
+    assert each[0].T.tolist() == [[True, True, True, False], [False, True, True, True]]
+    assert aggregate.aggregate(ratings, each).tolist() == [[0, 0]]
+
+
+def test_who_did_not_rate_the_judged_attribute_is_not_kept_but_a_missing_other_one_is_no_obstacle():
+    ratings = np.array([[[NAN, 1], [2, 1], [2, NAN], [3, 1], [4, 4]]], dtype=float)
+    keep = aggregate.keep_three(ratings)
+    assert keep[0].tolist() == [False, True, True, True, False]
+    assert aggregate.aggregate(ratings, keep).tolist() == [[2, 1]]
+
+
+def test_keep_three_against_a_plain_loop():
+    rng = np.random.default_rng(0)
+    ratings = rng.integers(0, 5, (300, 5, 5)).astype(float)
+    ratings[rng.random((300, 5)) < 0.2] = NAN
+    for by, columns in (("helpfulness", [0]), ("coherence", [2]), ("all", range(5))):
+        keep = aggregate.keep_three(ratings, by=by)
+        for row, kept in zip(ratings, keep, strict=True):
+            able = [i for i in range(5) if not np.isnan(row[i]).any()]
+
+            def cost(subset, columns, row=row):
+                return sum((row[i, a] - row[j, a]) ** 2 for i, j in combinations(subset, 2) for a in columns)
+
+            best = min(combinations(able, min(3, len(able))), key=lambda s: (cost(s, columns), cost(s, range(5)), s))
+            assert np.flatnonzero(kept).tolist() == list(best)
+
+
+def test_two_more_are_recruited_only_where_the_first_three_differ_by_more_than_two():
+    ratings = rows([0, 1, 2, 4, 4], [0, 1, 3, 4, 4])
+    assert aggregate.needs_more(ratings).tolist() == [False, True]
+    assert (~np.isnan(aggregate.recruit(ratings))).sum(axis=1).ravel().tolist() == [3, 5]
+    assert (~np.isnan(aggregate.recruit(ratings, upto=4, max_spread=1))).sum(axis=1).ravel().tolist() == [4, 4]
+    assert (
+        np.isnan(aggregate.recruit(ratings)[0, 3:]).all() and not np.isnan(ratings).any()
+    )  # the argument is left alone
+
+
+def test_halves():
+    ratings = rows([0, 1], [1, 2], [2, 3])
+    assert aggregate.aggregate(ratings).ravel().tolist() == [0, 2, 2]
+    assert aggregate.aggregate(ratings, half="up").ravel().tolist() == [1, 2, 3]
+    assert aggregate.aggregate(ratings, half="down").ravel().tolist() == [0, 1, 2]
+    assert aggregate.aggregate(ratings, half="none").ravel().tolist() == [0.5, 1.5, 2.5]
+    with pytest.raises(ValueError, match="half must be one of even, up, down, none, got 'odd'"):
+        aggregate.aggregate(ratings, half="odd")
+
+
+def test_both_responses_of_a_prompt_must_be_agreed_on():
+    ratings = rows([0, 1, 2], [0, 1, 3], [4, 4, 4], [2, 2, 3], [NAN], [1, 1, 1])
+    prompt = np.array([7, 3, 7, 9, 5, 3])  # in any order
+    assert aggregate.released(ratings, None, prompt).tolist() == [True, False, True, True, False, False]
+    assert aggregate.released(ratings, None, prompt, max_spread=3).tolist() == [True, True, True, True, False, True]
+    assert aggregate.released(ratings[:0], None, prompt[:0]).tolist() == []
+
+
+def test_the_closest_three_of_five_always_pass_the_final_filter():
+    """Why the filter can only remove responses with fewer than five annotators: all 5 ** 5 cases."""
+    every = np.array(list(product(range(5), repeat=5)), dtype=float)[:, :, None]
+    assert aggregate.spread(every, keep=aggregate.keep_three(every)).max() == 2
+    assert aggregate.spread(every, keep=aggregate.keep_three(every, power=1)).max() == 2
+    assert aggregate.spread(every).max() == 4
+
+
+def test_untrusted_annotators_are_those_far_from_the_others_often_enough():
+    ratings = np.tile(rows([2, 2, 4]), (6, 1, 1))
+    who = np.array([[0, 1, 2]] * 6)
+    assert aggregate.trusted(ratings, who)[0].tolist() == [True, True, False]  # distances 1, 1 and 2
+    assert aggregate.trusted(ratings[:4], who[:4]).all()  # four rows say too little
+    assert not aggregate.trusted(ratings, who, max_distance=0.5).any()
+
+
+def test_bad_arguments_are_named():
+    for call, message in (
+        (lambda: aggregate.spread(np.zeros((2, 3))), r"\[rows, N annotators, A attributes\], got shape \(2, 3\)"),
+        (lambda: aggregate.spread(C_SHARP, "helpfullness"), "no attribute 'helpfullness': expected one of helpfulness"),
+        (lambda: aggregate.aggregate(C_SHARP, np.ones((1, 4))), r"keep must be \(1, 3\)"),
+        (lambda: aggregate.released(C_SHARP, None, [0, 1]), "one entry for each of 1 rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_the_module_imports_neither_pandas_nor_torch():
+    code = "import sys, hs2lib.stats.aggregate; sys.exit('pandas' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# --- prompts
+
+
+def test_english_stays_and_other_languages_go():
+    texts = [
+        "What is the capital of Peru, and how many people live there?",
+        "Quelle est la capitale du Pérou et combien de personnes y vivent ?",
+        "Schreibe mir bitte ein kurzes Gedicht über den Regen im Herbst.",
+        "請用中文解釋什麼是光合作用。",
+        "c#",
+    ]
+    assert prompts.is_english(texts).tolist() == [True, False, False, False, True]
+    found = prompts.languages(texts)
+    assert found.language.tolist()[:4] == ["en", "fr", "de", "zh"]
+    assert not prompts.is_english(texts[:1], threshold=1.01).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Fix this:\n```\nx = 1\n```", "fenced code block"),
+        ("def area(r):\n    return 3.14 * r * r\nWhy is it slow?", "Python"),
+        ("import numpy as np\nwhat does this do", "Python"),
+        ("#include <stdio.h>\nint main() { return 0; }", "C or C++"),
+        ("public static void main(String[] args)", "Java or C#"),
+        ("const total = items.map(x => x.price)", "JavaScript"),
+        ("SELECT name FROM users WHERE age > 3", "SQL"),
+        ("<div class='box'>hello</div>", "HTML or XML"),
+        ("fn main() { let mut x = 1; }", "Rust"),
+        ("sudo apt install nginx fails", "shell"),
+        ("What are the main differences between Python and C++?", None),
+        ("c#", None),
+        ("Let x = 5 and y = 3; find x + y. Then select a number from the list.", None),
+        ("Import duties rose. Define a class of goods: explain the public function of tariffs.", None),
+        ('Answer as JSON, like {"name": "Ada", "age": 36}.', None),
+    ],
+)
+def test_snippets_are_found_and_talk_about_code_is_not(text, reason):
+    assert prompts.code_reason(text) == reason
+
+
+def test_quotas_by_hand():
+    levels = [1] * 50 + [2] * 50 + [3] * 50 + [4] * 50 + [5] * 50
+    sample = prompts.sample_uniform(levels, 60, weights={5: 2}, seed=3)
+    assert sample.account.taken.tolist() == [10, 10, 10, 10, 20] and not sample.account.ran_out.any()
+    assert Counter(levels[i] for i in sample.positions) == {1: 10, 2: 10, 3: 10, 4: 10, 5: 20}
+    assert len(set(sample.positions)) == 60
+    again = prompts.sample_uniform(levels, 60, weights={5: 2}, seed=3)
+    assert (again.positions == sample.positions).all()
+    assert (prompts.sample_uniform(levels, 60, seed=4).positions != sample.positions).any()
+
+
+def test_a_stratum_that_runs_out_is_reported_and_the_others_share():
+    sample = prompts.sample_uniform(["a"] * 2 + ["b"] * 20 + ["c"] * 20, 18, seed=0)
+    assert sample.account.stratum.tolist() == ["a", "b", "c"]
+    assert sample.account.taken.tolist() == [2, 8, 8]
+    assert sample.account.ran_out.tolist() == [True, False, False]
+    assert sample.account.share.tolist() == [6, 6, 6]
+
+
+def test_sampling_is_exact_at_any_size():
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 7, 39, 40):
+        strata = rng.integers(0, 6, 40)
+        sample = prompts.sample_uniform(strata, n, weights={0: 2.5}, seed=n)
+        assert len(sample.positions) == n == sample.account.taken.sum()
+        assert (sample.account.taken <= sample.account.available).all()
+    with pytest.raises(ValueError, match="cannot draw 41 without replacement from 40 items"):
+        prompts.sample_uniform(strata, 41)
+
+
+def test_every_item_of_a_stratum_is_equally_likely():
+    drawn = Counter(i for seed in range(400) for i in prompts.sample_uniform(["a"] * 5, 2, seed=seed).positions)
+    assert all(120 < drawn[i] < 200 for i in range(5))  # 160 expected, SD 9.8
+
+
+@pytest.fixture(scope="module")
+def topical():
+    subjects = ("tomato plants in the garden", "mortgage interest rates", "training a puppy")
+    return [f"Tell me about {s}, part {n}." for n in range(6) for s in subjects]
+
+
+def test_topics_follow_the_subject_and_repeat(topical):
+    vectors = prompts.embed(topical)
+    assert vectors.shape == (18, 384) and np.allclose((vectors**2).sum(axis=1), 1, atol=1e-5)
+    assert np.allclose(prompts.embed(topical[:1]), vectors[:1], atol=1e-5)  # padding is masked
+    label, table = prompts.topics(topical, vectors, n_topics=3)
+    assert all(len(set(label[s::3])) == 1 for s in range(3)) and len(set(label)) == 3
+    assert table.prompts.tolist() == [6, 6, 6] and "mortgage" in " ".join(table.words)
+    assert (prompts.topics(topical, vectors, n_topics=3)[0] == label).all()
+    with pytest.raises(ValueError, match="n_topics must be from 1 to the number of texts 18, got 19"):
+        prompts.topics(topical, vectors, n_topics=19)
+
+
+# --- complexity
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ('{"score": 3}', 3),
+        ('Of course!\n```json\n{ "score" : 4 }\n```\nIt has four parts.', 4),
+        ("{'score': '2'}", 2),
+        ('{"reason": "many", "score": 5.0}', 5),
+        ('{"score": 2} and again {"score": 2}', 2),
+        ('{"score": score}', None),
+        ('{"score": 3} or {"score": 4}', None),
+        ('{"score": 0}', None),
+        ('{"score": 6}', None),
+        ('{"score": -1}', None),
+        ('{"score": 3.5}', None),
+        ("3", None),
+        ("", None),
+    ],
+)
+def test_scores_are_read_or_counted_never_made_up(answer, score):
+    assert complexity.parse_score(answer) == score
+
+
+def test_the_template_is_the_papers_and_unparsable_answers_are_kept():
+    asked = []
+    answers = iter(['{"score": 5}', "very complex", '{"score": 1}'])
+    result = complexity.complexity(["a {b}", "c", "d"], lambda question: (asked.append(question), next(answers))[1])
+    assert asked[0].endswith('Put the score into JSON format {"score": score}. [prompt]: a {b}')
+    assert result.unparsable == ((1, "very complex"),)
+    assert np.array_equal(result.scores, [5, NAN, 1], equal_nan=True)
+
+
+def test_the_heuristic_by_hand():
+    # level = 1 + ceil((instructions beyond the first + constraints) / 2), at most 5
+    for prompt, level in (
+        ("c#", 1),
+        ("What is the capital of Peru?", 1),
+        ("Write a poem about rain, and then translate it into French.", 2),  # 2 instructions
+        ("Write a poem in exactly 4 lines. Avoid the letter e. Explain it. Use a sad tone.", 4),  # 3 - 1 + 3 = 5
+        ("- must\n" * 20, 5),
+    ):
+        assert complexity.complexity([prompt], complexity.heuristic).scores == [level], prompt
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """An OpenAI-compatible server whose status codes are scripted."""
+
+    script: ClassVar[list] = []
+    seen: ClassVar[list] = []
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.seen.append((self.path, self.headers.get("Authorization"), body))
+        status = self.script.pop(0)
+        reply = {"choices": [{"message": {"content": '{"score": 4}'}}]} if status == 200 else {"error": "scripted"}
+        self.send_response(status)
+        if status == 307:
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+        self.wfile.write(json.dumps(reply).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("TEST_KEY", "secret-1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    Answers.seen = []
+    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}/v1"
+        running.shutdown()
+
+
+def test_an_endpoint_is_asked_again_when_busy_and_gets_the_key_from_the_environment(server):
+    Answers.script = [429, 503, 200]
+    ask = complexity.endpoint(server, "some-model", key_variable="TEST_KEY", wait=0.01)
+    assert complexity.complexity(["hello"], ask).scores == [4]
+    path, key, body = Answers.seen[-1]
+    assert (path, key, len(Answers.seen)) == ("/v1/chat/completions", "Bearer secret-1", 3)
+    assert body["model"] == "some-model" and body["messages"][0]["content"].endswith("[prompt]: hello")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [([401], "HTTP 401.*is TEST_KEY set"), ([500, 500], "gave up after 2 tries.*HTTP 500"), ([307], "HTTP 307")],
+)
+def test_an_endpoint_that_fails_says_so_without_the_key(server, script, message):
+    Answers.script = list(script)
+    ask = complexity.endpoint(server, "m", key_variable="TEST_KEY", retries=1, wait=0.01)
+    with pytest.raises(RuntimeError, match=message) as error:
+        ask("hello")
+    assert "secret-1" not in str(error.value) and len(Answers.seen) == len(script)  # a redirect is not followed
+
+
+def test_no_server_at_all():
+    with pytest.raises(RuntimeError, match="gave up after 1 tries"):
+        complexity.endpoint("http://127.0.0.1:9/v1", "m", retries=0, timeout=2)("hello")
+    with pytest.raises(ValueError, match="must start with http"):
+        complexity.endpoint("localhost:8000", "m")
+
+
+class Bytes:
+    """A tokenizer of bytes: 256 tokens, digits all different."""
+
+    chat_template = None
+
+    def __call__(self, text, add_special_tokens=False):
+        return {"input_ids": list(text.encode())}
+
+
+@pytest.fixture(scope="module")
+def tiny_model():
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=256, max_position_embeddings=4096, **size)).eval()
+
+
+def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
+    import torch
+
+    question = complexity.TEMPLATE.format(prompt="Name a fruit.")
+    answer = complexity.local(tiny_model, Bytes())(question)
+    with torch.no_grad():
+        logits = tiny_model(torch.tensor([list(f'{question}{{"score": '.encode())])).logits[0, -1]
+    assert complexity.parse_score(answer) == 1 + int(logits[[ord(c) for c in "12345"]].argmax())
+    assert complexity.parse_score(complexity.local(tiny_model, Bytes(), max_tokens=64)("long " * 500)) in range(1, 6)
+
+
+# --- completion
+
+
+def test_mean_ranks_by_hand():
+    scores = np.array([[3, 0.1, 7], [2, 0.9, 7], [1, 0.5, 7]])
+    # first score: ranks 1 2 3; second: 3 1 2; third cannot tell: 2 2 2
+    assert np.allclose(completion.mean_ranks(scores), [2, 5 / 3, 7 / 3])
+    assert completion.best_mean_rank(scores) == 1
+
+
+def test_units_of_the_scores_do_not_matter():
+    scores = np.random.default_rng(0).normal(size=(16, 3))
+    assert np.allclose(completion.mean_ranks(scores), completion.mean_ranks(np.exp(scores) * [1, 1e6, 1e-3]))
+
+
+def test_ties_in_the_mean_rank_go_to_the_first_score_and_then_to_the_earlier_candidate():
+    assert completion.best_mean_rank(np.array([[1, 2], [2, 1]])) == 1
+    assert completion.best_mean_rank(np.array([[5, 5], [5, 5]])) == 0
+    with pytest.raises(ValueError, match="without nan"):
+        completion.best_mean_rank(np.array([[1, NAN]]))
+
+
+def test_completion_sees_what_is_to_come_and_takes_the_best():
+    user = ["plan a trip", "what about food?", "thanks"]
+    seen = []
+
+    def sample(conversation, n):
+        seen.append(conversation)
+        return [f"reply {len(conversation)} {'food ' * i}".strip() for i in range(n)]
+
+    def wanted(conversation, candidate, coming):
+        return candidate.count("food") if "food" in coming[0] else -candidate.count("food")
+
+    turns, choices = completion.complete(user, sample, [wanted], n=4)
+    assert [t.role for t in turns] == ["user", "assistant", "user", "assistant", "user"]
+    assert [t.text for t in turns] == [user[0], "reply 1 food food food", user[1], "reply 3", user[2]]
+    assert [c.taken for c in choices] == [3, 0] and choices[0].scores.shape == (4, 1)
+    first, second = seen
+    assert "User: what about food?\nAssistant: <hidden>\nUser: thanks" in first[0].text
+    assert first[0].text.endswith("plan a trip") and second[1:] == turns[1:3]
+    assert completion.complete(user[:1], sample, [wanted]) == ((Turn("user", "plan a trip"),), [])
+
+
+def test_the_next_turns_likelihood_is_the_models(tiny_model):
+    import torch
+
+    score = completion.next_turn_likelihood(tiny_model, Bytes())
+    value = score((Turn("user", "hi"),), "hello", ("ok",))
+    text = b"User: hi\nAssistant: hello\nUser: ok"
+    with torch.no_grad():
+        logp = torch.log_softmax(tiny_model(torch.tensor([list(text)])).logits[0], -1)
+    assert value == pytest.approx(sum(logp[i - 1, text[i]].item() for i in range(len(text) - 3, len(text))), abs=1e-4)
+
+
+# --- real data
+
+
+@pytest.fixture
+def real():
+    folder = os.environ.get("HS2_DATA_DIR")
+    if not folder:
+        pytest.skip("HS2_DATA_DIR is not set: no real prompts here")
+    return Path(folder)
+
+
+def lines(path):
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_filters_on_real_prompts(real):
+    """The authors' own validation prompts passed their filters, so nearly all pass ours; programs do not."""
+    user = [
+        "\n".join(t.text for t in parse_prompt(r["input"]) if t.role == "user")
+        for r in lines(real / "helpsteer2" / "validation_pairs_unrated.jsonl.gz")
+    ]
+    assert prompts.is_english(user).mean() > 0.98
+    assert np.mean([prompts.code_reason(text) is None for text in user]) > 0.98
+    programs = [
+        p["prompt"] + p["canonical_solution"]
+        for f in sorted((real / "rewardbench" / "humanevalpack").glob("*.jsonl.gz"))
+        for p in lines(f)
+    ]
+    assert len(programs) == 984 and all(map(prompts.code_reason, programs))
+
+
+def test_the_attributes_have_one_order():
+    assert [aggregate._position(name, 5) for name in ATTRIBUTES] == [0, 1, 2, 3, 4]

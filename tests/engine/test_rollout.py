@@ -1,0 +1,355 @@
+"""Rollouts: greedy is `generate`'s, frequencies are the model's, and a sample belongs to its seed, prompt and index."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from hs2lib.engine import decoding
+from hs2lib.engine.chat import label_string, prompt_tokens
+from hs2lib.engine.decoding import FIRST, choose, uniforms
+from hs2lib.engine.rollout import Sample, as_tokens, rollouts
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.backbones import tiny_model
+from hs2lib.models.policy import Policy, load_policy
+
+WORDS = [*"abcdefghijklmnopq"]
+PROMPTS = [
+    Group(f"p{i}", (Turn("user", " ".join(WORDS[i % 7 :] * (1 + 3 * i))),), (Response("left", "out"),))
+    for i in range(6)
+]
+LONG = tuple(Turn(("user", "assistant")[i % 2], f"{i} " + " ".join(WORDS)) for i in range(9))
+LABEL = label_string((4, 4, 4, 2, 2))
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return load_policy("tiny")
+
+
+def run(policy, prompts=PROMPTS, **changes):
+    options = dict(n=3, max_new_tokens=12, temperature=0.3, seed=1, progress=False) | changes
+    return rollouts(policy, prompts, **options)
+
+
+def texts(groups):
+    return {sample.id: (sample.text, sample.tokens) for group in groups for sample in group.responses}
+
+
+# Which token
+
+
+def test_frequencies_are_those_of_temperature_and_top_p():
+    """Probabilities .4 .3 .2 .1 at top-p .75: three tokens stay (.4 + .3 is not enough), as 4 : 3 : 2.
+
+    At temperature 2 the square roots count. 20,000 draws against them: a chi-square that rejects once in 10,000 runs.
+    """
+    p = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64)
+    due = {
+        (1.0, 0.75): [0, 4 / 9, 2 / 9, 3 / 9],
+        (1.0, 1.0): p.tolist(),
+        (2.0, 1.0): (p**0.5 / (p**0.5).sum()).tolist(),
+    }
+    draws = torch.from_numpy(uniforms(0, "frequencies", 0, 20_000))
+    for (temperature, top_p), expected in due.items():
+        tokens, log_probs = choose(p.log().expand(20_000, 4), draws, temperature, top_p)
+        counts = np.bincount(tokens, minlength=4)
+        there = np.array(expected) > 0
+        assert not counts[~there].any()
+        assert stats.chisquare(counts[there], 20_000 * np.array(expected)[there]).pvalue > 1e-4
+        # Kept is what the model says, not what temperature and top-p make of it.
+        torch.testing.assert_close(log_probs, p.log()[tokens].float())
+
+
+def test_top_p_keeps_the_token_that_crosses_and_at_least_one():
+    p = torch.tensor([[0.5, 0.3, 0.2]])
+    for top_p, kept in ((0.01, {0}), (0.4, {0}), (0.51, {0, 1}), (0.79, {0, 1}), (0.81, {0, 1, 2})):
+        draws = torch.linspace(0, 0.9999, 200, dtype=torch.float64)
+        tokens, _ = choose(p.log().expand(200, 3), draws, 1.0, top_p)
+        assert set(tokens.tolist()) == kept, top_p
+
+
+def test_wide_nuclei_are_sorted_whole():
+    """A flat distribution keeps more than the first tokens looked at: 90 % of 2,000 equal ones is 1,800."""
+    logits = torch.zeros(4000, 2000) - 1e-4 * torch.arange(2000)
+    tokens, _ = choose(logits, torch.linspace(0, 0.99999, 4000, dtype=torch.float64), 1.0, 0.9)
+    assert FIRST < 2000 and 1750 < tokens.max() < 1850 and tokens.min() == 0
+    assert len(tokens.unique()) == tokens.max() + 1
+
+
+@pytest.mark.parametrize(("ties", "most"), [(False, 5), (True, 200)])
+def test_rounding_of_logits_changes_a_token_only_at_a_border(ties, most):
+    """Logits of another batch differ by about 1e-6, relative. Of 20,000 draws few may fall on a border.
+
+    With equal logits in pairs the noise turns orders around: in order of probability about half the draws would change;
+    here those where a pair lies across the edge of top-p and the one that changes sides was drawn, about 1 in 200.
+    """
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(20_000, 50 if ties else 100, generator=generator).mul(3)
+    logits = logits.repeat_interleave(2, 1) if ties else logits
+    noise = 1e-6 * torch.randn(logits.shape, generator=generator) * logits.abs()
+    draws = torch.from_numpy(uniforms(0, "rounding", 0, 20_000))
+    one, other = (choose(x, draws, 0.7, 0.9)[0] for x in (logits, logits + noise))
+    assert (one != other).sum() <= most
+
+
+def test_uniform_numbers_belong_to_seed_prompt_and_index():
+    """Nothing else, not even how many are asked for; any other seed, prompt or index has others."""
+    first = uniforms(0, "a", 0, 8)
+    assert np.array_equal(first, uniforms(0, "a", 0, 100)[:8])
+    others = [uniforms(1, "a", 0, 8), uniforms(0, "b", 0, 8), uniforms(0, "a", 1, 8), uniforms(0, "a0", 0, 8)]
+    assert all(not np.isin(other, first).any() for other in others)
+    assert first.min() >= 0 and first.max() < 1
+    # The stream is fixed for good: a change of numpy or of the key would make old files go on as other samples.
+    assert first[:2] == pytest.approx(PINNED, abs=1e-12)
+
+
+PINNED = [0.6631736099212862, 0.28884024796855]
+
+
+# Against transformers
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt_neox", "gemma"])
+def test_greedy_is_generate(architecture):
+    """Several prompts of different lengths at once, against one `generate` for each, token for token."""
+    policy = Policy.new(tiny_model(architecture=architecture)).eval()
+    ours = run(policy, n=1, temperature=0, max_new_tokens=20)
+    policy.backbone.set_attn_implementation("sdpa")
+    for group in ours:
+        ids = torch.tensor([prompt_tokens(group.prompt, policy.tokenizer)])
+        options = dict(max_new_tokens=20, do_sample=False, pad_token_id=0)
+        theirs = policy.backbone.generate(ids, attention_mask=torch.ones_like(ids), **options)
+        assert list(group.responses[0].tokens) == theirs[0, ids.shape[1] :].tolist()
+
+
+def test_frequencies_of_a_model_are_its_probabilities(policy):
+    """4,000 first tokens of a tiny model against the softmax of plain transformers, cut to top-p."""
+    ids = prompt_tokens(PROMPTS[0].prompt, policy.tokenizer)
+    policy.backbone.set_attn_implementation("sdpa")
+    with torch.no_grad():
+        logits = policy.backbone(torch.tensor([ids])).logits[0, -1].double()
+    for temperature in (0.05, 0.1, 0.15, 0.2, 0.3):  # the first at which the test says something
+        p, order = (logits / temperature).softmax(-1).sort(descending=True)
+        kept = int((p.cumsum(0) < 0.9).sum()) + 1
+        if kept >= 5:
+            break
+    assert 5 <= kept <= 300
+    (found,) = run(policy, PROMPTS[:1], n=4000, temperature=temperature, max_new_tokens=1, batch=1000)
+    counts = np.bincount([sample.tokens[0] for sample in found.responses], minlength=4096)[order.numpy()]
+    assert not counts[kept:].any()
+    expected = (p[:kept] / p[:kept].sum()).numpy() * 4000
+    rare = expected < 5
+    counts, expected = (np.append(x[:kept][~rare], x[:kept][rare].sum() + 1e-9) for x in (counts, expected))
+    assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
+    got = found.responses[0]
+    assert got.log_probs[0] == pytest.approx(logits.log_softmax(-1)[got.tokens[0]].item(), abs=1e-5)
+
+
+def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
+    """The engine, given the sampled tokens, says the same: what the preference losses compute later is of these."""
+    for label in (None, LABEL):
+        found = run(policy, label=label)
+        total, length = policy.log_probs(as_tokens(policy, found, label))
+        kept = [sample for group in found for sample in group.responses]
+        assert length.tolist() == [len(sample.tokens) for sample in kept]
+        torch.testing.assert_close(total, torch.tensor([s.log_prob for s in kept]), rtol=1e-5, atol=1e-4)
+
+
+# Independence
+
+
+def test_a_sample_does_not_depend_on_its_batch_or_the_order(policy):
+    """Alone, all at once, few at a time, shuffled, fewer of a prompt: the same texts and tokens, in float32."""
+    due = texts(run(policy))
+    assert len(set(due.values())) == len(due), "samples of one prompt differ"
+    assert texts(run(policy, PROMPTS[::-1])) == due
+    for batch in (1, 4, 7):
+        assert texts(run(policy, batch=batch)) == due
+    for prompt in PROMPTS:
+        alone = texts(run(policy, [prompt], n=2))
+        assert alone == {id: due[id] for id in alone}
+    assert texts(run(policy, seed=2)) != due
+    assert {id: tokens[:5] for id, (_, tokens) in due.items()} == {
+        id: tokens for id, (_, tokens) in texts(run(policy, max_new_tokens=5)).items()
+    }
+
+
+def test_samples_that_are_done_leave_the_batch(policy):
+    """Each pass is over the samples that are not done, and no more than `batch` of them; the rest is still the same."""
+    free = run(policy, n=4, max_new_tokens=30, temperature=1.0, top_p=1.0)
+    tokens = [sample.tokens for group in free for sample in group.responses]
+    stop = sorted(tokens[0][5:9])  # tokens that end some samples early, others late or never
+    passes = []
+    prompts = [(prompt_tokens(g.prompt, policy.tokenizer), [(i, uniforms(1, g.id, i, 30)) for i in range(4)])
+               for g in PROMPTS]  # fmt: skip
+    options = dict(temperature=1.0, top_p=1.0, max_new_tokens=30, ends=lambda t: t[-1] in stop or t[-1] % 9 == 0)
+    found = list(decoding.decode(policy.backbone, prompts, batch=10, step=passes.append, **options))
+    assert sum(passes) == sum(len(row.tokens) for row in found) and max(passes) <= 10
+    assert len({len(row.tokens) for row in found}) > 5
+    for row in found:
+        due = tokens[4 * row.prompt + row.index]
+        length = next((i + 1 for i, t in enumerate(due) if t in stop or t % 9 == 0), 30)
+        assert tuple(row.tokens) == due[:length] and row.finished == (length < 30 or options["ends"](due[:length]))
+
+
+def test_the_end_of_the_turn_ends_a_response(policy):
+    """A model made to say im_end: its token is kept, no text; with min_new_tokens it has to say something else."""
+    ending = Policy.new("tiny").eval()
+    (end,) = ending.ending()
+    with torch.no_grad():
+        states = torch.cat([ending.backbone.model(torch.tensor([prompt_tokens(g.prompt, ending.tokenizer)]))
+                            .last_hidden_state[:, -1] for g in PROMPTS])  # fmt: skip
+        ending.backbone.lm_head.weight[end] = 10 * states.mean(0)
+    found = run(ending, n=1, temperature=0)
+    assert any(s.tokens == (end,) and s.text == "" and s.finished for g in found for s in g.responses)
+    later = run(ending, n=1, temperature=0, min_new_tokens=4)
+    assert all(end not in s.tokens[:3] for g in later for s in g.responses)
+    assert not any(s.finished and len(s.tokens) < 4 for g in later for s in g.responses)
+
+
+def test_the_reference_template_ends_with_text(policy):
+    """Its marker is no special token and may be cut into tokens in other ways: the text is what ends a response."""
+    from hs2lib.engine.rollout import _ending, _text
+
+    plain = Policy.new("tiny", template="reference").eval()
+    for label, marker in ((False, "\n<extra_id_2>"), (True, "\n<extra_id_1>")):
+        special, stop = _ending(plain, label)
+        assert stop == marker and special == {plain.tokenizer.eos_token_id}
+        ids = plain.tokenizer("Yes." + marker, add_special_tokens=False)["input_ids"]
+        assert _text(plain, ids, True, stop) == "Yes."
+    assert len(run(plain, PROMPTS[:2], n=1)) == 2
+
+
+def test_groups_come_back_with_their_prompts_and_own_samples(policy):
+    for before, after in zip(PROMPTS, run(policy), strict=True):
+        assert after.prompt == before.prompt and after.id == before.id
+        assert [sample.id for sample in after.responses] == [f"{before.id}/{i}" for i in range(3)]
+        assert all(isinstance(sample, Sample) for sample in after.responses)
+
+
+def test_a_prompt_that_leaves_no_room_loses_its_oldest_turns():
+    short = Policy.new("tiny", max_tokens=120).eval()
+    whole = len(prompt_tokens(LONG, short.tokenizer))
+    (found,) = run(short, [Group("long", LONG, ())], max_new_tokens=30)
+    (tokens,) = as_tokens(short, [found])
+    assert whole > 90 and tokens.starts[0] <= 90 and found.prompt == LONG
+    assert short.tokenizer.decode(tokens.sequences[0]).count("<|im_start|>assistant") >= 1
+    with pytest.raises(ValueError, match=r"group long: .* the prompt has no older turn left to drop"):
+        run(short, [Group("long", LONG[-1:], ())], max_new_tokens=110)
+
+
+def test_the_model_still_generates_and_scores_afterwards(policy):
+    before, _ = policy.log_probs(PROMPTS)
+    run(policy)
+    after, _ = policy.log_probs(PROMPTS)
+    assert torch.equal(before, after) and not policy.training
+    ids = torch.tensor([[1, 5, 6]])
+    policy.backbone.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, pad_token_id=0)
+
+
+# On disk
+
+
+class Killed(Exception):
+    pass
+
+
+def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatch):
+    """Killed after every few samples, a torn line left each time: at the end every sample is there once, unchanged."""
+    file, due = tmp_path / "samples.jsonl", texts(run(policy))
+    real, kills = decoding.choose, 0
+    while True:
+        calls = iter(range(17))
+
+        def dies(*arguments, calls=calls):
+            if next(calls, None) is None:
+                raise Killed
+            return real(*arguments)
+
+        monkeypatch.setattr(decoding, "choose", dies)
+        try:
+            found = run(policy, file=file, batch=4)
+            break
+        except Killed:
+            kills += 1
+            with file.open("a") as out:
+                out.write('{"id": "p0/0", "te')
+    assert kills >= 3 and texts(found) == due
+    lines = [json.loads(line) for line in file.read_text().splitlines() if not line.endswith('"te')]
+    assert "settings" in lines[0] and sorted(line["id"] for line in lines[1:]) == sorted(due)
+    monkeypatch.setattr(decoding, "choose", None)
+    assert run(policy, file=file) == found, "all there: nothing is computed"
+
+
+def test_more_samples_and_prompts_go_on_with_a_file(policy, tmp_path, monkeypatch):
+    file = tmp_path / "samples.jsonl"
+    first = texts(run(policy, PROMPTS[:2], n=2, file=file))
+    size = file.stat().st_size
+    more = texts(run(policy, n=3, file=file))
+    assert first.items() <= more.items() and more == texts(run(policy))
+    assert file.read_bytes()[:size].count(b"\n") == 5
+
+
+def test_a_file_of_other_settings_is_refused_and_a_folder_takes_both(policy, tmp_path):
+    run(policy, PROMPTS[:1], file=tmp_path / "samples.jsonl")
+    with pytest.raises(ValueError, match=r"other settings \(seed differ; seed was 1, now 2\)"):
+        run(policy, PROMPTS[:1], seed=2, file=tmp_path / "samples.jsonl")
+    with pytest.raises(ValueError, match="policy differ"):
+        run(Policy.new("tiny", max_tokens=500).eval(), PROMPTS[:1], file=tmp_path / "samples.jsonl")
+    for seed in (1, 2, 1):
+        run(policy, PROMPTS[:1], seed=seed, file=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").glob("samples-*.jsonl"))) == 2
+    # The same id with another prompt is another prompt: its old samples are left where they are.
+    other = Group(PROMPTS[0].id, (Turn("user", "Something else"),), ())
+    assert texts(run(policy, [other], file=tmp_path / "samples.jsonl")) == texts(run(policy, [other]))
+
+
+# What is refused
+
+
+def test_what_cannot_be_sampled_is_refused(policy):
+    for prompts, message in (([], "no prompts"), (PROMPTS[:1] * 2, "two prompts have the id 'p0'")):
+        with pytest.raises(ValueError, match=message):
+            run(policy, prompts)
+    for wrong in (dict(n=0), dict(max_new_tokens=0), dict(temperature=-1), dict(top_p=0), dict(top_p=1.5)):
+        with pytest.raises(ValueError, match="got n="):
+            run(policy, **wrong)
+    with pytest.raises(ValueError, match="backend is one of transformers, vllm, got 'trt'"):
+        run(policy, backend="trt")
+
+
+def test_vllm_is_named_where_it_is_missing(policy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(ImportError, match="vllm, which is not installed"):
+        run(policy, backend="vllm")
+
+
+def test_vllm_is_asked_for_what_rollouts_promise(policy, monkeypatch, tmp_path):
+    """A stand-in with vLLM's interface: seeds by sample, raw log-probabilities, the prompt's tokens, ends, resuming."""
+    asked = []
+
+    class LLM:
+        def __init__(self, model, **options):
+            assert options["logprobs_mode"] == "raw_logprobs" and options["enable_prefix_caching"]
+            assert load_policy(model).backbone.config.vocab_size == 4096
+
+        def generate(self, prompts, params, use_tqdm):
+            asked.extend(zip(prompts, params, strict=True))
+            logprobs = [{300: SimpleNamespace(logprob=-1.0)}, {2: SimpleNamespace(logprob=-0.5)}]
+            end = SimpleNamespace(token_ids=[300, 2], finish_reason="stop", logprobs=logprobs)
+            return [SimpleNamespace(outputs=[end]) for _ in prompts]
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace))
+    found = run(policy, PROMPTS[:2], backend="vllm", file=tmp_path / "kept.jsonl")
+    assert len({params.seed for _, params in asked}) == 6 and asked[0][1].stop_token_ids == [2]
+    assert asked[3][0]["prompt_token_ids"] == prompt_tokens(PROMPTS[1].prompt, policy.tokenizer)
+    sample = found[0].responses[0]
+    assert sample.tokens == (300, 2) and sample.finished and sample.log_prob == -1.5
+    assert sample.text == policy.tokenizer.decode([300])
+    run(policy, PROMPTS[:2], backend="vllm", file=tmp_path / "kept.jsonl")
+    assert len(asked) == 6

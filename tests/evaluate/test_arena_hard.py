@@ -1,0 +1,227 @@
+"""Arena Hard: both orders, the weight of a verdict, the Bradley-Terry rating in closed form against a fitted one."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from judge_server import Reply, serve
+from sklearn.linear_model import LogisticRegression
+
+from hs2lib.data.rows import DataError
+from hs2lib.evaluate import arena_hard
+from hs2lib.evaluate.judge import COMPARISONS, Judge, Verdict
+from hs2lib.evaluate.mt_bench import Template
+from hs2lib.evaluate.questions import Answers, Question, Questions, read
+
+DATA = os.environ.get("HS2_DATA_DIR")
+needs_data = pytest.mark.skipif(
+    not DATA or not (Path(DATA) / "arena_hard").is_dir(), reason="HS2_DATA_DIR has no arena_hard folder"
+)
+TEMPLATE = Template("S", "Q: {question_1} A: {answer_1} B: {answer_2}")
+MIRROR = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B", None: None}
+
+
+def questions(n):
+    return Questions("Arena Hard", tuple(Question(f"u{i}", f"c{i % 5}", (f"q{i}",)) for i in range(n)), "by hand", 500)
+
+
+def verdicts(*pairs):
+    """Verdicts on the games of each question: game 1 has the baseline as A, game 2 as B."""
+    return [Verdict(f"u{i}/{game}", v, "", 1) for i, pair in enumerate(pairs) for game, v in enumerate(pair, 1)]
+
+
+def test_each_question_is_two_games_with_places_changed():
+    ours, base = (Answers(name, {"u0": (text,)}, "") for name, text in (("m", "ours {answer_2}"), ("b", "base")))
+    one, two = arena_hard.asks(questions(1), ours, base, TEMPLATE)
+    assert one.id == "u0/1" and one.messages == (("system", "S"), ("user", "Q: q0 A: base B: ours {answer_2}"))
+    assert two.id == "u0/2" and two.messages[1][1] == "Q: q0 A: ours {answer_2} B: base"
+    assert set(one.judged) == set(two.judged) == {"base", "ours {answer_2}"}
+
+
+def test_games_won_by_hand():
+    """Game 1, the model as B: A>>B loses three, B>A wins one; game 2, as A: A>B wins one, B>>A loses three."""
+    frame = arena_hard.games(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)))
+    assert frame.counted.tolist() == [3, 1, 1, 3, 1, 0] and frame.won.tolist() == [0, 1, 1, 0, 0.5, 0]
+    result = arena_hard.score(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)), "m", n_boot=100)
+    row = result.table.iloc[0]
+    assert row["win rate"] == pytest.approx(100 * 2.5 / 9) and row.games == 5 and row.unparsable == 1
+    # A was preferred in 2 of 5 games and half in the tie.
+    assert row["first"] == pytest.approx(100 * 2.5 / 5) and result.title == "Arena Hard, 3 of 500 questions"
+
+
+def test_changing_places_changes_nothing_and_changing_sides_mirrors():
+    """The model's win rate is the same from either place; the baseline's is what is left of 100."""
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(60)]
+    swapped = [(MIRROR[second], MIRROR[first]) for first, second in pairs]
+    sides = [(second, first) for first, second in pairs]
+    one, two, other = (
+        arena_hard.score(questions(60), verdicts(*p), "m", n_boot=20).table.iloc[0] for p in (pairs, swapped, sides)
+    )
+    assert one["win rate"] == pytest.approx(two["win rate"]) and one["first"] == pytest.approx(100 - two["first"])
+    assert one["win rate"] + other["win rate"] == pytest.approx(100) and one["first"] == pytest.approx(other["first"])
+    assert one.rating - 1000 == pytest.approx(1000 - other.rating)
+
+
+def test_a_judge_that_always_likes_the_first_says_50():
+    """Both orders are asked so that a bias for the place is none for the model; `first` shows it."""
+    row = arena_hard.score(questions(9), verdicts(*[("A>>B", "A>>B")] * 9), "m", n_boot=50).table.iloc[0]
+    assert row["win rate"] == 50 and row.rating == 1000 and row["first"] == 100 and row.low == row.high == 50
+
+
+def fitted(games_by_model):
+    """Ratings by logistic regression on one row a game, as the leaderboard's Bradley-Terry: baseline at 1000."""
+    names = list(games_by_model)
+    X, y, weight = [], [], []
+    for k, frame in enumerate(games_by_model.values()):
+        for game in frame.itertuples():
+            row = np.zeros(len(names) + 1)
+            row[0], row[k + 1] = -math.log(10), math.log(10)
+            for outcome, share in ((1, game.won), (0, game.counted - game.won)):
+                if share:
+                    X.append(row), y.append(outcome), weight.append(share)
+    fit = LogisticRegression(fit_intercept=False, C=np.inf, tol=1e-10, max_iter=1000)
+    coefficients = 400 * fit.fit(np.array(X), y, sample_weight=weight).coef_[0]
+    return dict(zip(names, 1000 + coefficients[1:] - coefficients[0], strict=True))
+
+
+def test_the_closed_form_is_the_fitted_bradley_terry_model():
+    """Three models in one fit by scikit-learn: each has the rating and the win rate that its own games give alone."""
+    rng, results = np.random.default_rng(1), {}
+    for name, p in {"weak": [4, 3, 2, 1, 1], "even": [2, 2, 1, 2, 2], "strong": [1, 1, 2, 4, 6]}.items():
+        pairs = [
+            (rng.choice(COMPARISONS, p=np.array(p) / sum(p)), MIRROR[rng.choice(COMPARISONS, p=np.array(p) / sum(p))])
+            for _ in range(120)
+        ]
+        results[name] = arena_hard.score(questions(120), verdicts(*pairs), name, n_boot=20)
+    due = fitted({name: result.games for name, result in results.items()})
+    for name, result in results.items():
+        row = result.table.iloc[0]
+        assert row.rating == pytest.approx(due[name], abs=0.05)
+        predicted = 100 / (1 + 10 ** ((1000 - due[name]) / 400))
+        assert row["win rate"] == pytest.approx(predicted, abs=0.01)
+
+
+def test_ratings_at_the_ends():
+    assert arena_hard.rating(0.5) == 1000 and arena_hard.rating(10 / 11) == pytest.approx(1400)
+    assert arena_hard.rating(0.0) == -np.inf and arena_hard.rating(1.0) == np.inf
+
+
+def test_intervals_over_questions_and_over_games():
+    """500 questions, all verdicts ">>" and equal in both games: drawn apart, the six games of a question look like six.
+
+    Over questions the error is that of 500 draws, 100 sqrt(.25 / 500) = 2.24; over games of 3,000 draws, 0.91.
+    """
+    rng = np.random.default_rng(2)
+    pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
+    row = arena_hard.score(questions(500), verdicts(*pairs), "m", n_boot=4000).table.iloc[0]
+    assert row["win rate"] == 50
+    for low, high, error in ((row.low, row.high, 2.236), (row["protocol low"], row["protocol high"], 0.9129)):
+        assert low == pytest.approx(50 - 1.96 * error, abs=0.35) and high == pytest.approx(50 + 1.96 * error, abs=0.35)
+
+
+def test_the_protocols_interval_is_that_of_copied_games():
+    """One multinomial draw against the protocol's way, every counted game a row and rows drawn with replacement."""
+    rng = np.random.default_rng(3)
+    pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(100)]
+    result = arena_hard.score(questions(100), verdicts(*pairs), "m", n_boot=20_000)
+    copies = [w / c for c, w in result.games[["counted", "won"]].to_numpy() for _ in range(int(c))]
+    draws = 100 * rng.choice(copies, (20_000, len(copies))).mean(axis=1)
+    row = result.table.iloc[0]
+    due = np.quantile(draws, [0.025, 0.975])
+    np.testing.assert_allclose([row["protocol low"], row["protocol high"]], due, atol=0.3)
+
+
+def test_nothing_read_is_no_rate():
+    row = arena_hard.score(questions(2), verdicts((None, None), (None, None)), "m", n_boot=10).table.iloc[0]
+    assert row.unparsable == 4 and row.games == 0 and np.isnan(row["win rate"]) and np.isnan(row["protocol low"])
+    with pytest.raises(KeyError, match="u1/1"):
+        arena_hard.score(questions(2), verdicts(("A=B", "A=B")), "m")
+
+
+def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
+    """The whole path on loopback: a judge that prefers the longer answer, at once or after a second question."""
+
+    def plan(question, nth):
+        if not question.startswith("Q: "):
+            return Reply("[[A=B]]")
+        a, _, b = question.partition(" A: ")[2].partition(" B: ")
+        if len(a) == len(b):
+            return Reply("Hard to say.")
+        return Reply("My final verdict is: " + ("[[A>>B]]" if len(a) > len(b) else "[[B>>A]]"))
+
+    some = questions(4)
+    ours = Answers("m", {"u0": ("long answer",), "u1": ("x",), "u2": ("long answer",), "u3": ("same",)}, "")
+    base = Answers("b", dict.fromkeys(ours.turns, ("same",)), "")
+    with serve(plan) as server:
+        asked = arena_hard.asks(some, ours, base, TEMPLATE)
+        found = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
+    row = arena_hard.score(some, found, "m", n_boot=50).table.iloc[0]
+    assert row["win rate"] == pytest.approx(100 * 13 / 20) and row["first"] == 50 and row.unparsable == 0
+
+
+# The public files
+
+
+@needs_data
+@pytest.mark.parametrize("model", ["gpt-4-0314", "gpt-4-0613", "gpt-3.5-turbo-0125"])
+def test_the_published_questions_and_answers(model):
+    found, baseline = arena_hard.load("folder")
+    assert len(found) == 500 and found.title == "Arena Hard" and baseline.model == "gpt-4-0314"
+    answers = read(Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", found)
+    asked = arena_hard.asks(found, answers, baseline, TEMPLATE)
+    assert len(asked) == 1000 and answers.model == model
+    assert (answers.turns == baseline.turns) == (model == "gpt-4-0314")
+
+
+@needs_data
+def test_a_subset_takes_as_many_clusters_as_it_can():
+    found, baseline = arena_hard.load("folder", n=100, seed=1)
+    assert len({q.category for q in found.items}) == 100 and set(baseline.turns) == {q.id for q in found.items}
+
+
+def test_both_published_forms_are_read(tmp_path, monkeypatch):
+    """As the repository had them at first (turns) and has them now (prompt, messages): the same in both."""
+    monkeypatch.setattr(arena_hard, "WHOLE", 2)
+    folder = tmp_path / "arena_hard"
+    folder.mkdir()
+
+    def written(name, rows):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    written(
+        "question.jsonl", [{"uid": i, "category": "arena-hard-v0.1", "cluster": "c", "prompt": f"q{i}"} for i in "ab"]
+    )
+    new = [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "yes"}}]
+    written("gpt-4-0314.jsonl", [{"uid": i, "model": "gpt-4-0314", "messages": new} for i in "ab"])
+    now = arena_hard.load("folder", tmp_path)
+    written("question.jsonl", [{"question_id": i, "cluster": "c", "turns": [{"content": f"q{i}"}]} for i in "ab"])
+    old = [{"index": 0, "turns": [{"content": "yes", "token_len": 1}]}]
+    written("gpt-4-0314.jsonl", [{"question_id": i, "model_id": "gpt-4-0314", "choices": old} for i in "ab"])
+    then = arena_hard.load("folder", tmp_path)
+    assert now[0].items == then[0].items and now[1].turns == then[1].turns == {"a": ("yes",), "b": ("yes",)}
+    written("question.jsonl", [{"uid": "a", "prompt": 3}, {"uid": "b", "prompt": "x"}])
+    with pytest.raises(DataError, match=r"question\.jsonl, line 1, field 'prompt'"):
+        arena_hard.load("folder", tmp_path)
+
+
+def test_the_judge_prompt_is_read_and_checked(tmp_path):
+    file = tmp_path / "arena_hard" / "judge_config.yaml"
+    with pytest.raises(DataError, match=r"judge prompt is not in this folder.*7f1b7f5dd6ce"):
+        arena_hard.prompt("folder", tmp_path)
+    file.parent.mkdir()
+    file.write_text(json.dumps({"system_prompt": TEMPLATE.system, "prompt_template": [TEMPLATE.text]}))
+    assert arena_hard.prompt("folder", tmp_path) == TEMPLATE
+    for wrong in ("[", "a: 1", json.dumps({"system_prompt": "S", "prompt_template": ["{question_1} {answer_1}"]})):
+        file.write_text(wrong)
+        with pytest.raises(DataError, match="no system_prompt and one prompt_template with question_1"):
+            arena_hard.prompt("folder", tmp_path)
+
+
+def test_generated_questions_are_never_called_arena_hard():
+    found, baseline = arena_hard.load("embedded", n=6, seed=2)
+    assert found.title == "generated questions (not Arena Hard)" and set(baseline.turns) == {q.id for q in found.items}
+    assert all(text for (text,) in baseline.turns.values())

@@ -1,0 +1,149 @@
+"""Notebook 13 with a judge: the whole path against a server on loopback, and what its tables may say without one."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from cells import execute
+from judge_server import Reply, serve
+
+from hs2lib import paper
+from hs2lib.evaluate import policies, truthfulqa
+from hs2lib.evaluate.judge import JudgeError, Replies
+from hs2lib.evaluate.questions import Question, Questions
+from hs2lib.report import claims
+
+NAME = "13_aligned_model_evaluation"
+KEY = "sk-hs2-test-0123456789abcdef"
+
+
+def judge(question, nth):
+    """MT-Bench: 8 for a first turn, 6 for a second. In pairs the second answer, by a little; AlpacaEval: the first."""
+    if "[[A>>B]]" in question:
+        return Reply("Both have faults.\nMy final verdict is: [[B>A]]")
+    if "m or M" in question:
+        return Reply("m")
+    return Reply("Clear enough.\nRating: [[6]]" if "second answer" in question else "Good.\nRating: [[8]]")
+
+
+@pytest.fixture
+def smoke(tmp_path, monkeypatch):
+    """Run the notebook at tier smoke, with few questions and other parameters; gives its report folder."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+
+    def run(**given):
+        execute(NAME, "smoke", **{"n_truthfulqa": 2, "n_mt_bench": 2, "n_arena_hard": 2, "n_boot": 100} | given)
+        return tmp_path / "reports" / "smoke" / NAME
+
+    return run
+
+
+def judged(folder):
+    return pd.read_csv(folder / "judged.csv").set_index("measure")
+
+
+def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
+    """Grades of 8 and 6 have the mean 7; who is B in one game and A in the other wins half; all by hand.
+
+    Each question is asked once though two policies give one answer, a second run asks nothing, and the key of the
+    environment is in no file.
+    """
+    monkeypatch.setenv("HS2_TEST_KEY", KEY)
+    with serve(judge) as server:
+        given = dict(judge="endpoint", judge_url=server.url, key_variable="HS2_TEST_KEY", skip=["PPO", "SteerLM 2.0"])
+        folder = smoke(**given)
+        asked = dict(server.asked)
+        assert set(asked.values()) == {1} and server.most > 1
+        assert all(headers["authorization"] == f"Bearer {KEY}" for headers in server.headers)
+        first = judged(folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        smoke(**given)
+        assert dict(server.asked) == asked, "a reply that was paid for is asked for again"
+    pd.testing.assert_frame_equal(judged(folder), first)
+    assert first.columns.tolist() == ["SFT", "DPO", "Iterative DPO", "SteerLM"]
+    assert first.loc["generated questions (not MT-Bench): score, 1 to 10"].str.startswith("7.00 [7.00").all()
+    assert first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
+    assert first.index.str.contains("LC win rate, minimal form").sum() == 1
+    assert not first.apply(lambda column: column.str.contains(policies.NOT_RUN)).any(axis=None)
+    kept = Replies(tmp_path / "runs" / "smoke" / NAME / "judge-replies.jsonl")
+    assert len(kept.there) == len(asked) and manifest["parameters"]["key_variable"] == "HS2_TEST_KEY"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    # Generated questions, however judged, are no benchmark's.
+    assert pd.read_csv(folder / "benchmarks.csv")["mean"].isna().all()
+    assert set(pd.read_csv(folder / "against-table-4.csv").verdict) == {"not run at this tier"}
+
+
+def test_with_the_reward_model(smoke):
+    """Its score has a measure of its own name; the judge's columns still say that no judge was asked."""
+    table = judged(smoke(judge="reward_model", skip=["DPO", "PPO", "Iterative DPO", "SteerLM 2.0"]))
+    own = table.index.str.contains("goodness of reward model")
+    assert own.sum() == 3 and table[own].map(lambda cell: re.match(r"-?\d", cell)).notna().all(axis=None)
+    of_judge = table.index.str.contains("score, 1 to 10|win rate")
+    assert of_judge.sum() == 3 and (table[of_judge] == policies.NOT_RUN).all(axis=None)
+
+
+def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
+    """Said before hours are spent on answers, and again where the first question would be sent."""
+    monkeypatch.delenv("HS2_TEST_KEY", raising=False)
+    given = dict(judge="endpoint", judge_url="https://judge.invalid/v1", key_variable="HS2_TEST_KEY")
+    with pytest.raises(JudgeError, match="environment variable HS2_TEST_KEY is not set"):
+        smoke(**given, skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
+    assert "HS2_TEST_KEY is not set" in capsys.readouterr().out
+
+
+# What the tables may say, by hand
+
+
+def rows(*found):
+    return pd.DataFrame([(m, p, v, v, v, "") for m, p, v in found], columns=policies.COLUMNS)
+
+
+def test_names_are_those_of_table_4():
+    """Against which whole benchmarks are held."""
+    assert set(policies.TABLE_4.values()) <= set(paper.TABLES["table-4"].columns)
+    assert set(paper.PAPER_ROWS.values()) <= set(paper.TABLES["table-4"].rows)
+
+
+def test_only_whole_benchmarks_reach_table_4():
+    part, whole = "partial TruthfulQA (100 of 817 questions) MC2", "MT-Bench: score, 1 to 10"
+    given = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: goodness of reward model m", "SFT", 3.0))
+    left = policies.benchmarks(given, ["SFT", "DPO"]).set_index(["measure", "policy"])
+    assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
+    assert len(left) == 10 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
+    ours = policies.paper_rows(given, paper.PAPER_ROWS)
+    assert ours.values.tolist() == [["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5]]
+    assert policies.paper_rows(given, {}).empty
+
+
+def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
+    """Gains of 1, 3 and an unread one: 2 over two questions; characters keep all three."""
+
+    def frame(policy, grades):
+        ids = list("abc")
+        keys = {"policy": policy, "prompt": ids, "response": ids, "settings": "by hand"}
+        return pd.DataFrame(keys | {"characters": [10, 20, 30], "grade": grades})
+
+    pair = [frame("SFT", [4.0, 5.0, np.nan]), frame("DPO", [5.0, 8.0, 9.0])]
+    table = policies.trades([pair], "SFT", n_boot=200).set_index("measure")
+    assert table.loc["grade", ["questions", *paper.GAIN]].tolist() == [2, 2.0, 1.0, 3.0]
+    assert table.loc["characters", ["against", "questions", "gain"]].tolist() == ["SFT", 3, 0.0]
+
+
+def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
+    """Two questions of 5 options make no TruthfulQA; a table of three rows in two categories has two."""
+    made = truthfulqa.load("embedded", n=2)
+    questions = (Question("1", "c", ("a",)),)
+    read = Questions("Arena Hard", questions, "by hand", 500)
+    drawn = Questions("MT-Bench", questions, "by hand", 80, generated=True)
+    table = policies.sizes(made, None, drawn, read, drawn).set_index("quantity").value
+    assert table["Arena Hard prompts"] == 500 and table.notna().sum() == 1
+    assert {claim.reported.row for claim in claims.CLAIMS if claim.reported and "sizes" in claim.reported.file} <= set(
+        table.index
+    )
+    (tmp_path / "truthfulqa").mkdir()
+    (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text("\ufeffType,Category\nx,Law\nx,Health\ny,Law\n")
+    assert policies.truthfulqa_categories("folder", tmp_path) == 2

@@ -1,0 +1,177 @@
+"""The table of policies: what its columns are by other ways, that unlike evaluations are not compared."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from hs2lib.engine import rollout
+from hs2lib.engine.chat import label_string, prompt_tokens
+from hs2lib.evaluate import policies
+from hs2lib.group import Group, Turn
+from hs2lib.models import policy as policy_table
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.paths import notebook, root
+from hs2lib.run import runner
+from hs2lib.run.parameters import resolve
+
+PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
+HOW = dict(seed=3, max_new_tokens=6, n=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def sft():
+    return load_policy("tiny")
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return RewardModel.new("tiny").eval()
+
+
+@pytest.fixture(scope="module")
+def other(sft):
+    """The SFT model, moved a little: its KL is above 0."""
+    moved = Policy.new("tiny").eval()
+    with torch.no_grad():
+        for p in moved.parameters():
+            p += 0.02 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
+    return moved
+
+
+def test_rows_are_what_they_say(sft, other, judge):
+    """Scores by the reward model, goodness .65 .8 .45, and kl token by token from full logits in plain transformers."""
+    frame = policies.evaluate(other, PROMPTS, judge, sft, name="moved", temperature=0.5, **HOW)
+    assert frame.response.tolist() == [f"p{i}/{k}" for i in range(5) for k in range(2)]
+    sampled = rollout.rollouts(other, PROMPTS, temperature=0.5, top_p=0.9, **HOW)
+    scores = judge.score(sampled).numpy()
+    np.testing.assert_allclose(frame.goodness, scores[:, :3] @ np.array([0.65, 0.8, 0.45]), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(frame[list(judge.attributes)], scores, rtol=1e-5, atol=1e-7)
+    responses = [r for group in sampled for r in group.responses]
+    assert frame.characters.tolist() == [len(r.text) for r in responses]
+    due = []
+    for group in sampled:
+        prompt = prompt_tokens(group.prompt, sft.tokenizer)
+        for response in group.responses:
+            ids, each = torch.tensor([[*prompt, *response.tokens]]), []
+            for model in (other, sft):
+                model.backbone.set_attn_implementation("sdpa")
+                with torch.no_grad():
+                    logp = model.backbone(ids).logits[0, :-1].double().log_softmax(-1)
+                each.append(logp.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :].sum().item())
+            due.append(each[0] - each[1])
+    np.testing.assert_allclose(frame.kl, due, atol=1e-4)
+    assert frame.kl.mean() > 0.01
+
+
+def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
+    copy = load_policy("tiny")
+    same = policies.evaluate(copy, PROMPTS, judge, sft, name="copy", **HOW)
+    assert same.kl.abs().max() < 1e-5
+    assert (policies.evaluate(sft, PROMPTS, judge, sft, name="SFT", **HOW).kl == 0).all()
+    alone = policies.evaluate(sft, PROMPTS, judge, None, name="SFT", **HOW)
+    assert alone.kl.isna().all()
+    means = policies.table([alone], n_boot=100).set_index("measure")["mean"]
+    assert math.isnan(means["kl"]) and not math.isnan(means["goodness"])
+
+
+def test_the_estimate_at_temperature_1_is_the_kl_of_two_known_distributions(sft, other, judge):
+    """One token a response, so that KL is a sum over the vocabulary: exact, against the mean of 3,000 samples."""
+    how = HOW | dict(max_new_tokens=1, n=3000, temperature=1.0, top_p=1.0)
+    frame = policies.evaluate(other, PROMPTS[:1], judge, sft, name="moved", **how)
+    ids = torch.tensor([prompt_tokens(PROMPTS[0].prompt, sft.tokenizer)])
+    logp = []
+    for model in (other, sft):
+        model.backbone.set_attn_implementation("sdpa")
+        with torch.no_grad():
+            logp.append(model.backbone(ids).logits[0, -1].double().log_softmax(-1))
+    exact = (logp[0].exp() * (logp[0] - logp[1])).sum().item()
+    assert abs(frame.kl.mean() - exact) < 4 * frame.kl.std() / math.sqrt(len(frame))
+
+
+@pytest.mark.parametrize("template", ["chat", "reference"])
+def test_a_label_is_the_policys_only(template, judge):
+    """SteerLM: the policy sees the label, the SFT model does not, and its own end of turn is asked of each."""
+    policy = Policy.new("tiny", template=template).eval()
+    label = label_string((4, 4, 4, 2, 2))
+    frame = policies.evaluate(policy, PROMPTS, judge, policy, name="SteerLM", label=label, **HOW)
+    assert (frame.kl != 0).all()
+    sampled = rollout.rollouts(policy, PROMPTS, label=label, temperature=0.7, top_p=0.9, **HOW)
+    bare = policy_table.unlabelled(policy, policy, sampled, label)
+    for group in bare:
+        assert group.sequences[0][: group.starts[0]] == prompt_tokens(
+            group.group.prompt, policy.tokenizer, template=template
+        )
+
+
+def made(policy, values, prompts, settings="s"):
+    responses = [f"{p}/{i}" for i, p in enumerate(prompts)]
+    return pd.DataFrame({"policy": policy, "prompt": prompts, "response": responses, "goodness": values, "kl": values,
+                         "settings": settings})  # fmt: skip
+
+
+def test_means_and_gains_by_hand():
+    """SFT 0 and 4, DPO 1 and 5: means 2 and 3, a gain of exactly 1 in every resample though both vary by prompt."""
+    frames = [made("SFT", [0.0, 4.0], ["a", "b"]), made("DPO", [1.0, 5.0], ["a", "b"])]
+    table = policies.table(frames, n_boot=500)
+    assert table.policy.tolist() == ["SFT", "DPO"] * 2 and table.measure.tolist() == ["goodness"] * 2 + ["kl"] * 2
+    assert table["mean"].tolist() == [2, 3, 2, 3]
+    assert table.loc[0, ["95 % low", "95 % high"]].tolist() == [0, 4]
+    gains = policies.gains_of(frames, "SFT", n_boot=500)
+    assert gains.policy.tolist() == ["DPO", "DPO"] and (gains.iloc[:, 2:] == 1).all(axis=None)
+
+
+def test_intervals_are_by_prompt():
+    """Ten equal responses to each of two prompts tell no more than one each: the interval is that of two."""
+    one = policies.table([made("x", [0.0, 1.0], ["a", "b"])], n_boot=300)
+    ten = policies.table([made("x", [0.0, 1.0] * 10, ["a", "b"] * 10)], n_boot=300)
+    assert one.iloc[0, 2:].tolist() == ten.iloc[0, 2:].tolist() == [0.5, 0, 1]
+
+
+def test_unlike_evaluations_are_not_compared():
+    one = made("SFT", [0.0, 1.0], ["a", "b"])
+    with pytest.raises(ValueError, match="SFT and DPO were evaluated on different prompts: b is of one only"):
+        policies.table([one, made("DPO", [0.0, 1.0], ["a", "a"])])
+    with pytest.raises(ValueError, match="different settings: 's' and 't'"):
+        policies.table([one, made("DPO", [0.0, 1.0], ["a", "b"], "t")])
+    with pytest.raises(ValueError, match="no policy is called 'PPO'; there are: SFT"):
+        policies.gains_of([one], "PPO")
+
+
+def test_saved_and_read_again_is_the_same(tmp_path, sft, judge):
+    frame = policies.evaluate(sft, PROMPTS, judge, sft, name="SFT", **HOW)
+    policies.save(tmp_path / "07_sft", frame)
+    again = policies.load(tmp_path / "07_sft")
+    tables = [policies.table([x], n_boot=100) for x in (frame, again)]
+    pd.testing.assert_frame_equal(*tables)
+    # A later notebook evaluates its upstream's policy again, or reads it: either way the policy stands there once.
+    pd.testing.assert_frame_equal(policies.table([frame, again], n_boot=100), tables[1])
+    with pytest.raises(FileNotFoundError, match="run notebook 08_dpo at this tier first"):
+        policies.load(tmp_path / "08_dpo")
+
+
+def test_earlier_policies_are_those_of_lower_notebooks(tmp_path):
+    """In the notebooks' order, whatever the file system's; neither this notebook's own rows nor a later one's."""
+    rows = pd.DataFrame({"policy": ["x"], "prompt": ["p"], "response": ["p/0"], "settings": ["s"], "goodness": [1.0]})
+    for name in ("12_last", "08_two", "10_here", "07_one"):
+        policies.save(tmp_path / name, rows.assign(policy=name))
+    (tmp_path / "09_not_run").mkdir()
+    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")] == ["07_one", "08_two"]
+    assert policies.earlier(tmp_path / "10_here" / "dry-run") == []
+
+
+@pytest.mark.parametrize("tier", ["smoke", "demo", "laptop", "gpu", "paper"])
+def test_all_policies_are_evaluated_alike(tier):
+    """One table compares notebooks 07 to 12: prompts, seeds, lengths and weights must be the same in each of them."""
+    names = ["eval_dataset", "eval_source", "eval_split", "n_eval_prompts", "n_eval_samples", "eval_tokens"]
+    names += ["length_scale", "weighting", "seed"]
+    numbers = ("07", "08", "09", "10", "11", "12")
+    found = [name for name in runner.notebooks() if name.startswith(numbers)]
+    assert len(found) == len(numbers)
+    resolved = [resolve(notebook(name), tier, root() / "params") for name in found]
+    assert [{name: values[name] for name in names} for values in resolved] == [
+        {name: resolved[0][name] for name in names}
+    ] * len(found)

@@ -1,0 +1,319 @@
+"""Answers: a policy's turn by turn, those of public files, what the tables say of them, and where files come from."""
+
+import json
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+import torch
+
+from hs2lib.corpus import generate as corpus
+from hs2lib.data import sources
+from hs2lib.data.rows import DataError
+from hs2lib.engine import decoding
+from hs2lib.engine.chat import label_string
+from hs2lib.engine.rollout import rollouts
+from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
+from hs2lib.evaluate import questions as answers
+from hs2lib.evaluate.judge import Verdict
+from hs2lib.evaluate.policies import NOT_RUN, judged_rows, rewards, wide
+from hs2lib.evaluate.questions import Answers, Question, Questions, generate, read, save
+from hs2lib.group import Turn
+from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
+
+QUESTIONS = Questions(
+    "MT-Bench",
+    tuple(Question(str(i), "ab"[i % 2], (f"{i} is" + " this" * i, f"and {i} more")) for i in range(4)),
+    "by hand",
+    80,
+)
+HOW = dict(max_new_tokens=8, progress=False)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    """A random model, with larger weights than it begins with: those give one token over and over."""
+    policy, generator = load_policy("tiny"), torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in policy.parameters():
+            p += 0.3 * torch.randn(p.shape, generator=generator)
+    return policy
+
+
+@pytest.fixture(scope="module")
+def made(policy):
+    return generate(policy, QUESTIONS, name="tiny", **HOW)
+
+
+# A policy's answers
+
+
+def test_greedy_and_each_turn_after_its_own_earlier_ones(policy, made):
+    """Against transformers' own greedy `generate` on the conversation written by the chat template."""
+    tokenizer, backbone = policy.tokenizer, policy.backbone
+    for question in QUESTIONS.items:
+        conversation = []
+        for said, text in zip(question.turns, made.turns[question.id], strict=True):
+            conversation.append({"role": "user", "content": said})
+            prompt = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
+            ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
+            with torch.no_grad():
+                out = backbone.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
+            due = tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+            assert text == due
+            conversation.append({"role": "assistant", "content": text})
+    assert len({text for turns in made.turns.values() for text in turns}) >= 6, "answers differ: a test that can fail"
+    assert made.model == "tiny" and "greedy, at most 8 tokens" in made.source
+
+
+def test_lengths_and_what_was_cut(made):
+    assert made.characters(QUESTIONS).tolist() == [len(t) for q in QUESTIONS.items for t in made.turns[q.id]]
+    assert set(made.unfinished) <= {(q.id, turn) for q in QUESTIONS.items for turn in (1, 2)}
+    assert len(made.unfinished) >= 6, "a random model ends its turn by chance only"
+
+
+def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
+    """Killed every few tokens, in either turn: nothing is computed twice and the answers are those of one run."""
+    real, kills = decoding.choose, 0
+    while True:
+        calls = iter(range(20))
+
+        def dies(*arguments, calls=calls):
+            if next(calls, None) is None:
+                raise InterruptedError
+            return real(*arguments)
+
+        monkeypatch.setattr(decoding, "choose", dies)
+        try:
+            found = generate(policy, QUESTIONS, name="tiny", file=tmp_path / "samples.jsonl", batch=2, **HOW)
+            break
+        except InterruptedError:
+            kills += 1
+    assert kills >= 1 and found == made
+    monkeypatch.setattr(decoding, "choose", None)
+    assert generate(policy, QUESTIONS, name="tiny", file=tmp_path / "samples.jsonl", **HOW) == made
+    # A subset is part of the whole: its answers are there already.
+    some = QUESTIONS.subset(2)
+    again = generate(policy, some, name="tiny", file=tmp_path / "samples.jsonl", **HOW)
+    assert again.turns == {q.id: made.turns[q.id] for q in some.items}
+
+
+def test_a_label_opens_every_turn(policy):
+    """SteerLM's label goes to the sampler, for each turn; the conversation of the second turn holds no label."""
+    label = label_string((4, 4, 4, 2, 2))
+    found = generate(policy, QUESTIONS, name="SteerLM", label=label, **HOW)
+    second = answers.contexts(QUESTIONS, found, 1)
+    due = rollouts(policy, second, n=1, temperature=0, label=label, **HOW)
+    assert [g.responses[0].text for g in due] == [found.turns[q.id][1] for q in QUESTIONS.items]
+    assert not any("helpfulness" in turn.text for group in second for turn in group.prompt)
+    assert found.source.endswith(f"label {label}")
+
+
+def test_one_turn_is_asked_where_there_is_one(policy):
+    one = Questions("Arena Hard", (Question("a", "c", ("only",)), Question("b", "c", ("this", "and that"))), "", 500)
+    found = generate(policy, one, name="tiny", **HOW)
+    assert len(found.turns["a"]) == 1 and len(found.turns["b"]) == 2
+
+
+def test_a_question_that_leaves_no_room_is_named(policy):
+    long = Questions("Arena Hard", (Question("far-too-long", "c", ("word " * 10_000,)),), "", 500)
+    with pytest.raises(ValueError, match=r"group far-too-long/1: .* no older turn left to drop"):
+        generate(policy, long, name="tiny", **HOW)
+
+
+# Files of answers
+
+
+def test_saved_and_read_again_is_the_same(made, tmp_path):
+    file = save(tmp_path / "answers" / "tiny.jsonl", made)
+    assert read(file, QUESTIONS) == made and list(file.parent.iterdir()) == [file]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert rows[0]["question_id"] == 0 and rows[0]["choices"][0]["turns"] == list(made.turns["0"])
+    before = file.read_bytes()
+    assert save(file, made).read_bytes() == before
+
+
+def test_faulty_answers_are_named(tmp_path):
+    file, good = tmp_path / "a.jsonl", {"question_id": 0, "model_id": "m", "choices": [{"turns": ["a", "b"]}]}
+    one = replace(QUESTIONS, items=QUESTIONS.items[:1])
+    for wrong, match in (
+        ([good | {"choices": []}], r"a\.jsonl, line 1: no answer as FastChat"),
+        ([good | {"choices": [{"turns": ["a", 2]}]}], "line 1: no answer as FastChat"),
+        ([{"uid": "0", "model": "m", "messages": [{"role": "assistant"}]}], "line 1: no answer as FastChat"),
+        ([{k: v for k, v in good.items() if k != "model_id"}], "line 1: no answer as FastChat"),
+        ([good | {"choices": [{"turns": ["a"]}]}], "line 1, field 'choices': 1 responses to the 2 turns of question 0"),
+        ([good, good], "line 2, field 'question_id': a second answer to question 0"),
+        ([good | {"question_id": 9}], "no answer to 1 of 1 questions, 0 among them"),
+    ):
+        file.write_text("".join(json.dumps(row) + "\n" for row in wrong))
+        with pytest.raises(DataError, match=match):
+            read(file, one)
+    file.write_text("".join(json.dumps(good | {"question_id": i, "model_id": f"m{i}"}) + "\n" for i in range(4)))
+    with pytest.raises(DataError, match=r"answers of several models: m0"):
+        read(file, QUESTIONS)
+    assert read(file, one).turns == {"0": ("a", "b")}, "answers to other questions are passed over"
+
+
+def test_conversations_by_hand(made):
+    """Turn 2 stands after turn 1 and its answer; a reward model sees each response after what came before it."""
+    first, second = (answers.contexts(QUESTIONS, made, turn)[3] for turn in (0, 1))
+    assert first.id == "3/1" and first.prompt == (Turn("user", "3 is this this this"),)
+    assert second.id == "3/2" and second.prompt == (
+        Turn("user", "3 is this this this"),
+        Turn("assistant", made.turns["3"][0]),
+        Turn("user", "and 3 more"),
+    )
+    groups = {group.id: group for group in answers.as_groups(QUESTIONS, made)}
+    assert len(groups) == 8 and groups["3/2"].prompt == second.prompt
+    assert [r.text for r in groups["3/2"].responses] == [made.turns["3"][1]]
+
+
+# What the tables say
+
+
+def test_without_a_judge_the_column_says_so_and_the_rest_is_there(made):
+    rows = judged_rows(QUESTIONS, made, policy="tiny", n_boot=50).set_index("measure")
+    score, characters = rows.iloc[0], rows.iloc[1]
+    assert rows.index.tolist() == [
+        "MT-Bench, 4 of 80 questions: score, 1 to 10",
+        "MT-Bench, 4 of 80 questions: characters",
+    ]
+    assert np.isnan(score["mean"]) and np.isnan(score["95 % low"]) and score.note == NOT_RUN
+    assert characters["mean"] == made.characters(QUESTIONS).mean()
+    assert (
+        characters["95 % low"] <= characters["mean"] <= characters["95 % high"]
+        and "cut at the limit" in characters.note
+    )
+
+
+def test_a_reward_model_never_stands_in_the_judges_column(made):
+    """Its scores have a measure of their own, by the model's name; the judge's column still says: not run."""
+    model = RewardModel.new("tiny").eval()
+    scores = rewards(model, QUESTIONS, made)
+    due = model.score(answers.as_groups(QUESTIONS, made)).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
+    np.testing.assert_allclose(scores.score, due, rtol=1e-4, atol=1e-6)
+    rows = judged_rows(QUESTIONS, made, policy="tiny", judge="reward_model", reward=scores, n_boot=50)
+    assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
+    assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
+    assert rows["mean"][1] == pytest.approx(due.mean(), rel=1e-4)
+
+
+def test_a_judges_result_stands_in_its_column(made):
+    grades = [
+        Verdict(f"{q.id}/{t}", None if (q.id, t) == ("0", 1) else 6.0, "", 1) for q in QUESTIONS.items for t in (1, 2)
+    ]
+    result = mt_bench.score(QUESTIONS, made, grades, n_boot=50)
+    rows = judged_rows(QUESTIONS, made, policy="tiny", judge="gpt-4-0125-preview", result=result, n_boot=50)
+    assert rows["mean"][0] == 6 and rows.note[0] == "judge gpt-4-0125-preview, 1 unparsable"
+    arena = replace(
+        QUESTIONS, benchmark="Arena Hard", items=tuple(replace(q, turns=q.turns[:1]) for q in QUESTIONS.items)
+    )
+    games = [Verdict(f"{q.id}/{g}", "A=B", "", 1) for q in arena.items for g in (1, 2)]
+    short = Answers("tiny", {id: turns[:1] for id, turns in made.turns.items()}, "")
+    even = arena_hard.score(arena, games, "tiny", n_boot=50)
+    rows = judged_rows(arena, short, policy="tiny", judge="gpt-4-1106-preview", result=even, n_boot=50)
+    assert rows["mean"][0] == 50 and rows.measure[0] == "Arena Hard, 4 of 80 questions: win rate, %"
+
+
+def test_a_judge_and_a_result_go_together(made):
+    for wrong in (dict(judge="gpt-4"), dict(judge="none", result=object()), dict(judge="reward_model")):
+        with pytest.raises(ValueError, match=r"judge"):
+            judged_rows(QUESTIONS, made, policy="tiny", **wrong)
+
+
+def test_the_wide_table_by_hand(made):
+    rows = judged_rows(QUESTIONS, made, policy="SFT", n_boot=50)
+    other = rows.assign(policy="DPO", mean=[7.126, 31.0], note=["judge j", ""])
+    other[["95 % low", "95 % high"]] = [[7.0, 7.3], [np.nan, np.nan]]
+    table = wide([rows, other])
+    assert table.policy.tolist() == ["SFT", "DPO"] and table.columns.tolist() == ["policy", *rows.measure]
+    assert table.iloc[0, 1] == NOT_RUN and table.iloc[1, 1] == "7.13 [7.00, 7.30]" and table.iloc[1, 2] == "31.00"
+    assert wide([rows, other.iloc[:1]]).iloc[1, 2] == "\u2013"
+
+
+# Where files come from
+
+
+@contextmanager
+def web(folder):
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            asked.append(self.path)
+
+    asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
+    """From a server that has GitHub's addresses; then it is gone, and the file is still there."""
+    file, runs = mt_bench.REFERENCES["gpt-4-0125-preview"], tmp_path / "runs"
+    there = tmp_path / "web" / file.repo / file.commit / file.path
+    there.parent.mkdir(parents=True)
+    there.write_text('{"question_id": 101}\n')
+    monkeypatch.setenv("HS2_RUNS", str(runs))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with web(tmp_path / "web") as (url, asked):
+        monkeypatch.setattr(sources, "RAW", url)
+        for _ in range(2):
+            path, said = sources.locate(file, "public")
+            assert path.read_bytes() == there.read_bytes() and runs in path.parents
+            assert said == f"{file.title}, lm-sys/FastChat@962316e {file.path}"
+        assert len(asked) == 1
+        missing = replace(file, path="not/there.jsonl")
+        with pytest.raises(
+            DataError, match=r"could not be fetched \(File not found\).*copy the file into the data folder"
+        ):
+            sources.locate(missing, "public")
+        there.write_text("version https://git-lfs.github.com/spec/v1\n")
+        monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
+        with pytest.raises(DataError, match="Git LFS"):
+            sources.locate(file, "public")
+        assert not list((tmp_path / "other").rglob("*.jsonl"))
+    monkeypatch.setenv("HS2_RUNS", str(runs))
+    assert sources.locate(file, "public")[0] == path
+    with pytest.raises(DataError, match="could not be fetched"):
+        sources.locate(missing, "public")
+
+
+def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
+    monkeypatch.delenv("HS2_DATA_DIR", raising=False)
+    with pytest.raises(DataError, match="needs a folder, and none was given"):
+        mt_bench.load("folder")
+    with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
+        mt_bench.load("folder", tmp_path)
+    with pytest.raises(ValueError, match="from source 'folder' or 'public', got 'hub'"):
+        mt_bench.load("hub")
+
+
+def test_every_pin_is_a_whole_commit():
+    files = [mt_bench.QUESTIONS, mt_bench.PROMPTS, *mt_bench.REFERENCES.values()]
+    files += [arena_hard.QUESTIONS, arena_hard.ANSWERS, arena_hard.PROMPT]
+    for file in files:
+        assert len(file.commit) == 40 and set(file.commit) <= set("0123456789abcdef") and file.local
+
+
+@pytest.mark.parametrize(("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)])
+def test_generated_questions_are_as_long_as_asked(load, turns):
+    """At a length scale of .05 they are the texts that tiers smoke and demo train on, not the twenty times longer ones.
+
+    Arena Hard's and AlpacaEval's baseline answers come from the same scale as the questions.
+    """
+    found = load("embedded", n=4, seed=3, length_scale=0.05)
+    questions, baseline = found if isinstance(found, tuple) else (found, None)
+    assert "length scale 0.05" in questions.source
+    for question in questions.items:
+        (group,) = corpus.groups(1, seed=3, length_scale=0.05, start=int(question.id.rpartition("/")[2]))
+        said = [turn.text for turn in group.prompt if turn.role == "user"]
+        assert list(question.turns) == said[:turns]
+        assert not baseline or baseline.turns[question.id][0] in {response.text for response in group.responses}

@@ -1,0 +1,432 @@
+"""RewardBench: the leaderboard's arithmetic on published figures, partial sets that say so, and runs that resume."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hub_server import serve
+
+from hs2lib import paper
+from hs2lib.data import pairs as pair_sets
+from hs2lib.data.pairs import Benchmark
+from hs2lib.data.rows import DataError
+from hs2lib.evaluate import rewardbench
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models import backbones, export, reward_model
+
+MIRROR = os.environ.get("HS2_DATA_DIR")
+needs_mirror = pytest.mark.skipif(not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here")
+
+
+def pair(name, chosen="yes", rejected="no", prompt="?"):
+    answers = (Response(f"{name}/c", chosen), Response(f"{name}/r", rejected))
+    return Group(name, (Turn("user", prompt),), answers, (), preference=-1.0)
+
+
+def whole(counts=paper.REWARDBENCH_COUNTS):
+    """A benchmark with as many pairs as the official one has of each subset."""
+    return Benchmark(
+        tuple(pair(f"{s}/{i}", prompt=f"{s} {i}") for s, n in counts.items() for i in range(n)), "rewardbench", "x"
+    )
+
+
+# The arithmetic
+
+
+@pytest.mark.parametrize("model", paper.SUBSET_ACCURACY)
+def test_published_subsets_give_the_table_s_sections(model):
+    """The golden test of the scorer, with no model at all: counts, the weight of math-prm, the plain mean of four."""
+    sections = rewardbench.section_scores({name: 100 * value for name, value in paper.SUBSET_ACCURACY[model].items()})
+    expected = {"Llama 3 70B w. HelpSteer2": (91.34, 80.26, 92.84, 90.64, 88.77)}
+    expected["Nemotron-4 340B RM w. HelpSteer2"] = (95.81, 87.06, 91.49, 93.63, 92.00)
+    names = ("chat", "chat-hard", "safety", "reasoning", "overall")
+    assert [sections[name] for name in names] == pytest.approx(expected[model], abs=0.01)
+    for name in names:
+        assert abs(sections[name] - paper.value("table-3", model, name)) < 0.1
+
+
+@pytest.mark.parametrize("model", paper.SUBSET_ACCURACY)
+def test_the_same_from_single_pairs(model):
+    """Whole pairs in, the same figures out: what is counted is what section_scores is given."""
+    benchmark = whole()
+    right = {s: round(paper.SUBSET_ACCURACY[model][s] * n) for s, n in paper.REWARDBENCH_COUNTS.items()}
+    numbers = [int(p.id.split("/")[1]) < right[rewardbench.subset_of(p)] for p in benchmark.pairs]
+    result = rewardbench.evaluate(benchmark, np.array([[1.0, 0.0] if r else [0.0, 1.0] for r in numbers]), n_boot=50)
+    assert result.title == "RewardBench" and not result.partial
+    rows = result.paper_rows(model)
+    assert list(rows.column) == ["chat", "chat-hard", "safety", "reasoning", "overall"]
+    for column, ours, low, high in zip(rows.column, rows.ours, rows.low, rows.high, strict=True):
+        assert abs(ours - paper.value("table-3", model, column)) < 0.1 and low < ours < high
+
+
+def test_counts_are_the_official_ones():
+    assert len(paper.REWARDBENCH_COUNTS) == 23 and sum(paper.REWARDBENCH_COUNTS.values()) == 2985
+    assert sorted(name for section in paper.REWARDBENCH_SECTIONS.values() for name in section) == sorted(
+        paper.REWARDBENCH_COUNTS
+    )
+    assert sum(rewardbench.WEIGHTS[s] for s in paper.REWARDBENCH_SECTIONS["reasoning"]) == 2 * 984
+
+
+@needs_mirror
+def test_other_published_result_files_are_read_and_their_own_average_comes_out():
+    """Result files in rewardbench's format; the leaderboard's figures for them are in the GPM authors' table."""
+    folder = Path(MIRROR) / "rewardbench" / "published_scores"
+    files = sorted(folder.glob("*.json"))
+    assert len(files) == 4
+    for file in files:
+        scores = {k: v for k, v in json.loads(file.read_text()).items() if not isinstance(v, str)}
+        sections = rewardbench.section_scores(scores)
+        # By hand, from the definition: maths and code weigh the same within reasoning.
+        code = [scores[name] for name in paper.REWARDBENCH_SECTIONS["reasoning"] if name != "math-prm"]
+        assert sections["reasoning"] == pytest.approx((scores["math-prm"] + sum(code) / 6) / 2)
+        assert sections["overall"] == pytest.approx(np.mean([sections[s] for s in paper.REWARDBENCH_SECTIONS]))
+    card = pd.read_csv(folder / "helpsteer2_card_rewardbench.csv")
+    # The card's averages are the plain mean of its four sections, which is what "overall" means here.
+    means = card[["chat", "chat_hard", "safety", "reasoning"]].mean(axis=1)
+    assert ((means - card.overall).abs() < 0.151).mean() > 0.9
+
+
+def test_prior_sets_weigh_half_a_section():
+    accuracy = dict.fromkeys(paper.REWARDBENCH_COUNTS, 90.0) | dict(
+        zip(rewardbench.PRIOR_SETS, (60, 70, 80, 70), strict=True)
+    )
+    sections = rewardbench.section_scores(accuracy)
+    assert (sections["overall"], sections["prior sets"]) == (90, 70)
+    assert sections["overall with prior sets"] == pytest.approx((2 * 4 * 90 + 70) / 9)
+
+
+def test_a_tie_is_wrong():
+    benchmark = Benchmark((pair("a/0"), pair("a/1"), pair("a/2"), pair("a/3")), "own", "mine.jsonl")
+    result = rewardbench.evaluate(benchmark, np.array([[1, 0], [0, 0], [0, 1], [-1, -2]]))
+    row = result.table.iloc[0]
+    assert (row["name"], row.pairs, row.ties, row.accuracy) == ("a", 4, 1, 50.0)
+
+
+def test_intervals_draw_pairs_of_one_prompt_together():
+    """Twenty copies of one prompt say no more than one: drawn apart, the interval would be far too narrow."""
+    scores = np.array([[1, 0], [0, 1]] * 20)
+    apart = Benchmark(tuple(pair(f"a/{i}", prompt=str(i)) for i in range(40)), "own", "")
+    together = Benchmark(tuple(pair(f"a/{i}", prompt=str(i % 2)) for i in range(40)), "own", "")
+    wide, narrow = (rewardbench.evaluate(b, scores).table.iloc[0] for b in (together, apart))
+    assert (wide.low, wide.high) == (0, 100) and 30 < narrow.low < 40 < 60 < narrow.high < 70
+
+
+def test_wrong_shapes_and_values_are_refused():
+    benchmark = Benchmark((pair("a/0"),), "own", "")
+    with pytest.raises(ValueError, match=r"\(1, 2\) are due, got \(1, 2, 5\)"):
+        rewardbench.evaluate(benchmark, np.zeros((1, 2, 5)))
+    with pytest.raises(ValueError, match="nan"):
+        rewardbench.evaluate(benchmark, np.array([[np.nan, 0]]))
+    with pytest.raises(ValueError, match="'mtbench' is no subset"):
+        rewardbench.section_scores({"mtbench": 1.0})
+
+
+# Partial benchmarks
+
+
+def test_a_partial_benchmark_says_so_everywhere_and_has_no_overall(tmp_path):
+    counts = {name: n for name, n in paper.REWARDBENCH_COUNTS.items() if name.startswith(("llmbar", "hep"))}
+    benchmark = whole(counts)
+    result = rewardbench.evaluate(benchmark, np.tile([1.0, 0.0], (len(benchmark.pairs), 1)), n_boot=20)
+    assert result.title == "partial RewardBench (11 of 23 subsets, 1,403 of 2,985 pairs)" and result.partial
+    assert list(result.table[result.table.part != "subset"].name) == ["chat-hard (partial)", "reasoning (partial)"]
+    assert result.paper_rows("x").empty
+    with pytest.raises(KeyError):
+        result.accuracy("overall")
+    file = result.save(tmp_path / "r.json", "m")
+    assert json.loads(file.read_text())["benchmark"].startswith("partial")
+
+
+def test_one_missing_pair_makes_it_partial():
+    benchmark = Benchmark(whole().pairs[1:], "rewardbench", "x")
+    result = rewardbench.evaluate(benchmark, np.tile([1.0, 0.0], (2984, 1)), n_boot=20)
+    assert result.partial and "2,984 of 2,985" in result.title
+    assert "chat (partial)" in set(result.table.name) and "overall" not in set(result.table.name)
+
+
+def test_the_result_file_is_rewardbench_s_format(tmp_path):
+    benchmark = whole()
+    result = rewardbench.evaluate(benchmark, np.tile([1.0, 0.0], (2985, 1)), n_boot=20)
+    written = json.loads(result.save(tmp_path / "r.json", "org/model").read_text())
+    keys = {*paper.REWARDBENCH_COUNTS, "model", "model_type", "chat_template"}
+    assert set(written) == keys and written["model"] == "org/model" and written["hep-go"] == 1.0
+
+
+def test_generated_pairs_are_called_generated():
+    benchmark = pair_sets.load_pairs("embedded", n_per_section=3)
+    assert benchmark.generated and len(benchmark.pairs) == 12 and "generated" in benchmark.source
+    longest_wins = lambda pairs: [len(r.text) for p in pairs for r in p.responses]  # noqa: E731
+    result = rewardbench.evaluate(benchmark, rewardbench.score(benchmark, longest_wins).values[:, :, 0], n_boot=20)
+    assert result.title == "generated benchmark (not RewardBench)" and result.generated
+    assert list(result.table.name) == ["chat", "chat-hard", "safety", "reasoning", "overall"]
+    assert result.paper_rows("x").empty
+
+
+# Pairs
+
+
+def test_the_first_pairs_of_each_subset_are_a_partial_benchmark():
+    few = whole().first(30)
+    counts = pd.Series([rewardbench.subset_of(p) for p in few.pairs]).value_counts()
+    assert counts["mt-bench-easy"] == 28 and counts["math-prm"] == 30
+    assert rewardbench.title(few) == "partial RewardBench (23 of 23 subsets, 688 of 2,985 pairs)"
+    assert few.source == "x, the first 30 pairs of each subset"
+    assert whole().first(0).source == few.first(30).source.partition(",")[0] == "x"
+
+
+def test_held_out_pairs_come_from_preferences_or_labels_and_ties_are_left_out():
+    def rated(name, *labels, attributes=("quality", "helpfulness"), preference=None):
+        answers = tuple(Response(f"{name}/{i}", str(i), row) for i, row in enumerate(labels))
+        return Group(name, (Turn("user", "?"),), answers, attributes, preference=preference)
+
+    nan = float("nan")
+    given = [
+        rated("labels", (9, 1), (0, 3), (0, 2), (0, nan), ()),
+        rated("tie", (1, 2), (2, 2)),
+        rated("one", (1, 2), (2, nan)),
+        rated("none", attributes=()),
+        rated("preferred", (0, 4), (0, 0), preference=2.0),
+        rated("no preference", (0, 4), (0, 0), preference=0.0),
+        rated("first", (), (), preference=-1.0),
+    ]
+    found = pair_sets.preferred(given, "mine")
+    assert [(p.id, *(r.text for r in p.responses)) for p in found.pairs] == [
+        *(("labels", "1", "0"), ("preferred", "1", "0"), ("first", "0", "1"))
+    ]
+    assert found.kind == "own" and {p.preference for p in found.pairs} == {-1.0}
+    with pytest.raises(ValueError, match="mine: no group has a response that is better"):
+        pair_sets.preferred(given[1:4], "mine")
+
+
+@needs_mirror
+def test_pairs_built_from_the_mirror():
+    benchmark = pair_sets.load_pairs("folder")
+    assert rewardbench.title(benchmark) == "partial RewardBench (11 of 23 subsets, 1,403 of 2,985 pairs)"
+    with gzip.open(Path(MIRROR) / "rewardbench" / "LLMBar_Natural_dataset.json.gz") as file:
+        row = json.load(file)[0]
+    first = benchmark.pairs[0]
+    assert first.id == "llmbar-natural/0" and first.prompt[0].text == row["input"]
+    assert first.responses[0].text == row[f"output_{row['label']}"]
+    words = pair_sets.load_pairs("folder", wording="instruction").pairs[-1]
+    assert words.prompt[0].text.startswith("Write a Rust function") and "fn " in words.responses[0].text
+
+
+def test_official_rows_conversations_and_own_files(tmp_path):
+    """The official schema as Parquet, found in a folder; lists of messages as in the prior sets; plain own pairs."""
+    row = {"prompt": "2+2?", "chosen": "4", "chosen_model": "h", "rejected": "5", "rejected_model": "m"}
+    rows = [{**row, "subset": "math-prm", "id": i} for i in range(2)]
+    place = tmp_path / "reward-bench" / "data"
+    place.mkdir(parents=True)
+    pd.DataFrame(rows).to_parquet(place / "filtered-00000-of-00001.parquet")
+    benchmark = pair_sets.load_pairs("folder", folder=tmp_path)
+    assert [p.id for p in benchmark.pairs] == ["math-prm/0", "math-prm/1"]
+    assert rewardbench.title(benchmark) == "partial RewardBench (1 of 23 subsets, 2 of 2,985 pairs)"
+
+    def talk(*texts):
+        return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+
+    own = tmp_path / "mine.jsonl"
+    given = [
+        {"prompt": talk("a", "b", "c"), "chosen": "d", "rejected": "e"},
+        {"chosen": talk("a", "d"), "rejected": talk("a", "e")},
+        {"prompt": "a", "chosen": talk("a", "d"), "rejected": talk("a", "e"), "subset": "named", "id": "x"},
+    ]
+    own.write_text("".join(json.dumps(row) + "\n" for row in given))
+    pairs = pair_sets.load_pairs("folder", path=own).pairs
+    assert [p.id for p in pairs] == ["mine/0", "mine/1", "named/x"]
+    assert [len(p.prompt) for p in pairs] == [3, 1, 1] and {p.responses[1].text for p in pairs} == {"e"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "a", "chosen": "b"}, "field 'rejected': the column is missing"),
+        ({"prompt": "a", "chosen": "b", "rejected": " "}, "field 'rejected': the text is empty"),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "subset": "a/b"}, "field 'subset': a name without /"),
+        ({"chosen": "b", "rejected": "c"}, "field 'prompt': no prompt"),
+        (
+            {"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": "c"},
+            "the last message is the user's",
+        ),
+        (
+            {
+                "chosen": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
+                "rejected": "c",
+                "prompt": "z",
+            },
+            "does not begin with the prompt",
+        ),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "extra": 1}, "unknown extra column"),
+    ],
+)
+def test_bad_pairs_are_named_by_file_line_and_field(tmp_path, row, message):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"prompt": "a", "chosen": "b", "rejected": "c"}) + "\n" + json.dumps(row) + "\n")
+    with pytest.raises(DataError, match="line 2") as error:
+        pair_sets.load_pairs("folder", path=file)
+    assert message in str(error.value) and "mine.jsonl" in str(error.value) and "Fix:" in str(error.value)
+
+
+def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("HS2_DATA_DIR", raising=False)
+    with pytest.raises(DataError, match="HS2_DATA_DIR"):
+        pair_sets.load_pairs("folder")
+    with pytest.raises(DataError, match=r"hf download allenai/reward-bench .* --revision 168d848"):
+        pair_sets.load_pairs("folder", folder=tmp_path)
+    with pytest.raises(ValueError, match="hub, folder, embedded"):
+        pair_sets.load_pairs("web")
+    with pytest.raises(DataError, match="no such file"):
+        pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")
+
+
+def test_the_official_set_and_the_prior_sets_come_from_the_hub_at_pinned_commits(tmp_path):
+    """Against a Hub on loopback: which files of which commits are asked for, and what becomes of their rows."""
+    row = {"prompt": "2+2?", "chosen": "4", "chosen_model": "h", "rejected": "5", "rejected_model": "m"}
+    hub = tmp_path / "hub"
+    for repo in (pair_sets.OFFICIAL.repo, pair_sets.PRIOR.repo):
+        (hub / repo / "data").mkdir(parents=True)
+    official = pd.DataFrame([{**row, "subset": "math-prm", "id": 7}])
+    official.to_parquet(hub / pair_sets.OFFICIAL.repo / pair_sets.OFFICIAL_FILE)
+    asked = [{"role": "user", "content": "a"}]
+    for file in pair_sets.PRIOR_FILES.values():
+        prior = [{"prompt": asked, "chosen": "b", "rejected": "c", "subset": "reddit", "origin": 1}] * 2
+        pd.DataFrame(prior).to_parquet(hub / pair_sets.PRIOR.repo / file)
+    code = "from hs2lib.data.pairs import load_pairs; b = load_pairs('hub', prior_sets=True)"
+    code += "; print(b.source, [p.id for p in b.pairs])"
+    root, seen = Path(__file__).parents[2], []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    with serve(hub, seen) as url:
+        environment |= {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": str(root)}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment | {"NO_PROXY": "127.0.0.1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ids = ["math-prm/7", *(f"{name}/{i}" for name in rewardbench.PRIOR_SETS for i in range(2))]
+    assert done.stdout.strip() == f"allenai/reward-bench@168d848 and prior sets {ids}"
+    fetched = {r.partition("/resolve/")[2].partition("/")[0] for r in seen if r.startswith("GET /datasets/")}
+    assert fetched == {pair_sets.OFFICIAL.revision, pair_sets.PRIOR.revision}
+
+
+# Scoring
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    return Benchmark(
+        tuple(pair(f"a/{i}", "yes " * (i % 7), f"no {i}", prompt=f"Question {i % 11}?") for i in range(300)),
+        "own",
+        "test",
+    )
+
+
+def test_scores_do_not_depend_on_what_is_scored_with_them(benchmark):
+    model = reward_model.RewardModel.new("tiny")
+    values = rewardbench.score(benchmark, model).values
+    assert values.shape == (300, 2, 5)
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = Benchmark(tuple(benchmark.pairs[i] for i in order), "own", "test")
+    np.testing.assert_allclose(rewardbench.score(shuffled, model, budget=300).values, values[order], atol=1e-6)
+
+
+def test_a_stopped_run_resumes_to_the_same_bits_and_scores_nothing_twice(benchmark, tmp_path):
+    model = reward_model.RewardModel.new("tiny")
+    straight = rewardbench.score(benchmark, model).values
+    kept = tmp_path / "scores.jsonl"
+
+    def stop(done, of):
+        if done == rewardbench.CHUNK:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rewardbench.score(benchmark, model, kept=kept, progress=stop)
+    with kept.open("a") as file:  # a kill in the middle of a write
+        file.write('{"id": "torn", "sco')
+    seen = []
+    model.tokenise, tokenise = (lambda pairs: seen.extend(p.id for p in pairs) or tokenise(pairs)), model.tokenise
+    resumed = rewardbench.score(benchmark, model, kept=kept)
+    assert np.array_equal(resumed.values, straight) and len(seen) == 300 - rewardbench.CHUNK
+    seen.clear()
+    assert np.array_equal(rewardbench.score(benchmark, model, kept=kept).values, straight) and not seen
+
+
+def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
+    code = f"""
+        import time
+        from hs2lib import rewardbench
+        from hs2lib.data.load import Group, Response, Turn
+        from hs2lib.data.pairs import Benchmark
+        rewardbench.CHUNK = 4
+        answers = Response("c", "yes"), Response("r", "no")
+        pairs = tuple(Group(f"a/{{i}}", (Turn("user", str(i)),), answers) for i in range(400))
+        def slow(pairs):
+            time.sleep(.002)
+            return [s for p in pairs for s in (int(p.prompt[0].text) % 7 / 3, 1.0)]
+        file = {str(tmp_path / "k.jsonl")!r}
+        got = rewardbench.score(Benchmark(pairs, "own", ""), slow, kept=file, scorer_id="s")
+        print(got.values.sum())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    expected = sum(i % 7 / 3 + 1 for i in range(400))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    file = tmp_path / "k.jsonl"
+    while process.poll() is None and not (file.is_file() and file.read_bytes().count(b"\n") > 20):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lines = file.read_bytes().count(b"\n")
+    assert 20 < lines < 401
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(expected)
+
+
+def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
+    model = reward_model.RewardModel.new("tiny")
+    first = Benchmark(benchmark.pairs[:2], "own", "")
+    rewardbench.score(first, model, kept=tmp_path / "k")
+    with torch.no_grad():
+        model.backbone.get_input_embeddings().weight[5] += 1e-3
+    with pytest.raises(ValueError, match=r"holds scores of tiny-\w+, not of tiny-\w+: use another file"):
+        rewardbench.score(first, model, kept=tmp_path / "k")
+    with pytest.raises(ValueError, match="scorer_id="):
+        rewardbench.score(first, lambda pairs: [0, 0] * len(pairs), kept=tmp_path / "k")
+
+
+def test_bad_scores_are_refused_and_prompts_that_were_shortened_are_listed(tmp_path):
+    one = Benchmark((pair("a/0"),), "own", "")
+    with pytest.raises(ValueError, match=r"shape \(3,\) for 2 responses"):
+        rewardbench.score(one, lambda pairs: [1, 2, 3])
+    with pytest.raises(ValueError, match="pair a/0 a score that is not finite"):
+        rewardbench.score(one, lambda pairs: [1, float("nan")])
+    long = (Turn("user", "old " * 100), Turn("assistant", "r"), Turn("user", "new"))
+    talk = Group("a/1", long, pair("a/1").responses)
+    scored = rewardbench.score(
+        Benchmark((pair("a/0"), talk), "own", ""), reward_model.RewardModel.new("tiny", max_tokens=90)
+    )
+    assert scored.shortened == ("a/1",)
+
+
+def test_any_one_output_classifier_is_scored_in_its_own_template(tmp_path, benchmark):
+    """A published reward model (here our own export, a plain classifier), and one whose head was never trained."""
+    model = export.fold(reward_model.RewardModel.new("tiny"), paper.GOODNESS)
+    export.export(model, tmp_path / "plain")
+    loaded = reward_model.load_reward_model(tmp_path / "plain")
+    few = Benchmark(benchmark.pairs[:5], "own", "")
+    np.testing.assert_allclose(rewardbench.score(few, loaded).values, rewardbench.score(few, model).values, atol=1e-6)
+    again = reward_model.load_reward_model(model.save(tmp_path / "ours"))
+    assert np.array_equal(rewardbench.score(few, again).values, rewardbench.score(few, model).values)
+    with pytest.raises(ValueError, match="one output is due"):
+        reward_model.load_reward_model(backbones.tiny_model())
+
+
+def test_mistakes_are_listed_worst_first(benchmark):
+    few = Benchmark(benchmark.pairs[:3], "own", "")
+    found = rewardbench.mistakes(few, np.array([[0, 1], [1, 0], [0, 2]]))
+    assert list(found.id) == ["a/2", "a/0"] and list(found.margin) == [-2, -1]

@@ -1,0 +1,63 @@
+"""Ridge on frozen states and the other baselines, against scikit-learn and by hand."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+from test_train_processes import made, tiny
+
+from hs2lib.models import baselines
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 12)) + 3
+Y = np.column_stack([X @ RNG.normal(size=12) + RNG.normal(size=80), RNG.normal(size=80)])
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_ridge_is_scikit_learns(intercept):
+    masked = Y.copy()
+    masked[:30, 1] = -100
+    W, b = baselines.ridge(X, masked, [0.5, 20.0], intercept=intercept)
+    for k, (alpha, rows) in enumerate([(0.5, slice(None)), (20.0, slice(30, None))]):
+        theirs = Ridge(alpha=alpha, fit_intercept=intercept).fit(X[rows], Y[rows, k])
+        np.testing.assert_allclose(W[:, k], theirs.coef_, atol=1e-9)
+        assert b[k] == pytest.approx(theirs.intercept_, abs=1e-9)
+    with pytest.raises(ValueError, match="no label"):
+        baselines.ridge(X, np.full((80, 1), -100.0), 1.0)
+
+
+def test_no_cluster_is_on_both_sides_of_a_fold():
+    clusters = RNG.integers(0, 23, 80)
+    fold = baselines.folds(clusters, 10, seed=1)
+    assert set(fold) == set(range(10))
+    assert all(len(set(fold[clusters == c])) == 1 for c in set(clusters))
+    with pytest.raises(ValueError, match="2 clusters cannot make 3 folds"):
+        baselines.folds([1, 1, 2], 3)
+
+
+def test_cross_validation_finds_what_is_there_and_nothing_where_there_is_nothing():
+    """The first column is a linear function of X, the second noise: held-out predictions must show exactly that."""
+    found = baselines.cross_validated(X, Y, np.arange(80) // 2, n_folds=5)
+    assert np.corrcoef(found[:, 0], Y[:, 0])[0, 1] > 0.8
+    assert abs(np.corrcoef(found[:, 1], Y[:, 1])[0, 1]) < 0.35
+    alphas = baselines.best_alpha(X, Y, np.arange(80) // 2)
+    assert alphas[1] > 10 * alphas[0]  # noise is shrunk away
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_head_started_by_ridge_predicts_what_ridge_does(bias):
+    items, model = made(20), tiny()
+    if bias:
+        model.head.bias = torch.nn.Parameter(torch.zeros(2))
+    states, (labels, _) = baselines.frozen_states(model, items), baselines.targets(items)
+    W, b = baselines.ridge(states, labels, 2.0, intercept=bias)
+    baselines.start_head(model, states, labels, 2.0)
+    scores = model.score_tokens([item.sequences for item in items]).numpy()
+    np.testing.assert_allclose(scores, states @ W + b, atol=1e-4)
+
+
+def test_lengths_and_means_by_hand():
+    items = made(1)
+    lengths = [len(s) - items[0].starts[0] for s in items[0].sequences]
+    np.testing.assert_allclose(baselines.log_lengths(items)[:, 0], np.log1p(lengths))
+    np.testing.assert_array_equal(baselines.column_means([[1, -100], [3, 4]]), [2, 4])

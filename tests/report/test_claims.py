@@ -1,0 +1,314 @@
+"""The ledger: claims are whole and placed, arithmetic is what one gets by hand, and only evidence gives a verdict."""
+
+import html.parser
+import re
+from dataclasses import replace
+from io import StringIO
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from made_reports import MADE, OTHER, PAPERS
+
+from hs2lib import paper
+from hs2lib.paper import TABLES
+from hs2lib.report import claims
+from hs2lib.report.claims import ALIGNED, CLAIMS, CONTRADICTED, DATASET, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, agrees
+from hs2lib.run import runner
+
+BY_ID = {claim.id: claim for claim in CLAIMS}
+
+
+def against(table, **ours):
+    """An against-<table>.csv; ours: "row|column" -> number."""
+    columns = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
+    given = {tuple(key.split("|")): value for key, value in ours.items()}
+    cells = TABLES[table].values
+    return pd.DataFrame([(*k, v, given.get(k), *[None] * 3, "") for k, v in cells.items()], columns=columns)
+
+
+# The claims
+
+
+def test_claims_are_whole():
+    """At least sixty, each with an id of its own, a place, numbers, and a notebook of the suite."""
+    assert len(CLAIMS) >= 60 and len(BY_ID) == len(CLAIMS)
+    for claim in CLAIMS:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
+        assert re.fullmatch(r"abstract|section \d(\.\d)?|appendix [A-H]", claim.place), claim.place
+        assert re.fullmatch(r"(0[1-9]|1[0-4])_\w+", claim.notebook) and claim.claim and claim.said
+        assert not claim.derive or hasattr(claims, claim.derive) or hasattr(claims, claim.derive)
+        assert all((row, column) in TABLES[table].values for table, row, column in claim.cells)
+        assert all(
+            (row, measure) in TABLES["table-4"].values for measure, *rows in claim.better for row in rows
+        ), claim.id  # fmt: skip
+        assert len(claim.cells) <= len(claim.said)
+
+
+def test_claims_stand_in_the_order_of_the_paper():
+    order = ["abstract", "section 1", "section 2.1", "section 2.2", "section 3", "section 4.2", "section 4.3"]
+    order += ["section 4.5", "section 4.6", "section 5", "appendix D", "appendix H"]
+    parts = [c.section for c in CLAIMS if c.id not in ("goodness-weights", "prior-sets-ceiling")]
+    assert [order.index(part) for part in parts] == sorted(order.index(part) for part in parts)
+
+
+# Arithmetic
+
+
+def test_rounding_follows_the_printed_digits():
+    """3.6393 rounds to 3.64, not to the 3.63 that the text has; 99,532 rounds to 100k; 2,941 is not 2,940."""
+    assert agrees(3.6393, "3.64") and not agrees(3.6393, "3.63")
+    assert agrees(99_532, "100k") and not agrees(99_400, "100k")
+    assert agrees(2941, "2,941") and not agrees(2941, "2,940") and agrees(-0.07744, "-0.0774")
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("ahead-of-permissive", DIGIT, "88.8 - 79.1 = 9.7"),
+        ("chat-hard", DIGIT, "87.1 - 80.6 = 6.5"),
+        ("one-per-cent", DIGIT, "1.1 %"),
+        ("removed", DIGIT, "9.7 %"),
+        ("r2-new", DIGIT, "0.8186"),
+        ("r2-old", DIGIT, "0.7025"),
+        ("judge-lower", DIGIT, "0.832"),
+        ("overall-is-mean", DIGIT, "19 of 19 rows"),
+        ("epochs", DIGIT, "317.6"),
+        ("benchmark-size", DIGIT, "2,985"),
+        ("dpo-pairs", DIGIT, "10,162 - 2,941 ties = 7,221"),
+        ("references-wrong", DIGIT, "13 ids"),
+        ("match-instruct", DIRECTION, "33.17 (PPO w. HelpSteer2) against 34.4 +- 1.38"),
+        ("ablation-gain", DIRECTION, "+0.69 against +0.32"),
+        ("dpo-most", DIRECTION, "98 % of the gain on TruthfulQA"),
+        ("sft-epochs-oasst", SLIP, "2400 x 128 / 56,000 = 5.49 epochs"),
+        ("sft-epochs-anteater", SLIP, "6.14 epochs"),
+        ("coherence-mean", SLIP, "the text has 3.63, Table 2 3.6393"),
+        ("prompt-length", SLIP, "712.6"),
+        ("coherence-most", CONTRADICTED, "verbosity +0.4668, coherence +0.3402"),
+    ],
+)
+def test_what_the_papers_own_numbers_say(name, verdict, words):
+    """Each can be done by hand from the tables: these are the findings the ledger stands on."""
+    found = claims.derived(BY_ID[name])
+    assert found.verdict == verdict and words in found.found
+
+
+def test_arithmetic_notices_when_the_claim_changes():
+    """Said otherwise, each numeric claim is a slip: no check says yes to everything."""
+    for name, said in {
+        "chat-hard": ("6.6",), "one-per-cent": ("2",), "r2-new": ("0.820",), "benchmark-size": ("2986",),
+        "split": ("96", "4"), "samples": ("21,363", "10,681"), "source-shares": ("18.9", "40.4", "26.9", "7.9", "6.0"),
+        "goodness-weights": ("0.65", "0.8", "0.46"), "mt-bench-size": ("80", "161", "8"),
+        "references-wrong": ("12", "30"),
+        "benchmark-parts": ("4", "24"), "removed": ("12",), "anteater-size": ("101k",), "judge-lower": ("0.7",),
+        "sft-epochs-oasst": ("56k", "2400", "128", "6"), "kappa-improved": ("0.707",),
+    }.items():  # fmt: skip
+        assert claims.derived(replace(BY_ID[name], said=said)).verdict == SLIP, name
+    assert claims.derived(replace(BY_ID["sft-epochs-oasst"], said=("56k", "1750", "128", "4"))).verdict == DIGIT
+
+
+def test_numbers_taken_from_tables_are_checked_against_them():
+    """Where the text repeats a table's number, it is the table's: all but the two cut off short."""
+    off = {c.id for c in CLAIMS if c.cells and (found := claims.derived(c)) and found.verdict == SLIP}
+    assert off == {"coherence-mean", "prompt-length"}
+    assert claims.derived(BY_ID["coherence-mean"]).note == "cut off, not rounded"
+
+
+# Verdicts
+
+
+def test_without_reports_only_arithmetic_speaks(reports):
+    table = claims.ledger(["demo"])
+    assert len(table) == len(CLAIMS) and list(table.columns) == claims.COLUMNS
+    assert set(table.evidence) == {claims.OWN, claims.NONE} and set(table.verdict) == set(VERDICTS)
+    assert ((table.verdict == NEEDS) == (table.evidence == claims.NONE)).all()
+    assert table.note[table.verdict == NEEDS].str.startswith("needs ").all()
+
+
+def test_the_papers_rows_give_a_verdict(reports):
+    """.4981 differs from .4979 in the last digit; below .6348 it still is."""
+    ours = {"coherence|R HS2": 0.4979, "coherence|R HS": 0.6348, "correctness|R HS2": 0.9, "correctness|R HS": 0.95}
+    ours |= {"complexity|R HS2": 0.19, "complexity|R HS": 0.24, "turns in prompt|R HS2": -0.0520}
+    reports("paper", "02_attribute_correlations", [PAPERS], {"against-table-2.csv": against("table-2", **ours)})
+    reports("paper", "03_annotator_agreement", [PAPERS], {
+        "against-table-1.csv": against("table-1", **{"helpfulness|after improvements": 0.703}),
+        "raters.csv": pd.DataFrame({"ratings a row": [3.4123]}),
+    })  # fmt: skip
+    found = {name: claims.verdict(BY_ID[name], "paper") for name in BY_ID}
+    assert found["coherence-predicts-less"]["verdict"] == DIGIT
+    assert found["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
+    assert found["correctness-predicts-more"]["verdict"] == CONTRADICTED
+    assert found["many-turns"]["verdict"] == found["annotators-mean"]["verdict"] == DIGIT
+    assert found["kappa-improved"]["verdict"] == DIRECTION and "tolerance" in found["kappa-improved"]["note"]
+    assert all(found[name]["evidence"] == claims.RUN for name in ("many-turns", "annotators-mean", "kappa-improved"))
+    assert found["coherence-mean"]["verdict"] == SLIP  # no run makes 3.6393 round to 3.63
+
+
+@pytest.mark.parametrize("source", [MADE, OTHER])
+def test_generated_or_other_data_are_never_evidence(reports, source):
+    """The numbers are the paper's to the digit, and count for nothing."""
+    printed = {f"{row}|{column}": v for (row, column), v in TABLES["table-2"].values.items() if v is not None}
+    size = pd.DataFrame({"data": ["helpsteer2"], "multi-turn (%)": [29.0], "prompts": [10_681]})
+    files = {"against-table-2.csv": against("table-2", **printed)}
+    reports("demo", "01_dataset_statistics", [source], files | {"multi-turn.csv": size})
+    reports("demo", "02_attribute_correlations", [source], files)
+    table = claims.ledger(["demo"])
+    assert claims.RUN not in set(table.evidence)
+    notes = table.set_index("id").note[["turns", "multi-turn", "samples", "long-prompts"]]
+    assert notes.str.contains("generated data, which is no evidence" if source is MADE else "ran on").all()
+
+
+def test_one_source_that_is_not_the_papers_spoils_a_number(reports):
+    reports(
+        "paper",
+        DATASET,
+        [PAPERS, OTHER],
+        {"multi-turn.csv": pd.DataFrame({"data": ["helpsteer2"], "prompts": [10_681]})},
+    )
+    assert claims.verdict(BY_ID["samples"], "paper")["verdict"] == NEEDS
+
+
+def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
+    """MC2 has 7.6 options a question on average, not 4 to 5: read from the benchmark itself, which is what it is."""
+    sizes = {"TruthfulQA questions": 817, "TruthfulQA categories": 38, "TruthfulQA MC2 options, mean": 7.59}
+    frame = pd.DataFrame({"quantity": sizes.keys(), "value": sizes.values()})
+    reports("laptop", ALIGNED, [OTHER], {"benchmark-sizes.csv": frame})
+    reports("demo", ALIGNED, [MADE], {"benchmark-sizes.csv": frame})
+    found = {
+        n: claims.verdict(BY_ID[n], "laptop")["verdict"]
+        for n in ("truthfulqa-size", "truthfulqa-options", "arena-size")
+    }
+    assert found == {"truthfulqa-size": DIGIT, "truthfulqa-options": CONTRADICTED, "arena-size": NEEDS}
+    assert claims.verdict(BY_ID["truthfulqa-size"], "demo")["verdict"] == NEEDS
+
+
+def trades(*rows):
+    """A trades.csv; rows (measure of Table 4, policy, against, gain), each with an interval of +-.01."""
+    found = [(*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows]
+    names = ["benchmark", "measure", "policy", "against", "questions", *paper.GAIN]
+    return {claims.TRADES: pd.DataFrame(found, columns=names)}
+
+
+MC2 = "TruthfulQA MC2"
+
+
+def test_policies_of_ours_test_a_direction_both_ways(reports):
+    """PPO .04 below SFT, paired, is the direction claimed; .04 above is the opposite; .005 says nothing.
+
+    A small policy's opposite is no contradiction of what was said of 70B, but it is said; at tier paper it is one.
+    """
+    reports("laptop", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
+    reports("gpu", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("paper", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("smoke", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
+    reports("demo", ALIGNED, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
+    found = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
+    assert found["laptop"]["verdict"] == DIRECTION and found["laptop"]["evidence"] == claims.RUN
+    assert "size" in found["laptop"]["note"] and "SFT less PPO: +0.04 [0.03, 0.05]" in found["laptop"]["found"]
+    assert found["gpu"]["verdict"] == NEEDS and found["gpu"]["evidence"] == claims.NONE and not found["gpu"]["found"]
+    assert "show the opposite: TruthfulQA MC2, SFT less PPO: -0.04 [-0.05, -0.03]" in found["gpu"]["note"]
+    assert found["paper"]["verdict"] == CONTRADICTED and found["paper"]["evidence"] == claims.RUN
+    assert found["smoke"]["evidence"] == claims.OWN and "no clear difference" in found["smoke"]["note"]
+    assert found["demo"]["evidence"] == claims.OWN and "generated" in found["demo"]["note"]
+
+
+def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
+    """DPO best on TruthfulQA needs DPO above SFT and its iteration above PPO: one row, then both, then one against."""
+    first, second = (MC2, "DPO", "SFT", 0.02), (MC2, "Iterative DPO", "PPO", 0.03)
+    reports("laptop", ALIGNED, [OTHER], trades(first))
+    reports("gpu", ALIGNED, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
+    reports("paper", ALIGNED, [OTHER], trades(first, second))
+    reports("smoke", ALIGNED, [OTHER], trades(first, (*second[:3], -0.03)))
+    found = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
+    assert "no TruthfulQA MC2 of Iterative DPO against PPO" in found["laptop"]["note"]
+    assert found["gpu"]["found"] == found["paper"]["found"] and found["gpu"]["verdict"] == DIRECTION
+    assert found["smoke"]["verdict"] == NEEDS and "opposite" in found["smoke"]["note"]
+
+
+def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(reports):
+    """Only the whole benchmark's own measure tests a claim; names that begin alike do not."""
+    whole = trades(("MT-Bench", "SteerLM 2.0", "SFT", 1.0))
+    part = whole[claims.TRADES].assign(benchmark="MT-Bench, 16 of 80 questions")
+    other = whole[claims.TRADES].assign(measure="goodness of the reward model")
+    for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
+        reports(tier, ALIGNED, [OTHER], {claims.TRADES: frame})
+    found = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
+    for tier in ("laptop", "demo"):
+        assert found[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in found[tier]["note"]
+    assert found["gpu"]["evidence"] == claims.RUN
+
+
+def test_policies_have_one_list_of_names():
+    """Of ours, and of the rows of Table 4 that they stand for: that of `judged_table`, read the other way."""
+    assert {ours: row for row, ours in claims.POLICIES.items()} == paper.PAPER_ROWS
+    compared = {row for claim in CLAIMS for _, *rows in claim.better for row in rows}
+    assert compared - set(claims.POLICIES) == {row for row in compared if "Open Assistant" in row}
+
+
+# The page
+
+
+class Page(html.parser.HTMLParser):
+    """Every tag with its attributes, and what is not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_filters_without_a_script(reports):
+    """Every radio button has a rule that hides the rows without its mark, and every row has one mark of each group."""
+    table = claims.ledger(["demo", "laptop"])
+    text = claims.page(table)
+    found = Page(text)
+    assert not found.open and not {"script", "iframe", "link"} & {tag for tag, _ in found.tags}
+    assert "default-src 'none'" in text and not re.search(r"(src|href)=\"?https?:", text)
+    rows = [a["class"].split() for tag, a in found.tags if tag == "tr" and a.get("class", "").startswith("c ")]
+    assert len(rows) == 2 * len(CLAIMS) and all(len(marks) == 6 for marks in rows)
+    buttons = {a["id"] for tag, a in found.tags if tag == "input" and "id" in a}
+    marks = {mark for row in rows for mark in row[1:]}
+    assert buttons == marks
+    for button in buttons:
+        assert f"main:has(#{button}:checked) tr.c:not(.{button}) {{ display: none; }}" in text
+    ids = [a["id"] for _, a in found.tags if "id" in a]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_page_escapes_what_it_shows(reports):
+    table = claims.ledger(["demo"])
+    table.loc[0, ["found", "note"]] = "<script>alert(1)</script>"
+    assert "<script>" not in claims.page(table)
+
+
+def test_the_ledger_becomes_artefacts_of_a_run(reports):
+    """Through the run, so that its manifest names them and its last act does not sweep them away."""
+    kept = {}
+    run = SimpleNamespace(
+        tier="demo", notebook="14_paper_tables_and_figures", caption=lambda text: f"{text} Tier demo."
+    )
+    run.keep = lambda name, content, caption: kept.update({name: (content, caption)})
+    claims.save(run, claims.ledger(["demo"]))
+    assert set(kept) == {"claims.csv", "claims.html"} and all("Tier demo" in caption for _, caption in kept.values())
+    assert len(pd.read_csv(StringIO(kept["claims.csv"][0]))) == len(CLAIMS)
+    assert 'href="../../index.html"' in kept["claims.html"][0]
+
+
+def test_counts_add_up(reports):
+    found = claims.counts(claims.ledger(["demo", "laptop"]))
+    assert (found.sum() == len(CLAIMS)).all() and list(found.columns) == ["demo", "laptop"]
+    assert list(found.index.get_level_values("verdict").unique()) == list(VERDICTS)
+
+
+def test_the_constants_used_agree_with_those_of_the_paper():
+    assert paper.STATED["DPO pairs"] == claims.TRAIN_PAIRS - claims.TRAIN_TIES
+    assert paper.STATED["train rows"] == 2 * claims.TRAIN_PAIRS
+    assert sum(map(sum, claims.SHARES.values())) == pytest.approx(100)

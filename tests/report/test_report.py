@@ -1,0 +1,255 @@
+"""What a run leaves behind: captions that say where numbers come from, verdicts only where due, no half files."""
+
+import json
+import os
+import random
+
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from hs2lib import paper, paths
+from hs2lib.data.load import Loaded
+from hs2lib.paths import sha256
+from hs2lib.report import report
+from hs2lib.run.parameters import ParameterError
+
+NAME = "01_toy"
+REAL = Loaded([], "HelpSteer2, train.jsonl.gz", False, [])
+MADE = Loaded([], "embedded corpus, seed 3", True, [])
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of one notebook with two parameters."""
+    cell = new_code_cell(
+        'tier: str = "smoke"  # tier; one of smoke, demo\nseed: int = 3  # seed; 0 to 9',
+        id="parameters",
+        metadata={"tags": ["parameters"]},
+    )
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(new_notebook(cells=[cell]), tmp_path / "notebooks" / f"{NAME}.ipynb")
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.delenv("HS2_REPORTS", raising=False)
+    return tmp_path
+
+
+def start(*sources, **options):
+    run = report.start(NAME, {"tier": "demo", "seed": 3})
+    for loaded in sources:
+        run.source(loaded, **options)
+    return run
+
+
+def ours(value, row="helpfulness", column="mean HS2"):
+    return pd.DataFrame([{"row": row, "column": column, "ours": value, "low": value - 0.1, "high": value + 0.1}])
+
+
+def verdict(judged, row="helpfulness", column="mean HS2"):
+    return judged.set_index(["row", "column"]).verdict[row, column]
+
+
+def test_captions_say_tier_seed_source_and_that_data_was_generated(checkout):
+    assert start().caption("A.") == "A. Source: no data. Tier demo, seed 3."
+    assert start(REAL).caption("A.") == "A. Source: HelpSteer2, train.jsonl.gz. Tier demo, seed 3."
+    mixed = start(REAL, MADE).caption("A.")
+    assert "HelpSteer2, train.jsonl.gz; embedded corpus, seed 3." in mixed
+    assert "Generated data" in mixed, "one generated source is enough"
+    assert start(REAL, partial=True).caption("A.").endswith("Partial.")
+
+
+def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkout):
+    run = start(MADE)
+    run.table(pd.DataFrame({"n": [1]}), "numbers", "Numbers.")
+    run.figure(plt.figure(), "curve", "A curve.")
+    assert not (run.folder / "manifest.json").exists(), "a run is incomplete until finish()"
+    run.finish()
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert set(manifest["artefacts"]) == {"numbers.csv", "numbers.tex", "curve.pdf", "curve.png"}
+    for name, about in manifest["artefacts"].items():
+        assert about["sha256"] == sha256(run.folder / name) and "Generated data" in about["caption"]
+    assert manifest["generated"] and manifest["parameters"] == {"tier": "demo", "seed": 3}
+    assert manifest["source_sha256"] == sha256(paths.notebook(NAME))
+    start()
+    assert not (run.folder / "manifest.json").exists(), "a new run takes the old manifest away"
+
+
+@pytest.mark.parametrize("value", [2.8655, 4.0, np.nan])
+def test_generated_data_is_never_judged(checkout, value):
+    """Even when its figure is the paper's to the last digit, and even when a caller says the rows are the paper's."""
+    for sources in ((MADE,), (REAL, MADE)):
+        run = start(*sources, of_paper=True)
+        judged = run.against_paper("table-2", ours(value))
+        assert not set(judged.verdict) & {"match", "differs"}
+        assert "match" not in str(run.verdicts) and "differs" not in str(run.verdicts)
+
+
+def test_real_rows_other_than_the_papers_are_not_judged(checkout):
+    judged = start(REAL).against_paper("table-2", ours(2.8655))
+    assert verdict(judged) == "not judged: other data"
+
+
+def test_a_run_that_named_no_source_is_not_judged(checkout):
+    assert verdict(start().against_paper("table-2", ours(2.8655))) not in ("match", "differs")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(2.8655, "match"), (2.86554, "match"), (2.86546, "match"), (2.86556, "differs"), (2.8654, "differs")],
+)
+def test_the_papers_rows_are_judged_by_the_tolerance(checkout, value, expected):
+    """Table 2 prints helpfulness as 2.8655: half a unit of its last digit, .00005, is the room."""
+    run = start(REAL, of_paper=True)
+    judged = run.against_paper("table-2", ours(value))
+    assert verdict(judged) == expected
+    assert run.verdicts["table-2"] == {expected: 1, "not run at this tier": 47}
+
+
+def test_a_table_of_a_looser_tolerance(checkout):
+    """Table 1 leaves the pooling open; its tolerance is .01, written down before any run."""
+    run = start(REAL, of_paper=True)
+    for value, expected in ((0.801, "match"), (0.781, "match"), (0.8011, "differs")):
+        judged = run.against_paper("table-1", ours(value, "helpfulness", "after post-processing"))
+        assert verdict(judged, "helpfulness", "after post-processing") == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "inside", "outside"),
+    [
+        ("MT-Bench", (8.18, 8.38), (8.17, 8.39)),  # .1
+        ("Arena Hard", (37.9, 40.3), (37.8, 40.4)),  # 1.2
+        ("characters", (1398.4, 1545.4), (1398.2, 1545.6)),  # 5 % of 1,471.9
+        ("AlpacaEval 2 LC", (28.58, 31.28), (28.57, 31.29)),  # one standard error, 1.35
+        ("TruthfulQA MC2", (0.59126, 0.59134), (0.5912, 0.5914)),  # no judge: half a unit of the last digit
+    ],
+)
+def test_a_judged_table_has_room_for_another_judge(checkout, column, inside, outside):
+    """Table 4, best SteerLM: 8.28, 39.1, 1,471.9 characters, 29.93 and .5913, with the tolerances set before a run."""
+    row, run = "SteerLM 2.0 iter 2 w. Daring-Anteater", start(REAL, of_paper=True)
+    for values, expected in ((inside, "match"), (outside, "differs")):
+        for value in values:
+            assert verdict(run.against_paper("table-4", ours(value, row, column)), row, column) == expected
+
+
+def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
+    run = start(REAL, of_paper=True)
+    judged = run.against_paper("table-2", ours(2.8655))
+    rest = judged[judged.verdict == "not run at this tier"]
+    assert len(rest) == 47 and rest[["ours", "95 % low", "95 % high", "difference"]].isna().all(axis=None)
+    csv = pd.read_csv(run.folder / "against-table-2.csv")
+    assert csv.loc[csv.verdict == "not run at this tier", "ours"].isna().all()
+    given_nan = run.against_paper("table-2", ours(np.nan))
+    assert verdict(given_nan) == "not run at this tier"
+
+
+def test_a_number_the_paper_does_not_print_has_no_verdict_to_lose(checkout):
+    judged = start(REAL, of_paper=True).against_paper("table-2", ours(0.2, "turns in prompt", "R HS"))
+    assert verdict(judged, "turns in prompt", "R HS") == "paper prints none"
+
+
+def test_columns_choose_what_is_compared(checkout):
+    judged = start(REAL).against_paper("table-2", ours(0.5, column="R HS2"), columns=["R HS2"])
+    assert set(judged.column) == {"R HS2"} and len(judged) == len(paper._TABLES_1_TO_3["table-2"].rows)
+
+
+@pytest.mark.parametrize("wrong", [{"row": "helpfullness"}, {"column": "mean"}])
+def test_an_unknown_row_or_column_is_named(checkout, wrong):
+    with pytest.raises(KeyError, match=f"table-2 has no .*{next(iter(wrong.values()))}"):
+        start(REAL).against_paper("table-2", ours(1.0, **wrong))
+    with pytest.raises(KeyError, match="table-99"):
+        start(REAL).against_paper("table-99", ours(1.0))
+
+
+def test_two_runs_write_the_same_bytes(checkout):
+    def once():
+        run = start(MADE)
+        run.table(pd.DataFrame({"x": np.random.default_rng(0).normal(size=20)}), "x", "Random.")
+        run.against_paper("table-2", ours(1 / 3))
+        fig, ax = plt.subplots()
+        ax.plot([1, 2])
+        run.figure(fig, "line", "A line.")
+        return {p.name: p.read_bytes() for p in run.folder.iterdir()}
+
+    first = once()
+    assert set(first) == {"x.csv", "x.tex", "against-table-2.csv", "against-table-2.tex", "line.pdf", "line.png"}
+    assert once() == first
+
+
+def test_csv_keeps_ten_digits_and_an_index_that_says_something(checkout):
+    run = start()
+    run.table(pd.DataFrame({"x": [1 / 3, np.nan]}, index=pd.Index(["a", "b"], name="name")), "named", "Named.")
+    assert (run.folder / "named.csv").read_text() == "name,x\na,0.3333333333\nb,\n"
+    run.table(pd.DataFrame({"x": [1]}), "plain", "Plain.")
+    assert (run.folder / "plain.csv").read_text() == "x\n1\n"
+
+
+def test_latex_special_characters_are_escaped(checkout):
+    run = start()
+    frame = pd.DataFrame({"a_b & 5 %": ["x_y", "50 % & #1 {z} $", "a~b^c"]}, index=pd.Index(["r_1", "r%2", "r&3"]))
+    run.table(frame, "special", "Shares in % of A & B, n_prompts = 5, #1 {x} $y$ ~ ^.")
+    tex = (run.folder / "special.tex").read_text()
+    for text in (r"a\_b \& 5 \%", r"x\_y", r"50 \% \& \#1 \{z\} \$", r"r\_1", r"r\%2", r"r\&3"):
+        assert text in tex
+    caption = next(line for line in tex.splitlines() if line.startswith(r"\caption"))
+    assert r"Shares in \% of A \& B, n\_prompts = 5, \#1 \{x\} \$y\$" in caption
+    assert r"\toprule" in tex and r"\bottomrule" in tex and r"\label{tab:special}" in tex
+
+
+def test_caption_tilde_and_caret_print_as_they_are_in_latex(checkout):
+    run = start()
+    run.table(pd.DataFrame({"a": [1]}), "t", "About ~5 x^2 in a\\b.")
+    tex = (run.folder / "t.tex").read_text()
+    assert "~5" not in tex and "x^2" not in tex, "an active tilde is a space, and a caret outside math an error"
+
+
+def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
+    run = start()
+    run.table(pd.DataFrame({"n": [1]}), "numbers", "Old.")
+    old = (run.folder / "numbers.csv").read_bytes()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.table(pd.DataFrame({"n": [2]}), "numbers", "New.")
+    assert (run.folder / "numbers.csv").read_bytes() == old
+    monkeypatch.undo()
+
+
+def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):
+    run = start()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.finish()
+    assert not (run.folder / "manifest.json").exists()
+
+
+def test_start_refuses_what_the_notebook_does_not_allow(checkout):
+    with pytest.raises(ParameterError, match="seed = 12 is outside 0 to 9"):
+        report.start(NAME, {"tier": "demo", "seed": 12})
+    assert not (checkout / "reports").exists()
+
+
+def test_a_seed_makes_the_same_numbers(checkout):
+    start()
+    first = np.random.random(), random.random()
+    start()
+    assert (np.random.random(), random.random()) == first
+
+
+def test_a_renamed_table_leaves_no_old_file_behind(checkout):
+    run = start()
+    run.table(pd.DataFrame({"n": [1]}), "old-name", "A table.")
+    run.finish()
+    run = start()
+    run.table(pd.DataFrame({"n": [1]}), "new-name", "A table.")
+    run.finish()
+    assert sorted(p.name for p in run.folder.iterdir()) == ["manifest.json", "new-name.csv", "new-name.tex"]

@@ -1,0 +1,266 @@
+"""The static site: complete, made again only where something changed, and harmless whatever the data says."""
+
+import base64
+import json
+import shutil
+from html.parser import HTMLParser
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from hs2lib.paths import root, sha256
+from hs2lib.report import site
+
+NAME = "01_first"
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "[x](javascript:alert(1))",
+    "![x](https://example.org/x.png)",
+    "<iframe src='https://example.org'></iframe>",
+    "$\\text{<img src=x onerror=alert(1)>}$",
+    "```mermaid\n<script>alert(1)</script>\n```",
+    "<style>body{background:url(https://example.org)}</style>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<math><mtext><script>alert(1)</script></mtext></math>",
+]
+
+
+class Reader(HTMLParser):
+    """Collects what a browser would act on."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def read(path):
+    reader = Reader()
+    reader.feed(path.read_text())
+    return reader
+
+
+def executed(texts=(), source="Text with $x^2$."):
+    outputs = [new_output("stream", text=text) for text in texts]
+    outputs += [new_output("display_data", {"text/html": t, "text/plain": "-"}) for t in texts]
+    outputs += [new_output("display_data", {"text/markdown": t}) for t in texts]
+    outputs += [new_output("display_data", {"application/javascript": "alert(1)", "text/plain": "left"})]
+    outputs += [new_output("display_data", {"image/svg+xml": "<svg onload='alert(1)'/>", "text/plain": "left"})]
+    outputs += [new_output("error", ename="E", evalue="v", traceback=list(texts))]
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}, "text/plain": "Box"}
+    cells = [
+        new_markdown_cell("# 01 First\n\n| | |\n|---|---|\n| *Reproduces* | Table 2 |\n\n" + source, id="title"),
+        new_code_cell("print('<b>')", id="code", outputs=[*outputs, new_output("display_data", widget)]),
+        new_code_cell("a = 1", id="png", outputs=[new_output("display_data", {"image/png": "aGk="})]),
+    ]
+    return new_notebook(cells=cells, metadata={"widgets": {"x": "<script>"}})
+
+
+def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), generated=True, **more):
+    """Leave in `folder` what a run of the notebook leaves: a table, a figure, the executed copy and the manifest."""
+    where = folder / "reports" / more.pop("tier", "demo") / NAME
+    where.mkdir(parents=True, exist_ok=True)
+    quoted = ",".join('"' + c.replace('"', '""') + '"' for c in cells)
+    (where / "numbers.csv").write_text(f"a,b\n{quoted}\n")
+    (where / "numbers.tex").write_text("tex")
+    (where / "curve.png").write_bytes(PIXEL)
+    nbformat.write(executed(texts), where / f"{NAME}.ipynb")
+    names = ("numbers.csv", "numbers.tex", "curve.png")
+    manifest = {
+        "notebook": NAME,
+        "tier": "demo",
+        "commit": "abc",
+        "source_sha256": sha256(folder / "notebooks" / f"{NAME}.ipynb"),
+        "parameters": {"seed": 0, "path": caption},
+        "sources": [{"name": f"rows{caption}, file", "generated": generated, "groups": 3, "set_aside": 0}],
+        "generated": generated,
+        "verdicts": {"table-2": {"match": 2, "differs": 1}},
+        "artefacts": {name: {"sha256": sha256(where / name), "caption": caption} for name in names},
+        "device": "a machine",
+        "finished": "2026-01-01T00:00:00+00:00",
+        "wall_s": 1.5,
+    }
+    (where / "manifest.json").write_text(json.dumps(manifest | more))
+    return where
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(executed(), tmp_path / "notebooks" / f"{NAME}.ipynb")
+    (tmp_path / "README.md").write_text(f"# toy\n\n{site.MARKS[0]}\nold\n{site.MARKS[1]}\n\nend\n")
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.delenv("HS2_REPORTS", raising=False)
+    return tmp_path
+
+
+def assert_harmless(path):
+    page = read(path)
+    banned = {"script", "iframe", "object", "embed", "svg", "form", "base", "link", "audio", "video", "foreignobject"}
+    assert not banned & set(page.tags), path
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on"), f"{path}: {tag} {name}={value}"
+        assert not value.strip().lower().startswith(("javascript:", "vbscript:")), f"{path}: {tag} {name}={value}"
+        if tag in ("img", "source", "link", "script"):  # the elements that fetch without being asked
+            assert name not in ("src", "href", "srcset") or value.startswith("data:image/png;base64,")
+        assert "url(" not in value if name == "style" else True
+    assert page.tags.count("style") == 1, "ours, and no other"
+    assert "url(" not in path.read_text().partition("</style>")[0]
+    assert "default-src 'none'" in dict((n, v) for t, n, v in page.attributes if t == "meta").get("content", "")
+
+
+def test_hostile_rows_captions_and_outputs_do_no_harm(suite):
+    for i, text in enumerate(HOSTILE):
+        finish(suite, caption=text, cells=(text, "1"), texts=HOSTILE if i == 0 else [text])
+        site.Site().build()
+        pages = list((suite / "reports/site").rglob("*.html"))
+        assert len(pages) == 5
+        for path in pages:
+            assert_harmless(path)
+        shown = read(suite / "reports/site/demo" / NAME / "index.html").text
+        assert text in shown.replace("\r", ""), "what the data says is shown as the text it is"
+
+
+def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
+    finish(suite)
+    (suite / "reports/LOG.md").write_text("# Negative results\n\nA *log* line.\n")
+    (suite / "reports/benchmarks").mkdir()
+    record = {"name": "load", "compared": "a & b", "ratio": 2.5, "goal": "2", "met": True, "device": "d", "commit": "c"}
+    (suite / "reports/benchmarks/load.json").write_text(json.dumps(record))
+    site.Site().build()
+    folder = suite / "reports/site"
+    page = read(folder / "demo" / NAME / "index.html")
+    for text in ("1.2346", "A caption.", "Generated data", "Current source", "1 differs, 2 match", "seed = 0", "abc"):
+        assert text in page.text
+    assert ("td", "title", "1.23456789") in page.attributes, "the full figure is there to be read"
+    links = {value for tag, name, value in page.attributes if tag == "a" and name == "href"}
+    for link in links:
+        assert (folder / "demo" / NAME / link).exists(), link
+    assert {"numbers.csv", "numbers.tex", "curve.png", "notebook.html", "manifest.json"} <= links
+    notebook = read(folder / "demo" / NAME / "notebook.html")
+    assert "msup" in notebook.tags, "formulas are MathML"
+    assert "interactive in a live notebook" in notebook.text and "left" in notebook.text
+    assert "A log line." in read(folder / "log.html").text
+    assert "ratio 2.5" in read(folder / "benchmarks.html").text
+    index = read(folder / "index.html").text
+    assert "current source" in index and "2026-01-01 00:00" in index
+
+
+def test_states_in_the_index(suite):
+    where = finish(suite)
+    state = lambda: site.report("demo", NAME, where)["state"]  # noqa: E731
+    assert state() == "current source"
+    nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
+    assert state() == "older source"
+    (where / "numbers.csv").write_text("a,b\n9,9\n")
+    assert site.report("demo", NAME, where)["altered"] == ["numbers.csv"], "a table edited by hand is told apart"
+    site.Site().build()
+    assert "Not as the run left them: numbers.csv" in read(suite / "reports/site/demo" / NAME / "index.html").text
+    (where / "manifest.json").write_text('{"half')
+    assert state() == "incomplete: no manifest"
+    site.Site().build()
+    assert "incomplete" in read(suite / "reports/site/index.html").text
+    assert not (suite / "reports/site/demo" / NAME / "index.html").exists(), "no page of a run that is not complete"
+    shutil.rmtree(where)
+    assert state() == "not run"
+
+
+def test_a_manifest_cannot_reach_outside_its_folder(suite):
+    (suite / "secret.csv").write_text("a\nkept\n")
+    finish(suite, artefacts={"../../../secret.csv": {"sha256": sha256(suite / "secret.csv"), "caption": "c"}})
+    site.Site().build()
+    assert "kept" not in (suite / "reports/site/demo" / NAME / "index.html").read_text()
+
+
+def test_only_what_changed_is_made_again(suite):
+    where = finish(suite)
+    site.Site().build()
+    again = site.Site()
+    again.build()
+    assert again.made == 0
+    page = suite / "reports/site/demo" / NAME / "notebook.html"
+    before = page.stat().st_mtime_ns
+    finish(suite, cells=("2.5", "x"))
+    third = site.Site()
+    third.build()
+    assert 0 < third.made < len(third.now) and page.stat().st_mtime_ns == before
+    assert "2.5" in read(page.with_name("index.html")).text
+    page.unlink()
+    site.Site().build()
+    assert page.exists(), "a page that was deleted comes back"
+    shutil.rmtree(where.parent)
+    site.Site().build()
+    assert not page.exists(), "and one whose run is gone goes"
+
+
+@pytest.mark.parametrize(
+    ("latex", "part"),
+    [
+        (r"\frac{a}{b}", "<mfrac>"),
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", "<mtable"),
+        (r"\operatorname*{argmax}_x", "argmax"),
+        (r"a < b", "&#x0003C;"),
+    ],
+)
+def test_formulas_become_mathml(latex, part):
+    assert site.mathml(latex).startswith("<math") and part in site.mathml(latex)
+
+
+@pytest.mark.parametrize(
+    "latex", [r"\nosuchmacro{x}", r"\frac{1", r"\text{<script>}", r"\href{javascript:x}{y}", r"\left("]
+)
+def test_what_cannot_be_converted_stays_as_source(latex):
+    found = site.mathml(latex)
+    assert found.startswith("<code>") and latex.replace("<", "&lt;").replace(">", "&gt;") in found
+
+
+def test_dollars_in_code_are_no_formulas():
+    assert "<math" not in site.markdown("`$a$`\n\n```\n$$b$$\n```")
+
+
+def test_readme_table_is_generated_and_checked(suite, capsys):
+    finish(suite, caption="", generated=False)
+    finish(suite, tier="laptop", caption=" | <b>")
+    (suite / "reports/benchmarks").mkdir()
+    record = {"name": "load", "compared": "a | b", "ratio": 2.5, "goal": "2x", "met": False, "device": "a CPU"}
+    (suite / "reports/benchmarks/load.json").write_text(json.dumps(record | {"commit": "abc"}))
+    assert site.main(["--check"]) == 1 and "out of date" in capsys.readouterr().out
+    assert site.main([]) == 0
+    text = (suite / "README.md").read_text()
+    row = (
+        f"| [{NAME}](reports/demo/{NAME}/{NAME}.ipynb) | demo | Table 2 | real: rows | 1 differs, 2 match | abc | 2 s |"
+    )
+    assert "| load | a \\| b | ratio 2.5 | 2x | no | a CPU | abc |" in text
+    assert row in text and "old" not in text and text.endswith("end\n") and "<b>" not in text
+    assert site.main(["--check"]) == 0
+    (suite / "README.md").write_text("# no marks\n")
+    assert site.main([]) == 2 and "needs the lines" in capsys.readouterr().err
+
+
+def test_the_projects_own_readme_is_up_to_date():
+    """Compared with the manifests as committed: a run of your own that is not committed yet is no fault."""
+    import subprocess
+
+    git = ["git", "-C", str(root()), "status", "--porcelain", "--", "reports", "notebooks"]
+    changed = subprocess.run(git, capture_output=True, text=True)
+    if changed.returncode or changed.stdout:
+        pytest.skip("reports differ from the commit: python -m hs2lib.report.site brings README.md up to date")
+    assert site.main(["--check"]) == 0
+
+
+def test_help_says_what_it_does(capsys):
+    with pytest.raises(SystemExit):
+        site.main(["--help"])
+    assert "static site" in capsys.readouterr().out

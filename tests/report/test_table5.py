@@ -1,0 +1,119 @@
+"""Table 5: the paper's two figures from its ten rows, the intervals against oracles, and what cannot be fitted."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from hs2lib.paper import ALIGNED, REFERENCES, TABLE_4, TABLE_5, Table
+from hs2lib.report import tables
+
+
+def table_of(old, new, elo):
+    names = [f"m{i}" for i in range(len(old))]
+    columns = zip(TABLE_5.columns, (old, new, elo), strict=True)
+    values = {(name, c): float(v[i]) for c, v in columns for i, name in enumerate(names)}
+    return Table("t", "t", "t", "t", {(n, c): values[n, c] for n in names for c in TABLE_5.columns}, {})
+
+
+def test_the_papers_figures_come_out_of_its_ten_rows():
+    """.8186 and .7025 to four digits, so .819 and .703 as printed; and .8 points lower on average."""
+    found = tables.regression()
+    assert len(TABLE_5.rows) == 10
+    assert round(found[tables.NEW].r2, 4) == 0.8186 and round(found[tables.OLD].r2, 4) == 0.7025
+    frame = tables.columns()
+    assert (frame[tables.OLD] - frame[tables.NEW]).mean() == pytest.approx(0.832)
+
+
+def test_the_fit_is_scipys():
+    frame = tables.columns()
+    for judge, found in tables.regression().items():
+        theirs = scipy_stats.linregress(frame[judge], frame[tables.ELO])
+        assert np.allclose((found.slope, found.intercept, found.r), (theirs.slope, theirs.intercept, theirs.rvalue))
+        low, high = scipy_stats.pearsonr(frame[judge], frame[tables.ELO]).confidence_interval()
+        assert np.allclose((found.low, found.high), (low**2, high**2))
+
+
+def test_a_perfect_line_and_no_line_by_hand():
+    """Elo = 2 score + 1 has R squared 1 and no room; a symmetric V has R 0, whose interval reaches from 0 up."""
+    line = tables.fit([1, 2, 3, 4], [3, 5, 7, 9])
+    assert (line.slope, line.intercept, line.r2) == (2, 1, 1) and line.low == line.high == 1
+    flat = tables.fit([-2, -1, 1, 2], [2, 1, 1, 2])
+    assert flat.r2 == 0 and flat.low == 0 and flat.high > 0.9
+
+
+def test_a_falling_line_has_the_interval_of_a_rising_one():
+    up, down = tables.fit([1, 2, 3, 4, 5], [1, 3, 2, 5, 4]), tables.fit([1, 2, 3, 4, 5], [-1, -3, -2, -5, -4])
+    assert down.r == -up.r and (down.low, down.high) == pytest.approx((up.low, up.high))
+
+
+@pytest.mark.parametrize(
+    ("score", "elo"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4]), ([1, 2, 3, 4], [5] * 4)]
+)
+def test_too_few_models_or_no_spread_are_refused(score, elo):
+    with pytest.raises(ValueError, match=r"at least four|one and the same"):
+        tables.fit(score, elo)
+
+
+def test_the_bootstrap_is_a_plain_loop_over_models():
+    """The same resamples one by one through scipy: the intervals agree."""
+    from hs2lib.stats.bootstrap import resample_counts
+
+    frame, found = tables.columns(), tables.bootstrap(n_boot=400, seed=3)
+    counts = np.concatenate(list(resample_counts(10, 400, 3))).astype(int)
+    drawn = [frame.iloc[np.repeat(np.arange(10), c)] for c in counts]
+    r2 = np.array([[d[j].corr(d[tables.ELO]) ** 2 for j in (tables.OLD, tables.NEW)] for d in drawn])
+    for k, judge in enumerate((tables.OLD, tables.NEW)):
+        assert np.allclose(found[judge][1:], np.quantile(r2[:, k], [0.025, 0.975]))
+    assert np.allclose(found["difference"][1:], np.quantile(r2[:, 1] - r2[:, 0], [0.025, 0.975]))
+    shift = np.array([(d[tables.OLD] - d[tables.NEW]).mean() for d in drawn])
+    assert np.allclose(found["lower scores"][1:], np.quantile(shift, [0.025, 0.975]))
+
+
+def test_ten_models_leave_much_open():
+    """The intervals of the two R squared overlap widely; that of their difference touches 0."""
+    found, intervals = tables.regression(), tables.bootstrap()
+    assert found[tables.OLD].high > found[tables.NEW].low
+    assert intervals["difference"].low < 0 < intervals["difference"].estimate < intervals["difference"].high
+    assert intervals["lower scores"].low > 0.5  # that the new judge is stricter is not in doubt
+
+
+def test_williams_sees_no_difference_between_equal_correlations():
+    """One judge is the other's mirror image among the models: equal R, so t is 0 and p is 1."""
+    rng = np.random.default_rng(0)
+    elo = np.concatenate([rng.normal(size=6)] * 2)
+    noise = rng.normal(size=6)
+    old, new = elo + np.concatenate([noise, -noise]), elo + np.concatenate([-noise, noise])
+    t, p = tables.williams(table_of(old, new, elo))
+    assert t == pytest.approx(0, abs=1e-9) and p == pytest.approx(1)
+
+
+def test_williams_has_the_level_it_says():
+    """On judges that are equally good its p is below .05 about once in twenty."""
+    rng = np.random.default_rng(1)
+    p = []
+    for _ in range(400):
+        elo = rng.normal(size=10)
+        common = elo + 0.3 * rng.normal(size=10)
+        p.append(
+            tables.williams(table_of(common + 0.3 * rng.normal(size=10), common + 0.3 * rng.normal(size=10), elo))[1]
+        )
+    assert 0.02 < np.mean(np.array(p) < 0.05) < 0.085
+
+
+def test_the_summary_and_the_figure_hold_both_judges():
+    summary = tables.summary(n_boot=200)
+    assert len(summary) == 4 and summary.value.notna().all() and summary["bootstrap low"].notna().all()
+    fig = tables.figure()
+    assert [ax.get_title()[:10] for ax in fig.axes] == ["R² = 0.703", "R² = 0.819"]
+    plt.close(fig)
+
+
+def test_table_4_is_whole():
+    """Eleven rows of eight numbers, references and ablations among them, with brackets on both sides of a score."""
+    assert len(TABLE_4.values) == 88 and None not in TABLE_4.values.values()
+    assert len(ALIGNED) == 6 and not set(ALIGNED) & set(REFERENCES)
+    for row in TABLE_4.rows:
+        assert TABLE_4.values[row, "Arena Hard low"] < 0 < TABLE_4.values[row, "Arena Hard high"]
+        assert TABLE_4.tolerance[row, "TruthfulQA MC2"] == pytest.approx(5e-5)
+        assert TABLE_4.tolerance[row, "AlpacaEval 2 LC"] == TABLE_4.values[row, "AlpacaEval 2 LC SE"]

@@ -1,0 +1,256 @@
+"""Tables from reports alone: what counts as a number of ours, how it is judged, and LaTeX that a document can hold."""
+
+import re
+import shutil
+import subprocess
+from io import StringIO
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_reports import MADE, OTHER, PAPERS
+
+from hs2lib import paper
+from hs2lib.paper import TABLES
+from hs2lib.report import report
+from hs2lib.report import tables as assembly
+from hs2lib.report import tables as assembly_tables
+
+COLUMNS = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
+
+
+def against(table, ours):
+    """An against-<table>.csv with numbers of ours at some cells and none elsewhere."""
+    cells = TABLES[table].values
+    return pd.DataFrame(
+        [(*key, v, ours.get(key, np.nan), *[np.nan] * 3, "x") for key, v in cells.items()], columns=COLUMNS
+    )
+
+
+KAPPA = ("helpfulness", "after improvements")
+
+
+def one(table, tier, cell):
+    return assembly.assemble(table, tier).set_index(["row", "column"]).loc[cell]
+
+
+# What counts, and how it is judged
+
+
+def test_verdicts_are_those_of_against_paper():
+    """One rule in two places (a report judges as it is written, this page judges what it reads): held together here."""
+    for sources in ([], [PAPERS], [PAPERS, OTHER], [MADE], [MADE, PAPERS], [OTHER]):
+        of_run = SimpleNamespace(sources=sources, generated=any(s["generated"] for s in sources))
+        for value in (np.nan, 0.5, 0.511, 0.52):
+            for printed in (0.51, None):
+                difference = np.nan if printed is None else value - printed
+                theirs = report.Run._verdict(of_run, value, difference, 0.01)
+                assert assembly.judge(value, printed, 0.01, sources) == theirs, (sources, value, printed)
+
+
+def test_numbers_from_the_papers_rows_are_judged(reports):
+    """.71 is within .01 of the paper's .706; .60 is not."""
+    reports("paper", "03_annotator_agreement", [PAPERS], {
+        "against-table-1.csv": against("table-1", {KAPPA: 0.71, ("coherence", "after improvements"): 0.60})
+    })  # fmt: skip
+    assert one("table-1", "paper", KAPPA).verdict == "match"
+    assert one("table-1", "paper", ("coherence", "after improvements")).verdict == "differs"
+    missing = one("table-1", "paper", ("helpfulness", "initial"))
+    assert missing.verdict == assembly.NOT_RUN and "never released" in missing.reason
+
+
+@pytest.mark.parametrize(("source", "verdict"), [(MADE, "generated data"), (OTHER, "other data")])
+def test_other_rows_are_never_judged_however_near(reports, source, verdict):
+    reports("demo", "03_annotator_agreement", [source], {"against-table-1.csv": against("table-1", {KAPPA: 0.706})})
+    found = one("table-1", "demo", KAPPA)
+    assert found.verdict == f"not judged: {verdict}" and source["name"] in found.reason
+
+
+def test_a_verdict_in_a_report_is_not_taken_on_trust(reports):
+    """Whoever writes "match" into a csv without the paper's data gets it judged again."""
+    frame = against("table-1", {KAPPA: 0.706}).assign(verdict="match", paper=0.1)
+    reports("demo", "03_annotator_agreement", [MADE], {"against-table-1.csv": frame})
+    found = one("table-1", "demo", KAPPA)
+    assert found.verdict == "not judged: generated data" and found.paper == 0.706
+
+
+def test_a_file_changed_after_its_run_is_refused(reports):
+    folder = reports("paper", "03_annotator_agreement", [PAPERS], {"against-table-1.csv": against("table-1", {})})
+    against("table-1", {KAPPA: 0.706}).to_csv(folder / "against-table-1.csv", index=False)
+    with pytest.raises(ValueError, match=r"against-table-1.csv: not as the run left it; run notebook 03"):
+        assembly.assemble("table-1", "paper")
+
+
+def test_a_run_without_a_manifest_does_not_count(reports):
+    folder = reports("paper", "03_annotator_agreement", [PAPERS], {
+        "against-table-1.csv": against("table-1", {KAPPA: 0.706})
+    })  # fmt: skip
+    (folder / "manifest.json").unlink()
+    found = one("table-1", "paper", KAPPA)
+    assert found.verdict == assembly.NOT_RUN and found.reason == "not run: notebook 03" and np.isnan(found.ours)
+    assert assembly.here() == []
+
+
+def test_table_2_comes_from_two_notebooks_which_must_agree(reports):
+    first, second = "01_dataset_statistics", "02_attribute_correlations"
+    cell, other = ("helpfulness", "mean HS2"), ("coherence", "R HS2")
+    for tier, notebook, numbers in (
+        *(("paper", first, {cell: 2.8655}), ("paper", second, {other: 0.4979})),
+        *(("gpu", first, {cell: 2.8655}), ("gpu", second, {cell: 2.8655})),
+    ):
+        reports(tier, notebook, [PAPERS], {"against-table-2.csv": against("table-2", numbers)})
+    assert one("table-2", "paper", cell).verdict == one("table-2", "paper", other).verdict == "match"
+    assert one("table-2", "paper", other).notebook == "02_attribute_correlations"
+    assert one("table-2", "gpu", cell).reason == ""
+    reports("laptop", "01_dataset_statistics", [PAPERS], {"against-table-2.csv": against("table-2", {cell: 2.8655})})
+    reports("laptop", "02_attribute_correlations", [PAPERS], {"against-table-2.csv": against("table-2", {cell: 2.9})})
+    assert "notebooks disagree: 01_dataset_statistics, 02" in one("table-2", "laptop", cell).reason
+
+
+def test_every_number_of_every_table_has_a_verdict_and_missing_ones_a_reason(reports):
+    for table, known in TABLES.items():
+        frame = assembly.assemble(table, "laptop")
+        assert len(frame) == len(known.values) and frame.ours.isna().all()
+        assert (frame.verdict == assembly.NOT_RUN).all() and (frame.reason != "").all(), table
+
+
+def test_an_unknown_table_is_named():
+    with pytest.raises(KeyError, match="table-9"):
+        assembly.assemble("table-9", "demo")
+
+
+def test_figures_that_a_run_left_are_found_and_changed_ones_are_not(reports):
+    folder = reports("demo", "03_annotator_agreement", [MADE], {"a.pdf": "%PDF a", "a.png": "a", "b.pdf": "%PDF b"})
+    (folder / "b.pdf").write_text("changed")
+    (found,) = assembly.figures("demo")
+    assert (found["name"], found["notebook"], found["png"].name) == ("a", "03_annotator_agreement", "a.png")
+
+
+def test_the_overview_says_what_there_is_to_read(reports):
+    reports("demo", "03_annotator_agreement", [MADE], {})
+    reports("laptop", "01_dataset_statistics", [OTHER], {})
+    found = assembly.overview(["demo", "laptop"])
+    assert found.tier.tolist() == ["demo", "laptop"] and found.generated.tolist() == [True, False]
+    assert found.data.tolist() == ["generated", "real: Open Assistant"]
+
+
+def test_the_older_tables_are_the_same_objects():
+    assert all(TABLES[name] is table for name, table in paper._TABLES_1_TO_3.items())
+    assert set(TABLES) == set(assembly.NOTEBOOKS)
+
+
+# Written out
+
+ENVIRONMENT = re.compile(r"\\(begin|end)\{(\w+)\}")
+
+
+def check_latex(text):
+    """Environments nest, braces balance, every line of a tabular has the cells its head promises, booktabs only."""
+    opened = []
+    for kind, name in ENVIRONMENT.findall(text):
+        assert kind == "begin" or opened.pop() == name
+        opened += [name] if kind == "begin" else []
+    assert not opened
+    bare = re.sub(r"\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    for columns, body in re.findall(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.S):
+        rules = re.findall(r"\\(\w+rule)\b", body)
+        assert rules == ["toprule", "midrule", "bottomrule"] and "hline" not in body
+        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
+    assert not re.search(r"(?<!\\)[%#](?!\n)", text.replace("{!}{%\n", "")), "a bare % or # eats or breaks a line"
+    text.encode("latin-1")  # what pdflatex has glyphs for
+
+
+@pytest.fixture
+def whole(reports):
+    """All tables with numbers of ours at two tiers, one judged and one generated, as LaTeX and as HTML."""
+    for tier, source in (("demo", MADE), ("paper", PAPERS)):
+        given = {("helpfulness", "after improvements"): 0.706, ("coherence", "initial"): 0.3}
+        reports(tier, "03_annotator_agreement", [source], {
+            "against-table-1.csv": against("table-1", given), "kappa.pdf": "%PDF", "kappa.png": "x"
+        })  # fmt: skip
+        given = {("turns in prompt", "R HS2"): -0.0520}
+        reports(tier, "02_attribute_correlations", [source], {"against-table-2.csv": against("table-2", given)})
+    return {table: {tier: assembly.assemble(table, tier) for tier in ("demo", "paper")} for table in TABLES}
+
+
+def test_latex_stands_in_a_document(whole, tmp_path):
+    tables = [assembly_tables.latex(table, frames) for table, frames in whole.items()]
+    for text in tables:
+        check_latex(text)
+    document = assembly_tables.document(tables, assembly.figures("demo"), tmp_path / "demo" / "14")
+    check_latex(document)
+    assert document.count(r"\begin{table}") == 5 and document.count(r"\toprule") == 5
+    assert r"\includegraphics[width=.9\linewidth]{../03_annotator_agreement/kappa.pdf}" in document
+    assert str(tmp_path) not in document
+    labels = re.findall(r"\\label\{(.+?)\}", document)
+    assert len(set(labels)) == len(labels) == 5
+
+
+def test_latex_compiles(whole, tmp_path):
+    if not shutil.which("pdflatex"):
+        pytest.skip("no LaTeX (pdflatex) on this machine: only the structure is checked")
+    tables = [assembly_tables.latex(table, frames) for table, frames in whole.items()]
+    (tmp_path / "all.tex").write_text(assembly_tables.document(tables))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_latex_shows_papers_and_ours_with_marks_and_reasons(whole):
+    text = assembly_tables.latex("table-1", whole["table-1"])
+    assert r"helpfulness & paper & 0.465 & 0.706 & 0.791 \\" in text
+    assert r" & demo & -- & 0.706$^{\circ}$ & -- \\" in text and r" & paper & -- & 0.706$^{=}$ & -- \\" in text
+    assert r"0.300$^{\neq}$" in text and "generated data, which say nothing" in text
+    assert r"verbosity & paper & 0.342 & 0.536 & 0.548 \\" in text and text.count("verbosity") == 1
+    assert "13 of 15 numbers are not run at this tier" in text and "never released" in text
+    assert r"$-$0.0520$^{=}$" in assembly_tables.latex("table-2", whole["table-2"])
+
+
+def test_a_tier_that_gave_nothing_has_no_lines_but_a_note(whole):
+    text = assembly_tables.latex("table-3", whole["table-3"])
+    assert " & demo & " not in text and "demo: 111 of 111 numbers are not run at this tier" in text
+
+
+def test_html_has_every_dash_and_escapes(whole):
+    text = assembly_tables.html("table-3", whole["table-3"])
+    assert text.count("<tr>") == 1 + 3 * len(TABLES["table-3"].rows) and text.count("\u2013") > 200
+    assert 'title="not run at this tier: not run: notebook 06"' in text
+    frames = {"demo": whole["table-1"]["demo"].assign(reason='<script>"')}
+    assert "<script>" not in assembly_tables.html("table-1", frames)
+
+
+def test_tables_become_artefacts_of_a_run(whole, tmp_path):
+    """Through the run, so that its manifest names them; the counts of verdicts are those of its own tier."""
+    kept = {}
+    run = SimpleNamespace(tier="paper", notebook="14_x", folder=tmp_path / "paper" / "14_x", verdicts={}, caption=str)
+    run.keep = lambda name, content, caption: kept.update({name: content})
+    assert "<table>" in assembly_tables.save(run, "table-1", whole["table-1"])
+    assert set(kept) == {"table-1.tex", "table-1.csv", "table-1.html"} and kept["table-1.html"].startswith("<!doctype")
+    assert run.verdicts == {"table-1": {"not run at this tier": 13, "match": 1, "differs": 1}}
+    check_latex(assembly_tables.save_document(run, whole, assembly.figures("paper")))
+    assert "{../03_annotator_agreement/kappa.pdf}" in kept["paper.tex"]
+
+
+def test_csv_has_every_number_and_tier(whole):
+    frame = pd.read_csv(StringIO(assembly_tables.csv(whole["table-1"])))
+    assert len(frame) == 30 and set(frame.tier) == {"demo", "paper"} and frame.ours.notna().sum() == 4
+
+
+def test_digits_are_the_papers():
+    """As printed: .0600 keeps its zeros, 712.6 has one decimal, an Elo none."""
+    assert assembly_tables.digits("table-2", "verbosity", "R HS2") == 4
+    assert assembly_tables.digits("table-2", "characters in prompt", "mean HS2") == 1
+    assert assembly_tables.digits("table-2", "characters in prompt", "R HS2") == 4
+    assert assembly_tables.digits("table-5", "Mixtral", "Arena Elo") == 0
+    for name, table in TABLES.items():
+        for (row, column), value in table.values.items():
+            if value is not None:
+                assert float(f"{value:.{assembly_tables.digits(name, row, column)}f}") == value
+
+
+def test_symbols_that_pdflatex_cannot_set_are_replaced():
+    assert assembly_tables._tex("R² ≥ 50 %") == r"R$^2$ $\geq$ 50 \%"
+    assert assembly_tables._tex("日") == "?"

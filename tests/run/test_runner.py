@@ -1,0 +1,144 @@
+"""The runner on a toy suite: what is current is not run again, a change re-runs what depends on it and nothing else."""
+
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from hs2lib.paths import root
+from hs2lib.run import parameters, runner
+
+CHECKOUT = root()
+
+
+def toy(folder, name, body, upstream=(), gpu=0):
+    cells = [
+        new_code_cell(
+            'tier: str = "smoke"  # tier; one of smoke, demo\nn: int = 2  # a number; 0 to 9',
+            id="parameters",
+            metadata={"tags": ["parameters"]},
+        ),
+        new_code_cell(
+            "import pandas as pd\n\nfrom hs2lib import paths\n"
+            f"from hs2lib.report import report\n\nrun = report.start({name!r}, globals())",
+            id="start",
+        ),
+        new_code_cell(body, id="body"),
+        new_code_cell("run.finish()", id="finish"),
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    meta = {"kernelspec": kernel, "hs2": {"upstream": list(upstream), "gpu": gpu}}
+    nbformat.write(new_notebook(cells=cells, metadata=meta), folder / "notebooks" / f"{name}.ipynb")
+
+
+FIRST = 'run.table(pd.DataFrame({"n": [n]}), "numbers", "A number.");'
+SECOND = """n_before = pd.read_csv(paths.reports() / tier / "01_first" / "numbers.csv").n[0]
+run.table(pd.DataFrame({"sum": [n + n_before]}), "sums", "A sum.");"""
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    for name in ("notebooks", "params/demo"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(CHECKOUT / "Snakefile", tmp_path)
+    toy(tmp_path, "01_first", FIRST)
+    toy(tmp_path, "02_second", SECOND, ["01_first"])
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.delenv("HS2_REPORTS", raising=False)
+    monkeypatch.delenv("HS2_RUNS", raising=False)
+    return tmp_path
+
+
+def make(*arguments):
+    command = [sys.executable, "-m", "hs2lib.run", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def stamps(suite):
+    return {p.parent.name: p.stat().st_mtime_ns for p in suite.glob("runs/demo/*/stamp.json")}
+
+
+def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite):
+    first = make("--tier", "demo", "--cores", "2")
+    assert first.returncode == 0, first.stderr
+    assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n4\n"
+    assert runner.status(["demo"]).count("current") == 2
+    before = stamps(suite)
+
+    assert make("--tier", "demo").returncode == 0
+    assert stamps(suite) == before, "nothing changed, so nothing may run"
+
+    (suite / "params/demo/02_second.yaml").write_text("n: 5\n")
+    assert "changed since: params/demo/02_second.yaml" in runner.why_stale("02_second", "demo")
+    assert make("--tier", "demo").returncode == 0
+    after = stamps(suite)
+    assert after["01_first"] == before["01_first"] and after["02_second"] > before["02_second"]
+    assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n7\n"
+
+    (suite / "params/demo/01_first.yaml").write_text("n: 1\n")
+    assert runner.why_stale("02_second", "demo") == "01_first is stale"
+    assert make("--tier", "demo", "02").returncode == 0, "naming the second brings its upstream along"
+    assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n6\n"
+
+    (suite / "reports/demo/01_first/manifest.json").unlink()
+    assert runner.why_stale("01_first", "demo") == "its manifest is gone"
+    assert make("--tier", "demo", "01").returncode == 0
+    assert (suite / "reports/demo/01_first/manifest.json").exists()
+
+
+def test_a_failing_notebook_leaves_no_manifest_and_says_which_cell(suite):
+    toy(suite, "01_first", "raise ValueError('the moon is full')")
+    failed = make("--tier", "demo", "01")
+    assert failed.returncode != 0
+    assert "the moon is full" in failed.stdout + failed.stderr
+    assert not (suite / "reports/demo/01_first/manifest.json").exists()
+    assert runner.why_stale("01_first", "demo") == "never run here"
+
+
+def test_wrong_parameters_stop_the_run_before_anything_starts(suite):
+    (suite / "params/demo/02_second.yaml").write_text("nn: 5\n")
+    refused = make("--tier", "demo")
+    assert refused.returncode == 2
+    assert "unknown parameter 'nn'; nearest valid name: n" in refused.stderr
+    assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
+
+
+def test_help_lists_tiers_notebooks_and_what_is_stale(suite):
+    shown = make("--help").stdout
+    for text in ("smoke", "demo", "laptop", "gpu", "paper", "01_first", "02_second", "never run here"):
+        assert text in shown
+
+
+def test_an_unknown_notebook_is_named(suite):
+    refused = make("03")
+    assert refused.returncode == 2
+    assert "no notebook '03'; known: 01_first, 02_second" in refused.stderr
+
+
+def test_two_runs_in_one_folder_are_refused(suite):
+    with runner._alone(), pytest.raises(parameters.ParameterError, match="another run holds"), runner._alone():
+        pass
+
+
+def test_a_lock_of_a_killed_run_does_not_stop_the_next(suite):
+    """Snakemake leaves its locks where it was killed. To unlock it parses the Snakefile too, threads included."""
+    toy(suite, "02_second", SECOND, ["01_first"], gpu=1)
+    stamp = suite / "runs" / "demo" / "02_second" / "stamp.json"
+    locks = suite / "runs" / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    for kind in ("input", "output"):
+        (locks / f"0.{kind}.lock").write_text(f"{stamp}\n")
+    done = make("--tier", "demo")
+    assert done.returncode == 0, done.stderr
+    assert stamp.exists() and not list(locks.glob("*.lock"))
+
+
+def test_an_executed_notebook_does_not_say_where_the_checkout_lies(suite):
+    body = "import os\n\nprint(os.environ['HS2_ROOT'] + '/hs2lib/models/reward_model.py:1: UserWarning')"
+    toy(suite, "01_first", body)
+    assert make("--tier", "demo", "--execute", "01").returncode == 0
+    text = (suite / "reports/demo/01_first/01_first.ipynb").read_text()
+    assert "hs2lib/models/reward_model.py:1: UserWarning" in text and str(suite) not in text

@@ -1,0 +1,313 @@
+"""Statistics with intervals: pandas, pingouin, scipy and numpy as oracles for the numbers, coverage for the
+intervals.
+
+Every interval of the suite comes from one bootstrap, so that is what is tested hardest: against a plain loop
+that copies whole prompts, for what must not change it, and by how often it holds the truth on 300 simulated
+corpora.
+"""
+
+import numpy as np
+import pandas as pd
+import pingouin
+import pytest
+import scipy.stats
+
+from hs2lib.stats import agreement, bootstrap, describe
+
+NAMES = ["helpfulness", "correctness", "complexity", "response length"]
+
+
+@pytest.fixture
+def rows():
+    """300 prompts of two correlated rows, four columns; the last in characters."""
+    rng = np.random.default_rng(0)
+    prompt = np.repeat(rng.normal(size=300), 2)
+    a = prompt + rng.normal(size=600)
+    X = np.column_stack([a, 0.8 * a + rng.normal(size=600), rng.normal(size=600), 1500 + 400 * a])
+    X[:, 3] += rng.normal(scale=300, size=600)
+    return X, np.repeat(np.arange(300), 2)
+
+
+def holes(X, share=0.1):
+    return np.where(np.random.default_rng(9).random(X.shape) < share, np.nan, X)
+
+
+def slow_bootstrap(X, clusters, statistic, n_boot, seed):
+    """The same resamples as the library's, made by copying the rows of every drawn prompt."""
+    labels = np.unique(clusters)
+    rng = np.random.default_rng(seed)
+    values = []
+    for _ in range(n_boot):
+        drawn = labels[rng.integers(0, len(labels), size=len(labels))]
+        values.append(statistic(np.concatenate([X[clusters == label] for label in drawn])))
+    return np.nanquantile(values, [0.025, 0.975], axis=0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_moments_equal_pandas_and_pingouin(rows, missing):
+    X, clusters = rows
+    X = holes(X) if missing else X
+    found, frame = describe.moments(X, clusters, n_boot=20), pd.DataFrame(X, columns=NAMES)
+    assert found.mean.estimate == pytest.approx(frame.mean().to_numpy(), rel=1e-12)
+    assert found.sd.estimate == pytest.approx(frame.std().to_numpy(), rel=1e-12)
+    assert found.pearson.estimate == pytest.approx(frame.corr().to_numpy(), abs=1e-12)
+    assert (found.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()).all()
+    pairs = pingouin.pairwise_corr(frame, method="pearson", nan_policy="pairwise")
+    for row in pairs.itertuples():
+        ours = found.pearson.at(NAMES.index(row.X), NAMES.index(row.Y))
+        assert float(ours.estimate) == pytest.approx(row.r, abs=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_spearman_equals_pandas_and_scipy(rows, missing):
+    """Rounded to few levels, because ratings are: ties are where rank correlations go wrong."""
+    X, clusters = rows
+    X = np.round(holes(X) if missing else X)
+    ours = describe.spearman(X, clusters, n_boot=2).estimate
+    assert ours == pytest.approx(pd.DataFrame(X).corr(method="spearman").to_numpy(), abs=1e-12)
+    keep = ~np.isnan(X[:, :2]).any(axis=1)
+    assert ours[0, 1] == pytest.approx(scipy.stats.spearmanr(X[keep, 0], X[keep, 1])[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_partial_correlation_equals_pingouin(rows, missing):
+    X, clusters = rows
+    X = holes(X) if missing else X
+    theirs = pingouin.partial_corr(pd.DataFrame(X, columns=NAMES), x=NAMES[0], y=NAMES[3], covar=NAMES[1:3])
+    ours = describe.partial_correlation(X[:, 0], X[:, 3], X[:, 1:3], clusters, n_boot=20)
+    assert float(ours.estimate) == pytest.approx(float(theirs["r"].iloc[0]), abs=1e-12)
+
+
+def test_partial_correlation_vanishes_when_the_third_explains_both():
+    """Length and helpfulness both follow correctness and nothing else: R is .5, and 0 given correctness."""
+    rng = np.random.default_rng(1)
+    correctness, clusters = rng.normal(size=20_000), np.arange(20_000)
+    x, y = correctness + rng.normal(size=(2, 20_000))
+    assert abs(np.corrcoef(x, y)[0, 1] - 0.5) < 0.02
+    found = describe.partial_correlation(x, y, correctness, clusters, n_boot=200)
+    assert abs(found.estimate) < 0.02 and found.low < 0 < found.high
+
+
+def test_slope_equals_least_squares(rows):
+    X, clusters = rows
+    helpfulness, given, length = X[:, 0], X[:, 1:3], X[:, 3] / 1000
+    alone = np.polyfit(length, helpfulness, 1)[0]
+    beside = np.linalg.lstsq(np.column_stack([length, given, np.ones(600)]), helpfulness)[0][0]
+    assert float(describe.slope(length, helpfulness, clusters, n_boot=20).estimate) == pytest.approx(alone)
+    assert float(describe.slope(length, helpfulness, clusters, given, n_boot=20).estimate) == pytest.approx(beside)
+
+
+def test_slope_by_hand():
+    """Helpfulness 1, 2, 3 at 500, 1,500, 2,500 characters: one point per 1,000 characters."""
+    found = describe.slope(np.array([0.5, 1.5, 2.5]), np.array([1, 2, 3]), np.arange(3), n_boot=20)
+    assert float(found.estimate) == pytest.approx(1)
+
+
+def test_table_2_by_hand():
+    """Helpfulness 1, 3 and 2, 4 (means 2.5, SD sqrt(5/3)); length 10, 30, 20, 40 goes with it exactly."""
+    X = np.array([[1, 10], [3, 30], [2, 20], [4, 40]])
+    found = describe.table_2(X, ["helpfulness", "characters in response"], np.array([0, 0, 1, 1]), n_boot=50)
+    cells = {(r["row"], r["column"]): r["ours"] for r in found}
+    assert cells["helpfulness", "mean HS2"] == 2.5
+    assert cells["helpfulness", "SD HS2"] == pytest.approx((5 / 3) ** 0.5)
+    assert cells["helpfulness", "R HS2"] == 1
+    assert cells["characters in response", "R HS2"] == pytest.approx(1)
+    assert list(found[0]) == ["row", "column", "ours", "low", "high"]
+
+
+def test_ddof_moves_no_printed_digit_of_helpfulness():
+    """Why ddof cannot be read off the paper: at 21,362 rows, 1.2703 stays 1.2703 either way."""
+    n, printed = 21_362, 1.2703
+    assert round(printed * (1 - 1 / n) ** 0.5, 4) == printed
+
+
+def test_binned_means_by_hand():
+    values, bins = np.array([1, 3, 4, np.nan, 2]), np.array([0, 0, 2, 2, 2])
+    found = describe.binned_means(values, bins, 4, np.arange(5), n_boot=50)
+    assert found.estimate[[0, 2]] == pytest.approx([2, 3])
+    assert np.isnan(found.estimate[[1, 3]]).all() and np.isnan(found.low[[1, 3]]).all()
+
+
+def test_pair_gaps_by_hand():
+    """Four prompts with gaps 0, 1, 2, 4: a quarter is equal, half is two or more apart. One row is alone."""
+    X = np.array([[3], [3], [1], [2], [4], [2], [0], [4], [1]])
+    clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3, 9])
+    zero, large = describe.pair_gaps(X, clusters, n_boot=50)
+    assert (zero.estimate[0], large.estimate[0]) == (0.25, 0.5)
+    mixed = np.random.default_rng(0).permutation(9)
+    assert describe.pair_gaps(X[mixed], clusters[mixed], n_boot=50)[1].estimate[0] == 0.5
+
+
+def test_pair_gaps_of_three_responses_counts_each_pair():
+    """Labels 0, 1, 3 and one missing: gaps 1, 3, 2."""
+    zero, large = describe.pair_gaps(np.array([[0], [1], [3], [np.nan]]), np.zeros(4, int), n_boot=50)
+    assert (zero.estimate[0], large.estimate[0]) == (0, pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_bootstrap_equals_copying_whole_prompts(rows, missing):
+    X, clusters = rows[0][:60], rows[1][:60]
+    X = holes(X) if missing else X
+    found = describe.moments(X, clusters, n_boot=50, seed=3)
+    low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr().to_numpy(), 50, 3)
+    assert found.pearson.low == pytest.approx(low, abs=1e-10)
+    assert found.pearson.high == pytest.approx(high, abs=1e-10)
+    low, high = slow_bootstrap(X, clusters, lambda d: np.nanstd(d, axis=0, ddof=1), 50, 3)
+    assert found.sd.low == pytest.approx(low) and found.sd.high == pytest.approx(high)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_spearman_bootstrap_ranks_anew_in_every_resample(rows, missing):
+    X, clusters = np.round(rows[0][:60, :3] * 2), rows[1][:60]
+    X = holes(X) if missing else X
+    found = describe.spearman(X, clusters, n_boot=50, seed=3)
+    low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr("spearman").to_numpy(), 50, 3)
+    assert found.low == pytest.approx(low, abs=1e-10) and found.high == pytest.approx(high, abs=1e-10)
+
+
+def test_kappa_bootstrap_equals_copying_whole_prompts():
+    rng = np.random.default_rng(4)
+    ratings, clusters = rng.integers(0, 5, (40, 3)).astype(float), np.repeat(np.arange(20), 2)
+    ratings[rng.random((40, 3)) < 0.1] = np.nan
+    found = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=30, seed=5)
+    one = lambda d: agreement.weighted_kappa(d, n_boot=0).estimate  # noqa: E731
+    low, high = slow_bootstrap(ratings, clusters, one, 30, 5)
+    assert (float(found.low), float(found.high)) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_order_of_rows_does_not_matter(rows):
+    X, clusters = rows
+    mixed = np.random.default_rng(1).permutation(len(X))
+    one, other = (describe.moments(X[o], clusters[o], n_boot=50).pearson for o in (np.arange(len(X)), mixed))
+    for a, b in zip(one, other, strict=True):
+        assert a == pytest.approx(b, abs=1e-10)
+
+
+def test_same_seed_same_interval(rows):
+    one, two, three = (describe.moments(*rows, n_boot=50, seed=seed).mean for seed in (1, 1, 2))
+    assert (one.low == two.low).all() and (one.low != three.low).any()
+
+
+def test_chunks_do_not_change_the_resamples(rows, monkeypatch):
+    whole = describe.moments(*rows, n_boot=50).pearson
+    monkeypatch.setattr(bootstrap, "CHUNK_CELLS", 7 * 300)
+    assert describe.moments(*rows, n_boot=50).pearson.low == pytest.approx(whole.low, abs=1e-12)
+
+
+def test_resamples_draw_as_many_prompts_as_there_are():
+    counts = np.concatenate(list(bootstrap.resample_counts(50, 200, 0)))
+    assert counts.shape == (200, 50) and (counts.sum(axis=1) == 50).all()
+    assert counts.var() == pytest.approx(1 - 1 / 50, abs=0.05)  # the variance of a multinomial count
+
+
+def test_interval_of_rows_rated_together_is_wider(rows):
+    """Taking the two rows of a prompt for independent would claim more than is known."""
+    X, clusters = rows
+    width = lambda found: (found.mean.high - found.mean.low)[0]  # noqa: E731
+    together, apart = describe.moments(X, clusters), describe.moments(X, np.arange(len(X)))
+    assert width(together) > 1.15 * width(apart)
+
+
+def test_difference_sees_both_sides_on_the_same_resamples(rows):
+    """x against x + 1: the difference is exactly -1 in every resample, though each mean varies."""
+    X, clusters = rows
+    one = np.ones(len(X))
+    mean = lambda sums: sums[:, 1:] / sums[:, :1]  # noqa: E731
+    first, second = (np.column_stack([one, X[:, 0] + shift]) for shift in (0, 1))
+    found = bootstrap.difference(first, second, clusters, mean, n_boot=50)
+    assert [float(part[0]) for part in found] == pytest.approx([-1, -1, -1])
+
+
+def test_large_numbers_with_small_spread_keep_their_digits():
+    """Sums of squares near 1e16 would leave no digit of an SD of 1: columns are centred first."""
+    x = 1e8 + np.tile([-1.0, 1.0], 500)
+    found = describe.moments(np.column_stack([x, -x]), np.arange(1000), n_boot=20)
+    assert found.sd.estimate == pytest.approx([np.sqrt(1000 / 999)] * 2, rel=1e-9)
+    assert found.pearson.estimate[0, 1] == pytest.approx(-1, abs=1e-12)
+
+
+def test_constant_column_has_no_correlation():
+    X = np.column_stack([np.arange(8.0), np.full(8, 0.1)])
+    found = describe.moments(X, np.arange(8), n_boot=20)
+    assert found.sd.estimate[1] == 0 and found.sd.high[1] == 0
+    assert np.isnan(found.pearson.estimate[0, 1]) and np.isnan(found.pearson.low[0, 1])
+    assert np.isnan(describe.spearman(X, np.arange(8), n_boot=20).estimate[0, 1])
+    assert np.isnan(describe.partial_correlation(X[:, 0], X[:, 1], X[:, 0] ** 2, np.arange(8), n_boot=20).estimate)
+
+
+def test_wholly_explained_column_has_no_partial_correlation(rows):
+    X, clusters = rows
+    assert np.isnan(describe.partial_correlation(X[:, 0], X[:, 1], 2 * X[:, 0], clusters, n_boot=20).estimate)
+
+
+def test_one_prompt_gives_a_number_but_no_interval():
+    found = describe.moments(np.array([[1.0], [3.0]]), np.array([7, 7]))
+    assert found.mean.estimate[0] == 2 and np.isnan(found.mean.low[0]) and np.isnan(found.mean.high[0])
+
+
+def test_statistic_undefined_in_many_resamples_gets_no_interval():
+    """One rated row in four: a third of the resamples draw none."""
+    X = np.array([[1.0], [np.nan], [np.nan], [np.nan]])
+    found = describe.moments(X, np.arange(4), n_boot=200)
+    assert found.mean.estimate[0] == 1 and np.isnan(found.mean.low[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: describe.moments(np.empty((0, 2)), np.empty(0, int)), "no rows"),
+        (lambda: describe.moments(np.ones(3), np.arange(3)), r"expected an array \[rows, columns\]"),
+        (lambda: describe.moments(np.array([[1.0, np.inf]]), [0]), "column 1 holds an infinite value"),
+        (lambda: describe.moments(np.ones((3, 2)), np.arange(2)), r"clusters must be \[3\]"),
+        (lambda: describe.moments(np.ones((3, 2)), np.arange(3), level=95), "level must lie between 0 and 1"),
+        (lambda: describe.table_2(np.ones((3, 2)), ["helpfulness"], np.arange(3)), "1 names for 2 columns"),
+        (lambda: bootstrap.bootstrap(np.array([[np.nan]]), [0], np.copy), "a missing value adds 0"),
+        (lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy), r"must be \[rows, k\]"),
+        (lambda: bootstrap.difference(np.ones((3, 1)), np.ones((3, 2)), np.arange(3), np.copy), "one shape"),
+        (lambda: describe.slope([np.nan], [1.0], [0]), "none of 1 rows has all of x, y and given"),
+        (lambda: describe.binned_means([1.0], [3], 3, [0]), "values 0 to 2"),
+        (lambda: describe.pair_gaps(np.ones((3, 1)), np.arange(3)), "no prompt has two responses"),
+    ],
+)
+def test_what_cannot_be_computed_says_why(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_intervals_cover_the_truth_on_300_corpora():
+    """Mean, SD, Pearson's R and kappa, each known exactly, on 300 corpora of 600 prompts x 2 correlated
+    responses.
+
+    x, y: normal, within a prompt correlated by .4, R = .6, mean 0, SD 1. Kappa: both responses share the true
+    level half of the time; two annotators err independently, so the joint table of two ratings is known in
+    closed form.
+    """
+    rng = np.random.default_rng(20240612)
+    prompts, n_boot = 600, 1000
+    clusters = np.repeat(np.arange(prompts), 2)
+    level_share = np.array([0.08, 0.09, 0.12, 0.28, 0.43])
+    gap = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
+    reading = np.exp(-1.2 * gap)
+    reading /= reading.sum(axis=1, keepdims=True)
+    joint = reading.T @ (level_share[:, None] * reading)
+    margin = joint.sum(axis=0)
+    kappa = 1 - (gap**2 * joint).sum() / (gap**2 * np.outer(margin, margin)).sum()
+    truth, held = np.array([0, 1, 0.6, kappa]), np.zeros(4)
+    for _ in range(300):
+        u, v = np.sqrt(0.4) * np.repeat(rng.normal(size=(2, prompts)), 2, axis=1) + np.sqrt(0.6) * rng.normal(
+            size=(2, 2 * prompts)
+        )
+        X = np.column_stack([u, 0.6 * u + 0.8 * v])
+        found = describe.moments(X, clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
+        level = rng.choice(5, prompts, p=level_share)
+        level = np.column_stack(
+            [level, np.where(rng.random(prompts) < 0.5, level, rng.choice(5, prompts, p=level_share))]
+        )
+        chance = rng.random((2 * prompts, 2, 1))
+        ratings = (chance > np.cumsum(reading, axis=1)[level.ravel()][:, None, :-1]).sum(axis=2).astype(float)
+        agreed = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
+        cells = (found.mean.at(0), found.sd.at(0), found.pearson.at(0, 1), agreed)
+        held += [cell.low <= true <= cell.high for cell, true in zip(cells, truth, strict=True)]
+    coverage = held / 300
+    print("coverage of mean, SD, R, kappa:", coverage)
+    assert ((coverage >= 0.92) & (coverage <= 0.98)).all(), coverage

@@ -1,0 +1,54 @@
+"""The dry run's arithmetic, by hand: what it says is asked of a cluster, so a factor of ten must not slip in."""
+
+import pytest
+
+from hs2lib.train import cost
+
+
+def value(table, stage, quantity):
+    (found,) = table[(table.stage == stage) & (table.quantity == quantity)].value
+    return found
+
+
+def test_tokens_count_each_prompt_once():
+    """The paper's means: (712.6 + 2 x 1492.6) / 4.5 = 821.7 tokens a pair, 5.93 million for 7,221 pairs."""
+    assert cost.tokens(1, 2) == pytest.approx(821.7, abs=0.1)
+    assert cost.tokens(7221, 2) == pytest.approx(5.934e6, rel=1e-3)
+    assert cost.tokens(10, 3, prompt=45, response=90) == 10 * (10 + 3 * 20)
+
+
+def test_hours_by_hand():
+    """A model of 1e9 weights, 1e9 tokens, one GPU of 1e15 operations a second of which all are used."""
+    machine = cost.Machine(gpus=2, peak=1e15, used=1.0, bandwidth=2e12, used_bandwidth=1.0, at_once=10)
+    stages = {"a": cost.Work(trained=1e9, scored=2e9), "b": cost.Work(sampled=3.6e6)}
+    table = cost.dry_run(1e9, stages, machine=machine, checkpointing=False)
+    assert value(table, "a", "time, trained") == pytest.approx(6e18 / 1e15 / 3600)
+    assert value(table, "a", "time, scored") == pytest.approx(4e18 / 1e15 / 3600)
+    assert value(table, "b", "time, sampled") == pytest.approx(3.6e6 * 2e9 / 2e12 / 10 / 3600)  # 0.1 hours
+    total = value(table, "all", "time")
+    assert total == pytest.approx(10 / 3.6 + 0.1, rel=1e-6) and value(table, "all", "wall time") == total / 2
+    again = cost.dry_run(1e9, stages, machine=machine)  # activations computed twice: a third more
+    assert value(again, "a", "time, trained") == pytest.approx(8 / 6 * value(table, "a", "time, trained"))
+
+
+def test_the_papers_dpo():
+    """70.6e9 weights, 41.5 million tokens trained, 64 GPUs: some twenty GPU hours, and it fits; on 8 it does not."""
+    pairs = cost.tokens(7221, 2)
+    stages = {"DPO": cost.Work(trained=7 * pairs), "reference": cost.Work(scored=pairs)}
+    table = cost.dry_run(70.6e9, stages)
+    assert value(table, "DPO", "tokens trained") == pytest.approx(41.5e6, rel=0.01)
+    assert 15 < value(table, "all", "time") < 25
+    assert value(table, "memory", "weights, gradients, optimiser") == pytest.approx(16 * 70.6 / 64)
+    assert "fits" in table[table.quantity == "together"].arithmetic.item()
+    few = cost.dry_run(70.6e9, stages, machine=cost.Machine(gpus=8))
+    assert "does not fit" in few[few.quantity == "together"].arithmetic.item()
+    text = cost.say(table)
+    assert "GPU hours" in text and "x 8 N / (9.89e+14/s x 0.35)" in text and len(text.splitlines()) == len(table)
+
+
+def test_frozen_models_and_nothing_to_do():
+    table = cost.dry_run(1e9, {"score": cost.Work(scored=1)}, other_models=2, machine=cost.Machine(gpus=1))
+    assert value(table, "memory", "together") == 12 and "weights, gradients, optimiser" not in set(table.quantity)
+    for wrong in ((0, {"a": cost.Work(1)}), (1e9, {"a": cost.Work()}), (1e9, {})):
+        with pytest.raises(ValueError, match="are no run"):
+            cost.dry_run(*wrong)

@@ -1,0 +1,353 @@
+"""The trainer: what it minimises is what it says, in the order it says, and it refuses what it cannot train."""
+
+import json
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from test_train_processes import made, recipe, tiny
+from transformers import TrainerCallback
+
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run import launch
+from hs2lib.run.parameters import ParameterError
+from hs2lib.stats import metrics
+from hs2lib.train import checkpoints
+from hs2lib.train.items import Item, Shares, cluster, compared, cut, order, padded_tokens, rated
+from hs2lib.train.objectives import REGRESSION, bradley_terry, ordered_pairs
+from hs2lib.train.progress import curves
+from hs2lib.train.trainer import Recipe, fit
+
+NAN = float("nan")
+
+
+def trained(tmp_path, items, *, objective=REGRESSION, model=None, validation=(), **changes):
+    """A model fitted in a folder of its own, and what `fit` gave."""
+    model = model or tiny()
+    return model, fit(model, items, validation, objective, recipe(**changes), tmp_path / "run")
+
+
+# What is minimised
+
+
+def test_the_first_step_is_the_masked_mean_and_its_gradient(tmp_path):
+    """Against a plain loop: each response by itself through the decoder, one sum, one division, one backward."""
+    items, model = made(8), tiny()
+    ends = [model.backbone(torch.tensor([s])).last_hidden_state[0, -1] for item in items for s in item.sequences]
+    predicted = model.head(torch.stack(ends))
+    labels = torch.from_numpy(np.concatenate([item.targets for item in items]))
+    cells = zip(predicted.flatten(), labels.flatten(), strict=True)
+    errors = [(p - y) ** 2 for p, y in cells if y != -100]
+    loss = sum(errors) / len(errors)
+    loss.backward()
+    norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+    _, result = trained(tmp_path, items, steps=1)
+    assert result.history[0]["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert result.history[0]["grad_norm"] == pytest.approx(norm.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("objective", [REGRESSION, bradley_terry("margin")], ids=lambda o: o.name)
+def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objective):
+    """A budget of 10 tokens cuts every group into single responses; a loss on pairs must not notice."""
+    items = made(8, k=1)
+    results = []
+    for budget in (4096, 40, 10):
+        model = tiny(("helpfulness",))
+        folder = tmp_path / str(budget)
+        fit(model, items, (), objective, recipe(steps=3, budget=budget), folder)
+        history = json.loads((folder / "done.json").read_text())["history"]
+        results.append([(x["loss"], x["grad_norm"]) for x in history])
+    np.testing.assert_allclose(results[1], results[0], rtol=2e-5)
+    np.testing.assert_allclose(results[2], results[0], rtol=2e-5)
+
+
+def test_ordered_pairs_stay_inside_their_group_and_skip_ties_and_missing_labels():
+    targets = torch.tensor([[4.0], [1.0], [1.0], [3.0], [-100.0], [2.0]])
+    group = torch.tensor([0, 0, 0, 1, 1, 1])
+    better, worse = ordered_pairs(targets, group)
+    assert sorted(zip(better.tolist(), worse.tolist(), strict=True)) == [(0, 1), (0, 2), (3, 5)]
+
+
+def test_bradley_terry_by_hand():
+    """Outputs 1 and 0, strength 2: plain log(1 + e^-1), margin log(1 + e^1), scaled 2 log(1 + e^-1)."""
+    outputs, targets, group = torch.tensor([[1.0], [0.0]]), torch.tensor([[3.0], [1.0]]), torch.tensor([0, 0])
+    due = {"plain": np.log1p(np.exp(-1)), "margin": np.log1p(np.exp(1)), "scaled": 2 * np.log1p(np.exp(-1))}
+    for form, loss in due.items():
+        objective = bradley_terry(form)
+        assert objective.total(outputs, targets, group).item() == pytest.approx(loss, rel=1e-6)
+        assert objective.count(targets, group) == 1
+    with pytest.raises(ValueError, match="plain, margin or scaled, got 'soft'"):
+        bradley_terry("soft")
+
+
+@pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
+def test_sixteen_rows_are_learnt_by_heart(tmp_path, adapters):
+    """The check that finds most errors of a trainer; and with adapters the base must stay as it was."""
+    items, model = made(8), tiny()
+    base = {name: p.detach().clone() for name, p in model.backbone.named_parameters()}
+    if adapters:
+        model.lora(rank=8)
+    model, result = trained(tmp_path, items, model=model, steps=150, save_every=150, learning_rate=2e-2)
+    losses = [x["loss"] for x in result.history if "loss" in x]
+    assert losses[0] > 4 and losses[-1] < (0.1 if adapters else 0.02)
+    frozen = {name: p for name, p in model.backbone.named_parameters() if not p.requires_grad}
+    assert bool(frozen) is adapters
+    for name, p in frozen.items():
+        assert torch.equal(p, base[name.replace(".base_layer", "")])
+
+
+def test_the_best_weights_are_kept_and_come_back(tmp_path):
+    """A rate far too high makes validation worse at the end: the model returned is the best one, not the last."""
+    held_out = made(6, 1)
+    model, result = trained(tmp_path, made(20), validation=held_out, steps=20, learning_rate=0.05, keep=2)
+    folder = tmp_path / "run"
+    assert len(checkpoints.best(folder)) == 2
+    assert result.best_loss == min(checkpoints.best(folder).values())
+    _, validation = curves(result.history)
+    assert result.best_loss == validation.loss.min() < validation.loss.iloc[-1]
+    scores = model.score_tokens([item.sequences for item in held_out])
+    labels = torch.from_numpy(np.concatenate([item.targets for item in held_out]))
+    there = labels != -100
+    assert ((scores - labels)[there] ** 2).mean().item() == pytest.approx(result.best_loss, rel=1e-5)
+    again = tiny()  # a finished run is read, not trained
+    assert fit(again, made(20), held_out, REGRESSION, recipe(steps=20, learning_rate=0.05, keep=2), folder) == result
+    assert torch.equal(again.head.weight, model.head.weight)
+
+
+class _Stop(TrainerCallback):
+    """Interrupt a run after its third step, as Ctrl-C would."""
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        if state.global_step == 3:
+            raise KeyboardInterrupt
+
+
+def test_adapters_in_bfloat16_go_on_exactly_too(tmp_path):
+    """Only the adapters and the head are in a checkpoint, the dropout's random numbers as well."""
+    runs = []
+    for name, callbacks in (("straight", ()), ("stopped", (_Stop(),))):
+        task = (made(16), made(4, 1), REGRESSION, recipe(autocast="bfloat16"), tmp_path / name)
+        if callbacks:
+            with pytest.raises(KeyboardInterrupt):
+                fit(tiny().lora(rank=2, dropout=0.2), *task, callbacks=callbacks)
+            assert (tmp_path / name / "checkpoint-2").exists()
+        model = tiny().lora(rank=2, dropout=0.2)
+        runs.append((fit(model, *task).history, dict(model.named_parameters())))
+    assert runs[0][0] == runs[1][0]
+    assert all(torch.equal(p, runs[1][1][name]) for name, p in runs[0][1].items())
+
+
+# The order
+
+
+def test_order_depends_on_seed_epoch_and_ids_only():
+    ids = [f"g{i:02d}" for i in range(10)]
+    epochs = [ids[i] for i in islice(order(ids, 3), 20)]
+    assert sorted(epochs[:10]) == sorted(epochs[10:]) == ids and epochs[:10] != epochs[10:]
+    shuffled = ids[5:] + ids[:5]  # the same groups, given in another order
+    assert [shuffled[i] for i in islice(order(shuffled, 3), 20)] == epochs
+    assert [ids[i] for i in islice(order(ids, 4), 20)] != epochs
+
+
+def test_the_shares_of_all_processes_make_up_the_same_global_batches():
+    ids = [f"g{i:02d}" for i in range(10)]
+    whole = list(Shares(ids, recipe(), 5, 0, 1))
+    for processes, accumulation in [(2, 1), (2, 4), (1, 4), (4, 2)]:
+        cut = recipe(accumulation=accumulation)
+        shares = [list(Shares(ids, cut, 5, p, processes)) for p in range(processes)]
+        for step in range(5):
+            rows = range(step * accumulation, (step + 1) * accumulation)
+            assert sorted(i for share in shares for row in rows for i in share[row]) == sorted(whole[step])
+
+
+def test_the_papers_317_steps_follow_from_its_recipe():
+    """20,324 rows are 10,162 pairs; 2 epochs in batches of 128 rows, whole batches only."""
+    assert int(Recipe().epochs * 10162) // Recipe().batch == 317
+
+
+# What is refused, and what is left out
+
+
+PROMPT = (Turn("user", "Name a prime."),)
+
+
+def group(name, *labels, text="Seven. ", prompt=PROMPT, **options):
+    responses = tuple(Response(f"{name}/{i}", text * (i + 1), row) for i, row in enumerate(labels))
+    return Group(name, prompt, responses, ("helpfulness", "verbosity"), **options)
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return RewardModel.new("tiny", attributes=("helpfulness", "verbosity"), max_tokens=60)
+
+
+def test_unrated_responses_and_groups_are_left_out_and_counted(reader):
+    items, report = rated(reader, [group("a", (4.0, NAN), (), (NAN, 2.0)), group("b", (), ()), group("c", (NAN, NAN))])
+    assert [item.id for item in items] == ["a"]
+    np.testing.assert_array_equal(items[0].targets, [[4, -100], [-100, 2]])
+    assert (report.responses, report.labels, report.unrated_responses, report.groups_without_target) == (2, 2, 4, 2)
+    assert report.tokens < report.tokens_one_by_one == sum(map(len, items[0].sequences))
+
+
+def test_an_unlabelled_training_set_is_one_clear_error(reader):
+    with pytest.raises(ValueError, match=r"unlabelled training set: 2 groups have none .*'helpfulness', 'verbosity'"):
+        rated(reader, [group("a", ()), group("b", (), ())])
+    other = replace(group("a", (1.0, 2.0)), attributes=("quality", "humor"))
+    with pytest.raises(ValueError, match=r"their columns: \['humor', 'quality'\]"):
+        rated(reader, [other])
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compared(reader, [group("a", (1.0, 2.0), (1.0, 3.0))], attribute="helpfulness")
+
+
+def test_groups_that_are_too_long_are_shortened_refused_or_left_out_but_counted(reader):
+    older = (Turn("user", "Hello there. " * 20), Turn("assistant", "Yes?"), *PROMPT)
+    groups = [
+        group("short", (1.0, 1.0)),
+        group("older", (2.0, 2.0), prompt=older),
+        group("long", (3.0, 3.0), text="x " * 90),
+    ]
+    with pytest.raises(ValueError, match=r"group long: .* tokens .* 60 fit"):
+        rated(reader, groups)
+    items, report = rated(reader, groups, too_long="leave out")
+    assert [item.id for item in items] == ["short", "older"]
+    assert report.too_long == ["long"] and report.shortened_groups == 1 and report.as_dict()["too_long"] == 1
+
+
+def test_preferences_become_targets_whose_difference_is_the_strength(reader):
+    groups = [
+        group("a", (), (), preference=-2.0),
+        group("tie", (), (), preference=0.0),
+        group("b", (), (), preference=1.0),
+    ]
+    items, report = compared(reader, groups)
+    assert [item.targets[:, 0].tolist() for item in items] == [[1, -1], [-0.5, 0.5]]
+    assert report.groups_without_target == 1
+
+
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path):
+    items, folder = made(8), tmp_path / "run"
+    frozen = tiny().requires_grad_(False)
+    cases = [
+        (tiny(), [], recipe(), "no items to train on"),
+        (frozen, items, recipe(), "every parameter of the model is frozen"),
+        (tiny(("helpfulness",)), items, recipe(), "the model has 1 outputs, regression on these items asks for 2"),
+        (tiny(), [*items, items[0]], recipe(), "two training items have the id '0-000'"),
+        (tiny(), items, recipe(steps=0, epochs=0.5), "0.5 epochs of 8 groups make no global batch of 8"),
+        (tiny(), items, recipe(autocast="float16"), 'autocast is "bfloat16" or "float32"'),
+        (tiny(), items, recipe(accumulation=3), "a global batch of 8 groups cannot be shared out to 1 processes x 3"),
+    ]
+    for model, these, how, message in cases:
+        with pytest.raises(ValueError, match=message):
+            fit(model, these, (), REGRESSION, how, folder)
+        assert not folder.exists() or not any(folder.iterdir()), message
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_spoils_no_checkpoint(tmp_path):
+    items = made(8)
+    broken = [*items[:7], replace(items[7], id="broken", targets=np.full_like(items[7].targets, np.inf))]
+    with pytest.raises(FloatingPointError, match=r"the loss is inf at step 1, on groups .*broken"):
+        trained(tmp_path, broken)
+    assert not list((tmp_path / "run").glob("*checkpoint*")) and not (tmp_path / "run" / "best").exists()
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    trained(tmp_path, made(8), steps=1)
+    with pytest.raises(
+        ValueError, match=r"another configuration \(recipe.learning_rate differ; the first was 0.01, now 0.1"
+    ):
+        trained(tmp_path, made(8), steps=1, learning_rate=0.1)
+    with pytest.raises(ValueError, match=r"model\.adapter"):
+        trained(tmp_path, made(8), steps=1, model=tiny().lora(rank=2))
+    with pytest.raises(ValueError, match="training differ"):
+        trained(tmp_path, made(8, 5), steps=1)
+    trained(tmp_path, made(8), steps=1, budget=20)  # cut up otherwise it is the same run
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    checkpoints.save_weights(tiny(), tmp_path)
+    with pytest.raises(ValueError, match="weights of another model"):
+        checkpoints.load_weights(tiny(hidden_size=32), tmp_path)
+
+
+# Validation
+
+
+def test_metrics_by_hand_and_against_numpy():
+    labels = np.array([[3.0], [1.0], [2.0], [-100.0], [4.0], [4.0]])
+    outputs = np.array([[2.0], [0.0], [2.0], [9.0], [1.0], [3.0]])
+    groups = np.array([0, 0, 0, 1, 1, 1])
+    found = metrics.validation_metrics(outputs, labels, groups, ["helpfulness"])
+    there = labels[:, 0] != -100
+    assert found["MSE helpfulness"] == pytest.approx((1 + 1 + 0 + 9 + 1) / 5)
+    assert found["Pearson helpfulness"] == pytest.approx(np.corrcoef(outputs[there, 0], labels[there, 0])[0, 1])
+    # Pairs 3 > 1 (right), 3 > 2 (equal outputs: wrong), 2 > 1 (right); the two fours are a tie and no pair.
+    assert found["pairwise accuracy helpfulness"] == pytest.approx(2 / 3)
+
+
+def test_metrics_that_are_undefined_are_nan_and_the_mean_has_no_correlation():
+    labels, groups = np.array([[1.0], [2.0], [-100.0]]), np.array([0, 0, 0])
+    found = metrics.validation_metrics(np.full((3, 1), 1.5), labels, groups, ["x"])
+    assert np.isnan(found["Pearson x"]) and found["pairwise accuracy x"] == 0 and found["MSE x"] == 0.25
+    with pytest.raises(ValueError, match="must be"):
+        metrics.validation_metrics(np.zeros((3, 2)), labels, groups, ["x"])
+
+
+def test_a_model_compared_with_itself_differs_by_nothing():
+    rng = np.random.default_rng(0)
+    outputs, labels, groups = rng.normal(size=(60, 1)), rng.integers(0, 5, (60, 1)).astype(float), np.arange(60) // 3
+    same = metrics.compare(outputs, outputs, labels, groups, ["x"], n_boot=100)
+    assert (same[["difference", "low", "high"]] == 0).all(axis=None)
+    table = metrics.metric_table(outputs, labels, groups, ["x"], n_boot=200)
+    assert ((table.low <= table.ours) & (table.ours <= table.high)).all()
+
+
+# What goes where, and what is seen
+
+
+def test_a_cut_keeps_conversations_that_begin_alike_together_and_loses_none():
+    """A reply deeper in a tree quotes the tree's beginning: on the other side of a cut it would give answers away."""
+    deeper = (*PROMPT, Turn("assistant", "Seven."), Turn("user", "Another?"))
+    trees = [replace(group(f"{i}{kind}", (1.0, 2.0)), prompt=(Turn("user", f"Question {i}"), *prompt[1:]))
+             for i in range(40) for kind, prompt in (("a", PROMPT), ("b", deeper))]  # fmt: skip
+    parts = cut(trees, {"validation": 0.1, "test": 0.25, "train": 0.65}, seed=1)
+    assert {name: len(part) for name, part in parts.items()} == {"validation": 8, "test": 20, "train": 52}
+    assert sorted(g.id for part in parts.values() for g in part) == sorted(g.id for g in trees)
+    starts = [{cluster(g) for g in part} for part in parts.values()]
+    assert not (starts[0] & starts[1] or starts[0] & starts[2] or starts[1] & starts[2])
+    again = cut(trees[::-1], {"validation": 0.1, "test": 0.25, "train": 0.65}, seed=1)
+    assert {g.id for g in again["test"]} == {g.id for g in parts["test"]}  # whatever the order they came in
+    with pytest.raises(ValueError, match="leave no group for test"):
+        cut(trees[:2], {"test": 0.1, "train": 0.9})
+    with pytest.raises(ValueError, match="add up to 1"):
+        cut(trees, {"test": 0.5, "train": 0.6})
+
+
+def test_progress_can_be_followed_in_a_file(tmp_path):
+    _, result = trained(tmp_path, made(8), validation=made(3, 1), steps=3)
+    lines = (tmp_path / "run" / "progress.log").read_text().splitlines()
+    assert sum("loss" in line and "gradient" in line for line in lines) == 3
+    assert "step 3/3: validation loss" in lines[-1] and "helpfulness R" in lines[-1]
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+    training, validation = curves(result.history)
+    assert list(training.columns[:3]) == ["step", "epoch", "loss"] and training.epoch.tolist() == [1, 2, 3]
+    assert {"loss", "MSE verbosity", "Pearson verbosity", "pairwise accuracy verbosity"} <= set(validation.columns)
+    # transformers writes the history into a checkpoint with its keys sorted: a resumed run's tables must not show it.
+    again = curves([dict(sorted(x.items())) for x in result.history])
+    assert [table.to_csv() for table in again] == [table.to_csv() for table in (training, validation)]
+    assert validation.columns[3:5].tolist() == ["MSE helpfulness", "MSE verbosity"]
+
+
+def test_a_launch_runs_the_notebooks_own_cells_up_to_the_training():
+    found = [name for name, _ in launch.cells("05_reward_model_training")]
+    assert found[0] == "parameters" and found[-1] == "fit" and "finish" not in found
+    with pytest.raises(ParameterError, match="trains nothing"):
+        launch.cells("01_dataset_statistics")
+
+
+def test_padded_tokens_count_the_longest_row_of_each_batch():
+    """By hand: rows of 3, 1, 2 in batches of two are 2 x 3 and 1 x 2 tokens."""
+    rows = [Item("a", ([1, 2, 3], [1]), np.zeros((2, 1))), Item("b", ([1, 2],), np.zeros((1, 1)))]
+    assert padded_tokens(rows, 2) == 8 and padded_tokens(rows, 3) == 9
