@@ -1,10 +1,16 @@
 """What holds for all tests."""
 
+import os
 from functools import partial
+from pathlib import Path
 
 import made_reports
 import pytest
 import torch
+
+# Scripts that tests start (torchrun, runs to be killed, kernels) import what the tests import.
+HERE = Path(__file__).parent
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
 
 
 @pytest.fixture(autouse=True, scope="session")

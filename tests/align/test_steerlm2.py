@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_train_processes import ENVIRONMENT, _Slow
+from tiny_training import ENVIRONMENT, Slow
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib.align import steerlm2
@@ -387,4 +387,4 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     place.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    run(place, lambda: [_Slow(place)])
+    run(place, lambda: [Slow(place)])

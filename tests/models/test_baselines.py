@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import Ridge
-from test_train_processes import made, tiny
+from tiny_training import made, tiny
 
 from hs2lib.models import baselines
 

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from test_train_processes import made, recipe, tiny
+from tiny_training import made, recipe, tiny
 from transformers import TrainerCallback
 
 from hs2lib.group import Group, Response, Turn

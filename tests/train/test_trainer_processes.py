@@ -4,7 +4,6 @@ Run as a script (by torchrun, or to be killed) this file trains; pytest compares
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,42 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaModel, TrainerCallback
+from tiny_training import ENVIRONMENT, STEPS, Slow, made, recipe, tiny
 
-from hs2lib.models.reward_model import RewardModel
-from hs2lib.train.items import Item
 from hs2lib.train.objectives import REGRESSION
-from hs2lib.train.trainer import Recipe, fit
-
-STEPS = 6
-
-
-def tiny(attributes=("helpfulness", "verbosity"), **shape) -> RewardModel:
-    """A random decoder of 5,000 parameters with a head; no tokenizer, because the items are tokens already."""
-    size = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
-    size |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 256}
-    torch.manual_seed(0)
-    return RewardModel(LlamaModel(LlamaConfig(**size | shape)), None, attributes)
-
-
-def made(n: int, seed: int = 0, k: int = 2) -> list[Item]:
-    """Groups of one to three random responses; a fifth of the labels is missing, so that parts weigh unequally."""
-    rng = np.random.default_rng(seed)
-    out = []
-    for i in range(n):
-        prompt, size = rng.integers(0, 64, rng.integers(1, 20)).tolist(), int(rng.integers(1, 4))
-        targets = rng.integers(0, 5, (size, k)).astype(np.float32)
-        targets[rng.random((size, k)) < 0.2] = -100
-        targets[0, 0] = 3.0
-        sequences = tuple(prompt + rng.integers(0, 64, rng.integers(1, 15)).tolist() for _ in range(size))
-        out.append(Item(f"{seed}-{i:03d}", sequences, targets, (len(prompt),) * size))
-    return out
-
-
-def recipe(**changes) -> Recipe:
-    """Eight groups a step, at a rate that moves a tiny model, in float32."""
-    defaults = {"steps": STEPS, "batch": 8, "learning_rate": 1e-2, "autocast": "float32", "validate_every": 2}
-    return Recipe(**defaults | {"save_every": 2, "warmup": 2} | changes)
+from hs2lib.train.trainer import fit
 
 
 def curve(folder: Path) -> np.ndarray:
@@ -57,17 +24,6 @@ def curve(folder: Path) -> np.ndarray:
     history = json.loads((folder / "done.json").read_text())["history"]
     rows = [(x["loss"], x["grad_norm"]) for x in history if "loss" in x]
     return np.array(rows + [(x["eval_loss"], 0.0) for x in history if "eval_loss" in x])
-
-
-class _Slow(TrainerCallback):
-    """Time to be killed in, and a file that says which step was reached."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def on_step_end(self, args, state, control, **kwargs):
-        (self.folder / "reached").write_text(str(state.global_step))
-        time.sleep(0.3)
 
 
 def train(folder: Path, accumulation: int = 1, callbacks=()) -> None:
@@ -80,13 +36,10 @@ def main(folder: Path, slow: bool) -> None:
     torch.set_num_threads(1)
     if slow:
         folder.mkdir(parents=True, exist_ok=True)
-        train(folder, callbacks=[_Slow(folder)])
+        train(folder, callbacks=[Slow(folder)])
     else:
         train(folder / "2x4x1")
         train(folder / "2x1x4", accumulation=4)
-
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 @pytest.fixture(scope="module")
