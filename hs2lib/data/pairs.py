@@ -15,6 +15,7 @@ from hs2lib.corpus import generate
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
 from hs2lib.group import Group, Response, Turn
+from hs2lib.names import WORDINGS
 
 # The commit whose file independent public code pins too (sha256 65473c20ed06..): 2,985 rows, the counts of COUNTS.
 OFFICIAL = sources.DataSet(None, "RewardBench", "allenai/reward-bench", "168d848cdbbea9764fae4a544dc9ca1e6cca4931")
@@ -39,8 +40,6 @@ LLMBAR = {
 }
 
 HUMANEVALPACK = ("cpp", "go", "java", "js", "python", "rust")
-
-WORDINGS = ("prompt", "instruction")
 
 
 @dataclass(frozen=True)

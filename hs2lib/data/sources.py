@@ -16,14 +16,8 @@ from pathlib import Path
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError, Faults, read
 from hs2lib.group import Group
+from hs2lib.names import EMBEDDED, SOURCES, SPLITS
 from hs2lib.paths import runs, sha256, write
-
-SOURCES = ("hub", "folder", "embedded")
-
-SPLITS = ("train", "validation", "both")
-
-# What the embedded corpus can stand in for.
-EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")
 
 
 @dataclass(frozen=True)
@@ -263,8 +257,6 @@ def _find(root: Path, name: str, spec: DataSet, split: str) -> list[Path]:
     raise DataError(root, None, None, what, fix)
 
 
-PUBLIC = ("folder", "public", "embedded")
-
 RAW = "https://raw.githubusercontent.com"
 
 
@@ -280,18 +272,18 @@ class PublicFile:
 
 
 def locate(file: PublicFile, source: str, folder: str | Path | None = None) -> tuple[Path, str]:
-    """(path, provenance) of a file from the one source named: "folder" (default HS2_DATA_DIR) or "public".
+    """(path, provenance) of a file from the one source named: "folder" (default HS2_DATA_DIR) or "hub".
 
-    "public" downloads it at its commit, so it cannot change, into the runs folder, whole or not at all. Raises
+    "hub" downloads it at its commit, so it cannot change, into the runs folder, whole or not at all. Raises
     DataError where it is not there or cannot be had, naming what was looked for and what to do.
     """
-    if source == "public":
+    if source == "hub":
         return _fetch(file), f"{file.title}, {file.repo}@{file.commit[:7]} {file.path}"
     if source != "folder":
-        raise ValueError(f"{file.title} comes from source 'folder' or 'public', got {source!r}")
+        raise ValueError(f"{file.title} comes from source 'folder' or 'hub', got {source!r}")
     chosen = folder or os.environ.get("HS2_DATA_DIR")
     if not chosen:
-        fix = "pass folder=, set HS2_DATA_DIR to the folder that holds the data sets, or use source='public'"
+        fix = "pass folder=, set HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
         raise DataError(file.title, None, None, "source='folder' needs a folder, and none was given", fix)
     root = Path(chosen).expanduser()
     for name in file.local:
@@ -302,7 +294,7 @@ def locate(file: PublicFile, source: str, folder: str | Path | None = None) -> t
                 return path, f"{file.title}, {shown} (sha256 {sha256(path)[:12]})"
     what = f"{file.title} is not in this folder; looked for {', '.join(file.local)}"
     url = f"{RAW}/{file.repo}/{file.commit}/{file.path}"
-    raise DataError(root, None, None, what, f"with a network: source='public', or put {url} there")
+    raise DataError(root, None, None, what, f"with a network: source='hub', or put {url} there")
 
 
 def rows(path: Path) -> list[tuple[int, dict]]:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, parse_prompt, prompt_string
+from hs2lib.names import TEMPLATES
 
 # The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
 NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
-
-TEMPLATES = ("chat", "reference")
 
 # The reference code's system turn, word for word: a model trained with it has to be asked with it.
 SYSTEM_PROMPT = (

@@ -1,7 +1,7 @@
 """AlpacaEval 2: 805 instructions, each answer set against gpt4_1106_preview's by a judge, in an order drawn by seed.
 
-    questions, baseline = load("folder")                             # or "public", "embedded"
-    asked = asks(questions, answers, baseline, prompt("public"))     # 805 questions to a judge
+    questions, baseline = load("folder")                             # or "hub", "embedded"
+    asked = asks(questions, answers, baseline, prompt("hub"))     # 805 questions to a judge
     result = score(questions, answers, baseline, judge.verdicts(asked, file=file, token_cap=10_000_000))
     save_outputs(folder / "DPO.json", questions, answers)            # for the alpaca_eval package and its own judge
 
@@ -70,7 +70,7 @@ def load(
 ) -> tuple[Questions, Answers]:
     """The 805 instructions (n of them, 0: all, spread over their five sets) and the baseline's answers.
 
-    source: "folder" (default HS2_DATA_DIR), "public" (GitHub at a pinned commit), or "embedded" (generated prompts in
+    source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (generated prompts in
     place of AlpacaEval, and called so; the baseline is the better of each prompt's two generated responses).
     length_scale: of generated texts, as in `answers.embedded`. Raises DataError for a file that is absent or not as it
     should be.

@@ -1,7 +1,7 @@
 """Arena Hard v0.1: 500 prompts, each answer set against gpt-4-0314's in both orders, a win rate with its interval.
 
-    questions, baseline = load("folder")                             # or "public", "embedded"
-    asked = asks(questions, answers, baseline, prompt("public"))     # 1,000 questions to a judge
+    questions, baseline = load("folder")                             # or "hub", "embedded"
+    asked = asks(questions, answers, baseline, prompt("hub"))     # 1,000 questions to a judge
     result = score(questions, judge.verdicts(asked, file=file, token_cap=10_000_000), answers.model)
 
 A verdict is one of A>>B, A>B, A=B, B>A, B>>A; by the protocol ">>" counts as three games, "=" as half a game won. The
@@ -66,7 +66,7 @@ def load(
 ) -> tuple[Questions, Answers]:
     """The 500 questions (n of them, 0: all, spread over their 250 clusters) and the baseline's answers.
 
-    source: "folder" (default HS2_DATA_DIR), "public" (GitHub at a pinned commit), or "embedded" (generated prompts in
+    source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (generated prompts in
     place of Arena Hard, and called so; the baseline is the better of each prompt's two generated responses).
     length_scale: of generated texts, as in `answers.embedded`. Raises DataError for a file that is absent or not as it
     should be.

@@ -1,6 +1,6 @@
 """MT-Bench: 80 questions of two turns, each response graded from 1 to 10 by a judge, the mean over 160.
 
-    questions = load("folder")                                       # or "public", "embedded"
+    questions = load("folder")                                       # or "hub", "embedded"
     asked = asks(questions, answers, prompts("folder"))              # 160 questions to a judge
     result = score(questions, answers, judge.verdicts(asked, file=file, token_cap=2_000_000))
     result.table                                                     # by category, by turn, overall; intervals
@@ -116,7 +116,7 @@ def load(
 ) -> Questions:
     """The 80 questions with references for maths, reasoning and coding; n of them (0: all) spread over categories.
 
-    source: "folder" (default HS2_DATA_DIR), "public" (GitHub at pinned commits) or "embedded" (generated conversations
+    source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at pinned commits) or "embedded" (generated conversations
     in place of MT-Bench, and called so). references: gpt-4-0125-preview (the paper's), gpt-4-1106-preview (SimPO's),
     gpt-4 (the benchmark's own, 13 wrong), or "" for none (to generate answers only). length_scale: of generated
     texts, as in `answers.embedded`. Raises DataError for a file that is absent or not as it should be.

@@ -399,9 +399,9 @@ def trades(
 def truthfulqa_categories(source: str, folder: str | Path | None = None) -> int:
     """How many categories TruthfulQA's questions have, read from its own table (the scored file does not say).
 
-    Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "public" (the Hub's copy).
+    Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub" (the Hub's copy).
     """
-    if source == "public":
+    if source == "hub":
         path, _ = sources.fetch(HUB, "generation/validation-00000-of-00001.parquet")
     else:
         path, _ = locate(PublicFile("TruthfulQA's table", "", "", "", ("truthfulqa/TruthfulQA.csv",)), source, folder)

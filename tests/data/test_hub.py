@@ -21,8 +21,8 @@ PINNED = SETS["helpsteer2"].revision
 
 LOAD = """
 import json, sys
-from hs2lib import data
-loaded = data.load(sys.argv[1], "hub", split=sys.argv[2])
+from hs2lib.data.load import load
+loaded = load(sys.argv[1], "hub", split=sys.argv[2])
 groups = [[group.id, group.prompt[0].text, [[r.text, r.labels] for r in group.responses]] for group in loaded.groups]
 print(json.dumps({"groups": groups, "source": loaded.source, "generated": loaded.generated}))
 """

@@ -266,7 +266,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     with web(tmp_path / "web") as (url, asked):
         monkeypatch.setattr(sources, "RAW", url)
         for _ in range(2):
-            path, said = sources.locate(file, "public")
+            path, said = sources.locate(file, "hub")
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
             assert said == f"{file.title}, lm-sys/FastChat@962316e {file.path}"
         assert len(asked) == 1
@@ -274,16 +274,16 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
         with pytest.raises(
             DataError, match=r"could not be fetched \(File not found\).*copy the file into the data folder"
         ):
-            sources.locate(missing, "public")
+            sources.locate(missing, "hub")
         there.write_text("version https://git-lfs.github.com/spec/v1\n")
         monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
         with pytest.raises(DataError, match="Git LFS"):
-            sources.locate(file, "public")
+            sources.locate(file, "hub")
         assert not list((tmp_path / "other").rglob("*.jsonl"))
     monkeypatch.setenv("HS2_RUNS", str(runs))
-    assert sources.locate(file, "public")[0] == path
+    assert sources.locate(file, "hub")[0] == path
     with pytest.raises(DataError, match="could not be fetched"):
-        sources.locate(missing, "public")
+        sources.locate(missing, "hub")
 
 
 def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
@@ -292,8 +292,8 @@ def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
         mt_bench.load("folder")
     with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
         mt_bench.load("folder", tmp_path)
-    with pytest.raises(ValueError, match="from source 'folder' or 'public', got 'hub'"):
-        mt_bench.load("hub")
+    with pytest.raises(ValueError, match="from source 'folder' or 'hub', got 'web'"):
+        mt_bench.load("web")
 
 
 def test_every_pin_is_a_whole_commit():

@@ -1,0 +1,40 @@
+"""The names a parameter may take: data sets by kind, sources, splits, tiers, choices.
+
+A line of a notebook's parameters cell names a tuple of this module after `one of`, so that a name is typed once:
+
+    dataset: str = "helpsteer2"  # data set to describe; one of RATED
+
+What a data set is (its files, reader and licence) is in the table of `hs2lib.data.sources`.
+"""
+
+from hs2lib.group import ATTRIBUTES as ATTRIBUTES
+
+# Data sets, by what their groups hold. A set may be of several kinds.
+RATED = ("helpsteer2", "helpsteer", "oasst1", "ratings")  # labels on every response
+ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")  # each annotator's own ratings
+COMPARED = ("helpsteer2-preference", "hh-rlhf", "pandalm")  # two responses and which is better
+UNRATED = ("helpsteer2-unrated",)  # responses without labels
+PREFERENCES = (*RATED, *COMPARED)  # of two responses one may be better: what a reward model learns from
+CONVERSATIONS = ("helpsteer2", "oasst1", "daring-anteater")  # for SFT; of rated responses the best
+PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")  # to sample answers to
+DATA_SETS = tuple(dict.fromkeys((*RATED, *ANNOTATED, *COMPARED, *UNRATED, *CONVERSATIONS, *PROMPTS)))
+
+EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")  # the sets that generated data can stand in for
+
+# Where a data set or a benchmark comes from: generated here, a local folder, or fetched from where it is published
+# (the Hugging Face Hub at a pinned revision, GitHub at a pinned commit).
+SOURCES = ("embedded", "folder", "hub")
+
+SPLITS = ("train", "validation", "both")
+
+TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
+
+MODELS = ("tiny", "embedded")  # that come with the packages; elsewhere a folder or a Hub repository is named
+
+TEMPLATES = ("chat", "reference")  # how a conversation is written: the model's own way, or HelpSteer2's
+OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward model
+TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
+PACKING = ("none", "padding-free", "bfd")  # how conversations are laid into batches
+PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
+TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
+WORDINGS = ("prompt", "instruction")  # how pairs built from HumanEvalPack ask

@@ -1,0 +1,25 @@
+"""The table of names: every name in it stands for something, and everything that has a name is in it."""
+
+from hs2lib import names
+from hs2lib.align import sft
+from hs2lib.data import sources
+from hs2lib.engine import chat
+from hs2lib.models import backbones
+from hs2lib.run import runner
+
+
+def test_names_and_what_they_stand_for_agree():
+    """Two lists that may differ would let a parameter name what the library does not have, or hide what it has."""
+    assert set(names.DATA_SETS) == set(sources.SETS)
+    assert set(names.TIERS) == set(runner.TIERS)
+    assert set(names.MODELS) == set(backbones.NAMED)
+    assert chat.TEMPLATES is names.TEMPLATES
+    assert names.PACKING == sft.PACKING
+
+
+def test_no_table_names_a_thing_twice():
+    tables = {name: value for name, value in vars(names).items() if name.isupper()}
+    for name, table in tables.items():
+        assert isinstance(table, tuple) and len(set(table)) == len(table), name
+        assert all(isinstance(value, str) and value for value in table), name
+    assert set(names.EMBEDDED) <= set(names.DATA_SETS)
