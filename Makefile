@@ -51,10 +51,11 @@ reports: $(READY) ## make the static site of all reports: reports/site/index.htm
 lab: $(READY) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks
 
-lint: $(READY) ## check style and that notebooks are stripped
+lint: $(READY) ## check style, the order of the rooms and that notebooks are stripped
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/nbstripout --verify --keep-id notebooks/*.ipynb
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: $(READY) ## format code and notebooks
 	@$(BIN)/ruff check --fix .

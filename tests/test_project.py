@@ -185,6 +185,68 @@ def test_notebook_begins_with_its_box_and_ends_with_finish(notebook):
 
 # Code
 
+SOURCES = sorted(path for folder in ("hs2lib", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+
+# File -> why it imports a part of hs2lib inside a function. Empty is best: such an import hides a circle.
+INNER_IMPORTS = {
+    "benchmarks/stats_million.py": "the process that starts the measured one stays small, and so does its memory",
+}
+
+
+def imported(tree):
+    """(node, module) of each import of hs2lib below `tree`; `from hs2lib.a import b` may mean a module or a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
+            yield node, node.module
+        elif isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names if alias.name.split(".")[0] == "hs2lib")
+
+
+def private_names(text):
+    """What `text` takes from a module of hs2lib although its name begins with an underscore."""
+    tree = ast.parse(text)
+    names = {alias.asname or alias.name for node, _ in imported(tree) for alias in node.names}
+    taken = {name for name in names if name.startswith("_") and not name.startswith("__")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr):
+            owner = ast.unparse(node.value)
+            taken |= {f"{owner}.{node.attr}"} if owner in names else set()
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("from hs2lib.a import _b", {"_b"}),
+        ("from hs2lib import a\na._b()", {"a._b"}),
+        ("import hs2lib.a\nhs2lib.a._b", {"hs2lib.a._b"}),
+        ("from hs2lib import a\nself._b, a.b, a.__name__", set()),
+        ("import torch\ntorch.ops._c", set()),
+    ],
+)
+def test_private_names_are_recognised(text, taken):
+    """The rule below guards nothing if it overlooks a way to write it."""
+    assert private_names(text) == taken
+
+
+def test_no_module_uses_the_private_names_of_another():
+    """What another module needs is part of a module's door, and has a public name."""
+    taken = {str(path.relative_to(ROOT)): private_names(path.read_text()) for path in SOURCES}
+    for name in runner.notebooks():
+        taken[name] = private_names("\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4))))
+    assert not {name: names for name, names in taken.items() if names}
+
+
+def test_the_library_imports_its_own_modules_at_the_top():
+    """An import inside a function hides a circle, which import-linter then cannot tell from a tidy one."""
+    inner = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and any(imported(function))
+    }
+    assert inner == set(INNER_IMPORTS)
+
 
 def test_nothing_private_is_tracked():
     """No path of the machine a file was made on, no host of a registry it was installed from."""
