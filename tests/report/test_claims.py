@@ -13,7 +13,18 @@ from made_reports import MADE, OTHER, PAPERS
 from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import claims
-from hs2lib.report.claims import ALIGNMENT, CLAIMS, CONTRADICTED, DATASET, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, agrees
+from hs2lib.report.claims import (
+    ALIGNMENT,
+    CLAIMS,
+    CONTRADICTED,
+    DATASET,
+    DIGIT,
+    DIRECTION,
+    NEEDS,
+    SLIP,
+    VERDICTS,
+    agrees,
+)
 from hs2lib.run import runner
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
