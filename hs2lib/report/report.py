@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -70,8 +71,8 @@ def device() -> str:
 class Run:
     """One run of one notebook at one tier; made by `start`."""
 
-    def __init__(self, notebook: str, values: dict):
-        self.notebook, self.values, self.tier = notebook, values, values["tier"]
+    def __init__(self, notebook: str, values: dict, recipe=None):
+        self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
         self.folder = reports() / self.tier / notebook
         self.sources: list[dict] = []
         self.artefacts: dict[str, dict] = {}
@@ -191,6 +192,7 @@ class Run:
             "commit": commit(),
             "source_sha256": sha256(notebook_path(self.notebook)),
             "parameters": self.values,
+            "recipe": asdict(self.recipe) if self.recipe else {},
             "sources": self.sources,
             "generated": self.generated,
             "verdicts": self.verdicts,
@@ -222,9 +224,10 @@ def start(notebook: str, namespace: dict) -> Run:
     values = parameters.check(given, known, f"{notebook}, parameters")
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
-    run = Run(notebook, values)
-    shown = ", ".join(f"{k} = {v!r}" for k, v in values.items())
-    display(Markdown(f"**{notebook}**, tier {run.tier}, commit {commit()}, {device()}  \nParameters: {shown}"))
+    run = Run(notebook, values, parameters.whole_recipe(known, values))
+    named = [("Parameters", values)] + ([("Recipe", asdict(run.recipe))] if run.recipe else [])
+    lines = [f"{name}: " + ", ".join(f"{k} = {v!r}" for k, v in part.items() if k != "recipe") for name, part in named]
+    display(Markdown("  \n".join([f"**{notebook}**, tier {run.tier}, commit {commit()}, {device()}", *lines])))
     return run
 
 

@@ -1,25 +1,35 @@
-"""What a notebook may be told: parse its parameters cell, check overrides against it, name the nearest valid name.
+"""Parameters of notebooks: read the cell, check overrides, build the typed recipe.
 
 One parameter a line in the cell tagged `parameters`:
 
     n_prompts: int = 400  # prompts to load, pairs; 1 to 1000000
-    source: str = "embedded"  # where rows come from; one of embedded, folder, hub
+    source: str = "embedded"  # where rows come from; one of SOURCES
+    recipe: dict = {"keep": 2}  # further settings, see hs2lib.train.recipes.DPO
+
+An upper-case word after `one of` is a tuple of `hs2lib.names`. The last line is for methods with many settings: the
+word after `see` names a frozen dataclass whose fields are made by `setting`. It holds the whole recipe. A parameter of
+the cell with the name of a field sets that field, and takes the field's range where its own comment states none.
 
 papermill only warns about an unknown parameter and never checks a type; here both are refused before anything runs.
 """
 
 import ast
+import dataclasses
 import difflib
+import importlib
 import io
 import json
 import re
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_origin
 
 import yaml
 
-TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
+from hs2lib import names
+
+TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict}
 
 
 class ParameterError(ValueError):
@@ -28,33 +38,61 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One line of a parameters cell. `choices` or (`low`, `high`) is the range its comment states, if any."""
+    """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range, if any.
+
+    Of `recipe` itself: `recipe` is the dataclass, and `cell` names what the cell sets as parameters of their own.
+    """
 
     name: str
     type: type
     default: object
     help: str
-    choices: tuple[str, ...] = ()
+    choices: tuple = ()
     low: float | None = None
     high: float | None = None
+    recipe: type | None = None
+    cell: tuple[str, ...] = ()
 
     def check(self, value: object, where: str) -> object:
-        """`value` as this parameter takes it (an int is welcome where a float is due); `where` names the file."""
+        """`value` with this parameter's type (an int may stand for a float); `where` names the file.
+
+        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown or misplaced name.
+        """
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
+        if self.type is tuple and isinstance(value, list):
+            value = tuple(value)
         if type(value) is not self.type:
             raise ParameterError(
                 f"{where}: {self.name} is {self.type.__name__} ({self.help}), got {type(value).__name__} {value!r}"
             )
-        items = value if self.type is list else [value]
-        for item in items:
+        if self.recipe:
+            misplaced = [name for name in value if name in self.cell]
+            if misplaced:
+                raise ParameterError(f"{where}, recipe: {misplaced[0]} is in the cell itself: set it as a parameter")
+            return check(value, settings(self.recipe), f"{where}, recipe")
+        for item in value if self.type in (list, tuple) else [value]:
             if self.choices and item not in self.choices:
-                near = difflib.get_close_matches(str(item), self.choices, 1, 0.4)
+                near = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
                 hint = f"; nearest: {near[0]}" if near else ""
-                raise ParameterError(f"{where}: {self.name} = {item!r} is not one of {', '.join(self.choices)}{hint}")
-            if self.low is not None and not self.low <= item <= self.high:
+                choices = ", ".join(map(str, self.choices))
+                raise ParameterError(f"{where}: {self.name} = {item!r} is not one of {choices}{hint}")
+            if self.low is not None and not (isinstance(item, int | float) and self.low <= item <= self.high):
                 raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.low:g} to {self.high:g}")
         return value
+
+
+def setting(default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = ()):
+    """A field of a recipe: its default, what it is with its unit, and its range or its choices."""
+    return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high, "choices": one_of})
+
+
+def settings(recipe: type) -> dict[str, Parameter]:
+    """The fields of a recipe's dataclass by name, as parameters."""
+    return {
+        field.name: Parameter(field.name, get_origin(field.type) or field.type, field.default, **field.metadata)
+        for field in dataclasses.fields(recipe)
+    }
 
 
 def _comments(source: str) -> dict[int, str]:
@@ -65,6 +103,31 @@ def _comments(source: str) -> dict[int, str]:
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 
 
+def _limits(text: str, where: str) -> dict:
+    """The range that a comment states after its help: `one of a, NAMES`, `each one of ..` or `LO to HI`."""
+    one_of = re.fullmatch(r"(?:each )?one of (.+)", text)
+    span = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", text)
+    if span:
+        return {"low": float(span[1]), "high": float(span[2])}
+    if not one_of:
+        raise ParameterError(f"{where}: the comment must read 'help, unit; one of a, b' or '; LO to HI'")
+    choices: tuple = ()
+    for word in one_of[1].split(","):
+        word = word.strip().strip('"')
+        choices += getattr(names, word, (word,)) if word.isupper() else (word,)
+    return {"choices": choices}
+
+
+def _recipe(help: str, where: str) -> type:
+    """The dataclass that the comment of `recipe` names after `see`."""
+    module, _, name = help.rpartition("see ")[2].strip().rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        example = "'further settings, see hs2lib.train.recipes.DPO'"
+        raise ParameterError(f"{where}: the comment must end in its dataclass, as {example}: {error}") from error
+
+
 def specification(notebook: Path) -> dict[str, Parameter]:
     """Parameters of `notebook` by name, in order. Raises ParameterError for a cell papermill would misread."""
     # Not by nbformat: every kernel comes through here, and its schemas take two seconds to load.
@@ -72,31 +135,40 @@ def specification(notebook: Path) -> dict[str, Parameter]:
     cells = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     if len(cells) != 1:
         raise ParameterError(f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}")
-    source, found = "".join(cells[0]["source"]), {}
-    comments = _comments(source)
-    for node in ast.parse(source).body:
+    source = "".join(cells[0]["source"])
+    comments, lines, known = _comments(source), source.splitlines(), {}
+    for node in reversed(ast.parse(source).body):  # the recipe first: the others may take their range from it
         where = f"{notebook.name}, parameters cell line {node.lineno}"
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Name) and node.value):
             raise ParameterError(f"{where}: write 'name: type = literal  # help, unit; range'")
-        line = source.splitlines()[node.lineno - 1]
-        if node.annotation.id not in TYPES or line.count("=") > 1 or "|" in line:
-            raise ParameterError(f"{where}: type must be one of {', '.join(TYPES)}; no second '=' and no '|'")
-        help, _, limits = comments.get(node.lineno, "").partition("; ")
-        one_of = re.fullmatch(r"(?:each |)one of (.+)", limits)
-        span = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", limits)
-        if not help or (limits and not one_of and not span):
+        name, text = node.target.id, "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        known_type = node.annotation.id in TYPES and (node.annotation.id == "dict") == (name == "recipe")
+        if not known_type or text.count("=") > 1 or "|" in text:
+            raise ParameterError(
+                f"{where}: type must be one of {', '.join(TYPES)} (dict for recipe alone); no second '=' and no '|'"
+            )
+        help, _, limits = comments.get(node.end_lineno, "").partition("; ")
+        if not help:
             raise ParameterError(f"{where}: the comment must read 'help, unit; one of a, b' or '; LO to HI'")
-        choices = tuple(x.strip().strip('"') for x in one_of[1].split(",")) if one_of else ()
-        low, high = (float(span[1]), float(span[2])) if span else (None, None)
-        name = node.target.id
+        more = _limits(limits, where) if limits else {}
+        if name == "recipe":
+            more["recipe"] = _recipe(help, where)
         try:
             default = ast.literal_eval(node.value)
         except ValueError as error:
             raise ParameterError(f"{where}: {name} must be a literal") from error
-        parameter = Parameter(name, TYPES[node.annotation.id], default, help, choices, low, high)
-        parameter.check(default, where)
-        found[name] = parameter
-    return found
+        known[name] = Parameter(name, TYPES[node.annotation.id], default, help, **more)
+        if "recipe" in known and (field := settings(known["recipe"].recipe).get(name)):
+            if field.type is not (tuple if known[name].type is list else known[name].type):
+                raise ParameterError(f"{where}: {name} is {field.type.__name__} in {known['recipe'].recipe.__name__}")
+            if not limits:
+                limits_of = {"choices": field.choices, "low": field.low, "high": field.high}
+                known[name] = dataclasses.replace(known[name], **limits_of)
+    known = dict(reversed(known.items()))
+    if "recipe" in known:
+        known["recipe"] = dataclasses.replace(known["recipe"], cell=tuple(known))
+    check({name: parameter.default for name, parameter in known.items()}, known, f"{notebook.name}, parameters cell")
+    return known
 
 
 def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
@@ -111,10 +183,10 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
 def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = None) -> dict:
     """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides`.
 
-    The notebook's own values are the smoke tier, so that tier needs no file.
+    A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that tier needs no file.
     """
     known = specification(notebook)
-    values = {name: p.default for name, p in known.items()}
+    values, loaded = {name: p.default for name, p in known.items()}, {}
     file = params / tier / f"{notebook.stem}.yaml"
     if file.exists():
         try:
@@ -123,5 +195,18 @@ def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = No
             raise ParameterError(f"{file}: not YAML: {error}") from error
         if not isinstance(loaded, dict):
             raise ParameterError(f"{file}: expected 'name: value' lines, got {type(loaded).__name__}")
-        values |= check(loaded, known, str(file))
-    return values | {"tier": tier} | check(overrides or {}, known, "--set")
+    for layer, where in ((loaded, str(file)), (overrides or {}, "overrides")):
+        checked = check(layer, known, where)
+        if "recipe" in checked:
+            checked["recipe"] = values["recipe"] | checked["recipe"]
+        values |= checked | {"tier": tier}
+    return values
+
+
+def whole_recipe(known: dict[str, Parameter], values: dict) -> object | None:
+    """The recipe that checked `values` make: the cell's parameters, its `recipe`, then defaults. None without one."""
+    if "recipe" not in known:
+        return None
+    fields = settings(known["recipe"].recipe)
+    chosen = {name: value for name, value in values.items() if name in fields} | values.get("recipe", {})
+    return known["recipe"].recipe(**{name: fields[name].check(value, "recipe") for name, value in chosen.items()})

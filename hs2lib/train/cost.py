@@ -7,11 +7,12 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 backward), at a share of the accelerator's peak that is a parameter. Paper: silent on cost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import pandas as pd
 
 from hs2lib import paper
+from hs2lib.run import parameters
 
 CHARACTERS_A_TOKEN = 4.5  # English chat under a vocabulary of 100,000 or more
 
@@ -148,8 +149,20 @@ SMALL = {
 
 
 def small(parameters: dict) -> dict:
-    """Of a notebook's parameters (its `globals()`) those that a dry run replaces, with what it takes instead."""
-    return {name: value for name, value in SMALL.items() if name in parameters and not callable(parameters[name])}
+    """What a dry run replaces of a notebook's parameters (its `globals()`), its typed `recipe` among them."""
+    replaced = {name: value for name, value in SMALL.items() if name in parameters and not callable(parameters[name])}
+    recipe = parameters.get("recipe")
+    if is_dataclass(recipe):
+        names = {field.name for field in fields(recipe)}
+        replaced["recipe"] = replace(recipe, **{name: value for name, value in SMALL.items() if name in names})
+    return replaced
+
+
+def settings(recipe) -> pd.DataFrame:
+    """A recipe as a table, a setting a row: its value and what it is."""
+    known = parameters.settings(type(recipe))
+    rows = [(name, getattr(recipe, name), parameter.help) for name, parameter in known.items()]
+    return pd.DataFrame(rows, columns=["setting", "value", "what it is"]).set_index("setting")
 
 
 def say(table: pd.DataFrame) -> str:

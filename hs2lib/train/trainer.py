@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, Shares, digest
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
+from hs2lib.train.recipes import Recipe
 
 
 class Outputs(nn.Module):
@@ -254,29 +255,6 @@ FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How to train. The defaults are the paper's, or the reference code's where the paper is silent."""
-
-    epochs: float = 2  # Paper: section 3
-    steps: int = 0  # stop after so many; 0: as many whole global batches as there are in the epochs
-    batch: int = 64  # groups in a global batch. Paper: 128 responses, so 64 pairs
-    learning_rate: float = 2e-6  # constant. Paper: section 3, Llama 3 70B
-    warmup: int = 10  # steps. Paper: section 3
-    weight_decay: float = 0.1  # reference code
-    betas: tuple[float, float] = (0.9, 0.98)  # reference code
-    clip: float = 1.0  # largest norm of the gradient; reference code
-    seed: int = 0  # of the order of the data, with the number of the epoch
-    autocast: str = "bfloat16"  # what the backbone computes in, over float32 weights; or "float32"
-    budget: int = 4096  # tokens of a micro-batch: bounds the memory
-    accumulation: int = 1  # parts of a global batch that Trainer counts as batches of their own
-    checkpointing: bool = False  # compute activations twice, to hold fewer
-    validate_every: int = 10  # steps. Reference code
-    save_every: int = 50  # steps between checkpoints to go on from
-    keep: int = 1  # best checkpoints to keep
-    fsdp: bool = False  # shard the model over the processes
-
-
-@dataclass(frozen=True)
 class Result:
     """What a run gave: its history (`progress.curves` makes tables of it), the best step and its validation loss."""
 
@@ -390,7 +368,8 @@ def described(model, items, validation, objective, recipe: Recipe, about: dict) 
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
     described = {name: getattr(model, name, None) for name in names}
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    fixed = {key: value for key, value in asdict(recipe).items() if key not in FREE}
+    # Of a method's recipe only the part about training: the rest is not read here.
+    fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
     return json.loads(json.dumps(what | {"recipe": fixed, "model": described, "about": about}, default=sorted))
 

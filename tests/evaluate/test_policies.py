@@ -1,6 +1,7 @@
 """The table of policies: what its columns are by other ways, that unlike evaluations are not compared."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,7 @@ from hs2lib.models import policy as policy_table
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import notebook, root
-from hs2lib.run import runner
-from hs2lib.run.parameters import resolve
+from hs2lib.run import parameters, runner
 
 PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
 HOW = dict(seed=3, max_new_tokens=6, n=2, progress=False)
@@ -171,7 +171,13 @@ def test_all_policies_are_evaluated_alike(tier):
     numbers = ("07", "08", "09", "10", "11", "12")
     found = [name for name in runner.notebooks() if name.startswith(numbers)]
     assert len(found) == len(numbers)
-    resolved = [resolve(notebook(name), tier, root() / "params") for name in found]
+    resolved = [evaluated(notebook(name), tier) for name in found]
     assert [{name: values[name] for name in names} for values in resolved] == [
         {name: resolved[0][name] for name in names}
     ] * len(found)
+
+
+def evaluated(path, tier):
+    """All that a notebook is run with at a tier: its parameters and its recipe."""
+    values = parameters.resolve(path, tier, root() / "params")
+    return values | vars(parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace())

@@ -1,12 +1,17 @@
 """Parameters are refused before anything runs: papermill only warns of unknown names and checks no type."""
 
+import dataclasses
+import re
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from hs2lib.paths import notebook as path
 from hs2lib.paths import root
-from hs2lib.run import parameters
+from hs2lib.run import parameters, runner
 from hs2lib.run.parameters import ParameterError
+from hs2lib.train import recipes
 
 
 def notebook(path, source):
@@ -69,7 +74,14 @@ def test_a_bad_override_names_file_parameter_and_fix(suite, yaml, message):
         ("n = 3  # help", "write 'name: type = literal"),
         ("n: int = 3", "the comment must read"),
         ("n: int = 3  # help; from 1 up", "the comment must read"),
-        ("n: dict = 3  # help", "type must be one of"),
+        ("n: dict = {}  # help", "type must be one of .* \\(dict for recipe alone\\)"),
+        ("n: set = {3}  # help", "type must be one of"),
+        ('n: str = "a"  # help; one of SUORCES', "n = 'a' is not one of SUORCES"),
+        ('n: str = "web"  # help; one of SOURCES', "n = 'web' is not one of embedded, folder, hub"),
+        ("recipe: dict = {}  # further settings", "the comment must end in its dataclass"),
+        ("recipe: dict = {}  # see hs2lib.train.recipes.DPPO", "the comment must end in its dataclass"),
+        ('recipe: dict = {"keep": -1}  # see hs2lib.train.recipes.DPO', "recipe: keep = -1 is outside 0 to 1000"),
+        ("beta: int = 1  # b\nrecipe: dict = {}  # see hs2lib.train.recipes.DPO", "beta is float in DPO"),
         ('n: str = "a=b"  # help', "no second '='"),
         ('n: str = "a|b"  # help', "no '|'"),
         ("n: int = 1 + len('a')  # help", "n must be a literal"),
@@ -80,6 +92,85 @@ def test_a_cell_papermill_would_misread_is_refused(tmp_path, line, message):
     path = notebook(tmp_path / "01_toy.ipynb", line)
     with pytest.raises(ParameterError, match=message.replace("|", r"\|")):
         parameters.specification(path)
+
+
+METHOD = """tier: str = "smoke"  # tier; one of TIERS
+beta: float = 0.5  # KL penalty
+recipe: dict = {"keep": 2, "warmup": 3}  # further settings, see hs2lib.train.recipes.DPO"""
+
+
+@pytest.fixture
+def method(tmp_path):
+    (tmp_path / "params" / "demo").mkdir(parents=True)
+    return notebook(tmp_path / "01_toy.ipynb", METHOD), tmp_path / "params"
+
+
+def test_a_recipe_is_the_cell_then_the_file_then_the_defaults(method):
+    """beta is the cell's own, keep the file's over the cell's, warmup the cell's over the default, clip the default."""
+    (method[1] / "demo" / "01_toy.yaml").write_text("beta: 2\nrecipe:\n  keep: 5\n  betas: [0.8, 0.9]\n")
+    values = parameters.resolve(method[0], "demo", method[1])
+    assert values == {"tier": "demo", "beta": 2.0, "recipe": {"keep": 5, "warmup": 3, "betas": (0.8, 0.9)}}
+    whole = parameters.whole_recipe(parameters.specification(method[0]), values)
+    assert isinstance(whole, recipes.DPO)
+    assert (whole.beta, whole.keep, whole.warmup, whole.betas) == (2.0, 5, 3, (0.8, 0.9))
+    assert whole.clip == recipes.DPO().clip
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("recipe: {kepe: 2}", r"01_toy.yaml, recipe: unknown parameter 'kepe'; nearest valid name: keep"),
+        ("recipe: {keep: 2.5}", r"recipe: keep is int \(best checkpoints.* got float 2.5"),
+        ("recipe: {backend: trk}", r"recipe: backend = 'trk' is not one of groups, trl; nearest: trl"),
+        ("recipe: {betas: [0.9, 2]}", r"betas = 2 is outside 0 to 1"),
+        ("recipe: {clip: .nan}", r"clip = nan is outside"),
+        ("recipe: {beta: 0.1}", r"recipe: beta is in the cell itself: set it as a parameter"),
+        ("recipe: 3", r"recipe is dict"),
+        ("beta: 11", r"beta = 11.0 is outside 1e-06 to 10"),
+        ("keep: 3", r"unknown parameter 'keep'"),
+    ],
+)
+def test_a_recipe_is_checked_as_strictly_as_parameters(method, yaml, message):
+    (method[1] / "demo" / "01_toy.yaml").write_text(yaml)
+    with pytest.raises(ParameterError, match=message):
+        parameters.resolve(method[0], "demo", method[1])
+
+
+def test_every_default_of_every_recipe_is_in_its_own_range():
+    found = [x for x in vars(recipes).values() if dataclasses.is_dataclass(x)]
+    assert recipes.DPO in found
+    for recipe in found:
+        for setting in parameters.settings(recipe).values():
+            setting.check(setting.default, recipe.__name__)
+
+
+CELLS = {name: parameters.specification(path(name)) for name in runner.notebooks()}
+
+
+@pytest.mark.parametrize("name", runner.notebooks())
+def test_a_parameters_cell_is_short_and_every_setting_counts(name):
+    """At most 25 lines; and a setting that the notebook never reads is no setting (the trainer reads `Recipe`'s)."""
+    cells = [cell for cell in nbformat.read(path(name), 4).cells if cell.cell_type == "code"]
+    (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    if "recipe" not in CELLS[name]:
+        return
+    assert len(cell.source.splitlines()) <= 25
+    code = "\n".join(other.source for other in cells if other is not cell)
+    own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - parameters.settings(recipes.Recipe).keys()
+    own -= {"revision", "pad_token", "template", "max_tokens"} if "recipe.written" in code else set()
+    unread = [setting for setting in own - CELLS[name].keys() if f"recipe.{setting}" not in code]
+    assert not unread
+
+
+QUOTED = re.compile(r"#.*(section \d|appendix [A-Z]|paper silent|reference code|not of the paper)", re.I)
+
+
+def test_every_value_of_tier_paper_says_where_it_is_from():
+    files = sorted((root() / "params" / "paper").glob("*.yaml"))
+    lines = [(file.name, line) for file in files for line in file.read_text().splitlines()]
+    values = [(file, line) for file, line in lines if re.match(r" *\w+: *\S", line)]
+    assert len(values) > 200 and any(line.startswith("  ") for _, line in values)
+    assert not [(file, line) for file, line in values if not QUOTED.search(line)]
 
 
 def test_every_parameter_file_of_the_suite_fits_its_notebook():
