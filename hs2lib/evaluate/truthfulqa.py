@@ -33,10 +33,10 @@ from IPython.display import display
 from tqdm import tqdm
 
 from hs2lib import paths
+from hs2lib.corpus import tasks
 from hs2lib.corpus.phrases import ENTITIES, PHRASES
-from hs2lib.corpus.tasks import say
 from hs2lib.data import sources
-from hs2lib.data.rows import DataError, Fault, Faults, columns, read, text
+from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
 from hs2lib.engine.attention import log_probs, per_sequence
 from hs2lib.engine.cache import Kept
 from hs2lib.engine.rollout import Handle
@@ -241,8 +241,8 @@ def _generated(n: int, seed: int) -> Benchmark:
     rows = []
     for kind, one, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
         others = [other for other in rng.permutation(len(ENTITIES[kind])).tolist() if other != one][:3]
-        mc1 = {say(kind, one, field): 1, **{say(kind, one, field, 0, other): 0 for other in others}}
-        mc2 = {**mc1, say(kind, one, field, 1): 1, say(kind, one, field, 1, others[0]): 0}
+        mc1 = {tasks.say(kind, one, field): 1, **{tasks.say(kind, one, field, 0, other): 0 for other in others}}
+        mc2 = {**mc1, tasks.say(kind, one, field, 1): 1, tasks.say(kind, one, field, 1, others[0]): 0}
         rows.append((PHRASES[kind][field][1].format(s=ENTITIES[kind][one][0]), mc1, mc2))
     what = f"embedded corpus (generated), seed {seed}, {n} questions"
     shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in rows[n:])

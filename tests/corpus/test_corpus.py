@@ -29,8 +29,8 @@ from hs2lib.stats import aggregate
 from hs2lib.stats.agreement import weighted_kappa
 
 DIGEST = """import hashlib
-from hs2lib import corpus
-print(hashlib.sha256(repr(list(corpus.groups(30))).encode()).hexdigest())
+from hs2lib.corpus import generate
+print(hashlib.sha256(repr(list(generate.groups(30))).encode()).hexdigest())
 """
 
 

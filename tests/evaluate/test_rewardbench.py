@@ -360,9 +360,9 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_scores_nothing_twice(benchma
 def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
     code = f"""
         import time
-        from hs2lib import rewardbench
-        from hs2lib.data.load import Group, Response, Turn
         from hs2lib.data.pairs import Benchmark
+        from hs2lib.evaluate import rewardbench
+        from hs2lib.group import Group, Response, Turn
         rewardbench.CHUNK = 4
         answers = Response("c", "yes"), Response("r", "no")
         pairs = tuple(Group(f"a/{{i}}", (Turn("user", str(i)),), answers) for i in range(400))

@@ -305,8 +305,8 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
 
 
 LOAD = """
-from hs2lib import truthfulqa, truthfulqa_questions
-truthfulqa_questions.primer = lambda folder=None: "Q: a"
+from hs2lib.evaluate import truthfulqa
+truthfulqa.primer = lambda folder=None: "Q: a"
 benchmark = truthfulqa.load("hub")
 print(benchmark.source, benchmark.title, benchmark.questions[0].responses[1].text, sep="|")
 """
