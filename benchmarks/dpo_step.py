@@ -24,7 +24,8 @@ import common
 import torch
 from transformers import TrainerCallback
 
-from hs2lib.align import dpo as trl_dpo
+from hs2lib.align import dpo as preferences
+from hs2lib.align import trl_backends
 from hs2lib.data import load
 from hs2lib.models.policy import load_policy
 from hs2lib.train.objectives import dpo
@@ -59,7 +60,7 @@ def chosen(policy, number: int, longest: int) -> list:
     random.Random(0).shuffle(pairs)
     tokens = policy.tokenise(pairs)
     kept = [t.group for t in tokens if max(map(len, t.sequences)) <= longest]
-    items, _ = trl_dpo.items(policy, kept[:number])
+    items, _ = preferences.items(policy, kept[:number])
     # References away from the policy's own, so that margins are not all 0 and the loss is not log 2 on both sides.
     noise = random.Random(1)
     for item in items:
@@ -85,7 +86,7 @@ def theirs(policy, items, dtype: str, steps: int, options, folder: Path) -> Cloc
     recipe = Recipe(
         steps=steps, batch=len(items), learning_rate=RATE, warmup=0, autocast=dtype, save_every=10**6, keep=0
     )
-    trl_dpo.fit(policy, items, [], BETA, recipe, folder, rows_a_batch=options.rows, callbacks=[clock])
+    trl_backends.fit_dpo(policy, items, [], BETA, recipe, folder, rows_a_batch=options.rows, callbacks=[clock])
     return clock
 
 

@@ -26,8 +26,9 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, rollout, score_pairs, steerlm2_step, train_reward = map(
-    importlib.import_module, ("common", "dpo_step", "rollout", "score_pairs", "steerlm2_step", "train_reward")
+common, dpo_step, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
+    importlib.import_module,
+    ("common", "dpo_step", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
 )
 sys.path.pop(0)
 
@@ -324,3 +325,56 @@ def test_bench_gpu_goes_on_after_a_failure_and_names_it(tmp_path):
     assert ran == [f"benchmarks/{m.__name__}.py" for m in (score_pairs, train_reward, dpo_step, steerlm2_step, rollout)]
     assert "--device cuda --model one/small" in done.stdout
     assert done.returncode != 0 and "failed: dpo_step rollout" in done.stderr
+
+
+# --- tables before and after --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_reports(tmp_path, monkeypatch):
+    """Writes the tables of two report folders; answers with the exit status of the comparison."""
+    monkeypatch.setattr(same_tables, "RENAMED", {"01_a/renamed": {"found": "rows"}})
+    monkeypatch.setattr(same_tables, "CHANGED", {"07_sft/*": "SFT's trainer is another"})
+
+    def compare(before, after):
+        for side, tables in (("before", before), ("after", after)):
+            for name, text in tables.items():
+                (tmp_path / side / name).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / side / f"{name}.csv").write_text(text)
+        return same_tables.main([str(tmp_path / "before"), str(tmp_path / "after")])
+
+    return compare
+
+
+REPORTS = "14_paper_tables_and_figures/reports"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "status"),
+    [
+        ("01_a/same", "a,b\n1,2\n", "a,b\n1,2\n", 0),
+        ("01_a/same", "a,b\n1,2\n", "a,b\n1,2.0\n", 1),
+        ("01_a/same", "a,b\n1,2\n", "a,b\n1,2\n3,4\n", 1),
+        ("01_a/renamed", 'found,b\n1,"x, y"\n', 'rows,b\n1,"x, y"\n', 0),
+        ("01_a/renamed", "found,b\n1,2\n", "rows,b\n1,3\n", 1),
+        ("01_a/renamed", "found,b\n1,2\n", "rows,c\n1,2\n", 1),
+        ("01_a/other", "found,b\n1,2\n", "rows,b\n1,2\n", 1),
+        ("07_sft/loss", "a\n1\n", "a\n2\n", 0),
+        (REPORTS, "tier,commit\nsmoke,1a\n", "tier,commit\nsmoke,2b\n", 0),
+        (REPORTS, "tier,commit\nsmoke,1a\n", "tier,commit\ndemo,1a\n", 1),
+    ],
+)
+def test_same_tables_sees_what_may_not_differ(two_reports, name, before, after, status):
+    """A comparison that lets a number through proves nothing about a rewrite."""
+    assert two_reports({name: before}, {name: after}) == status
+
+
+def test_same_tables_names_a_table_that_only_one_side_has(two_reports, capsys):
+    assert two_reports({"01_a/t": "a\n"}, {"01_a/t": "a\n", "01_a/more": "a\n"}) == 1
+    assert "01_a/more: only in" in capsys.readouterr().out
+
+
+def test_same_tables_wants_tables(two_reports):
+    """Two empty folders are the same and show nothing."""
+    with pytest.raises(FileNotFoundError, match="no table"):
+        two_reports({}, {"01_a/t": "a\n"})

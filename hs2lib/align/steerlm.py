@@ -2,7 +2,7 @@
 
     labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
     text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
-    found = items(policy, labelled)                       # for sft.fit(policy, found, ..)
+    found = items(policy, labelled)                       # for trl_backends.fit_sft(policy, found, ..)
     frame = steer(policy, prompts, reward_model, {"verbosity": 0, ..}, ..)            # generate under each target
     steering(frame, "verbosity", seed=0)                  # target against measured, with intervals
 
@@ -208,8 +208,7 @@ def balanced(
 
 
 def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") -> list[Item]:
-    """Items for `hs2lib.align.sft.fit`: each answer under its own label line, targets [1, T] being 1 where it is
-    trained.
+    """Items for SFT: each answer under its own label line, targets [1, T] being 1 where it is trained.
 
     Paper: section 4.5. The prompt and the label line are read, the answer and the end of its turn are learnt; earlier
     turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not

@@ -1,22 +1,26 @@
 """How complex a prompt is, from 1 to 5, as a language model answers the paper's question.
 
-Paper: appendix E (the template) and section 2.1 (asked of Nemotron-2 43B). A judge is any callable `ask`, text in, text
-out. Three are here: `endpoint` (an OpenAI-compatible server), `local` (a transformers model, scored by probability) and
-`heuristic` (no model at all: counts words, and is called a heuristic wherever its scores are shown).
+    scored = complexity(prompts, Judge("model", "http://localhost:8000/v1", reply_tokens=32), file=file)
+    scored = complexity(prompts, local(model, tokenizer))           # or heuristic, which is no model
+
+Paper: appendix E (the template) and section 2.1 (asked of Nemotron-2 43B). Three judges can be asked: a model behind an
+OpenAI-compatible server (`hs2lib.evaluate.judge`, with its caps, its file of replies and its care for the key), `local`
+(a transformers model, scored by probability) and `heuristic` (no model at all: it counts words, and is called a
+heuristic wherever its scores are shown).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import torch
+
+from hs2lib.evaluate.judge import Ask, Judge, Scale
 
 TEMPLATE = (
     "Please evaluate the complexity of the following prompt based on the number of instructional intentions and the "
@@ -26,43 +30,57 @@ TEMPLATE = (
 
 LEVELS = (1, 2, 3, 4, 5)
 
-Ask = Callable[[str], str]
+TOKEN_CAP = 1_000_000  # tokens that a server may take for one file of replies, unless another cap is set
+
+# Text and code fences around the JSON object are passed over, and so are other keys in it; single quotes, a quoted
+# number and 4.0 are read as meant. `{"score": score}`, the template sent back, is no score, and neither is 3.5.
+COMPLEXITY = Scale(
+    "complexity",
+    r"(?i:\{[^{}]*?[\"']?\bscore[\"']?\s*:\s*[\"']?(-?\d+(?:\.\d+)?)[\"']?\s*(?:,[^{}]*)?\})",
+    lambda number: int(float(number)) if float(number) in LEVELS else None,
+    'Now write the score alone, a number from 1 to 5 in JSON as in {"score": n}, and nothing else.',
+)
+
+TextJudge = Callable[[str], str]  # the filled-in template in, a reply with the score out
 
 
 @dataclass(frozen=True)
-class Scored:
-    """scores float64 [n], nan where the answer held no score; unparsable: those answers, (position, answer)."""
+class ComplexityScores:
+    """scores float64 [n], nan where the reply held no score; unparsable: those replies, (position, reply)."""
 
     scores: np.ndarray
     unparsable: tuple[tuple[int, str], ...]
 
 
-def complexity(prompts: Sequence[str], ask: Ask) -> Scored:
+def asks(prompts: Sequence[str]) -> list[Ask]:
+    """The question of appendix E about each prompt, for `Judge.estimate` and `Judge.verdicts`."""
+    messages = [(("user", TEMPLATE.format(prompt=prompt)),) for prompt in prompts]
+    return [Ask(str(i), one, COMPLEXITY, (prompts[i],)) for i, one in enumerate(messages)]
+
+
+def complexity(
+    prompts: Sequence[str],
+    judge: Judge | TextJudge,
+    *,
+    file: str | Path | None = None,
+    token_cap: int = TOKEN_CAP,
+    cost_cap: float | None = None,
+) -> ComplexityScores:
     """Ask for the complexity of each prompt with the template of appendix E.
 
-    Paper: appendix E. An answer without exactly one score from 1 to 5 is kept as it came and counted; no score is made
-    up for it, and its prompt has nan. Exceptions of `ask` (a dead server) are not caught: half a scoring is no scoring.
+    Paper: appendix E. A reply without exactly one score from 1 to 5 is kept as it came and counted; no score is made
+    up for it, and its prompt has nan. file, token_cap, cost_cap: of `Judge.verdicts`, used for a `Judge` only.
+    Raises what the judge raises (a dead server, a cap): half a scoring is no scoring.
     """
-    scores, unparsable = np.full(len(prompts), np.nan), []
-    for position, prompt in enumerate(prompts):
-        answer = ask(TEMPLATE.format(prompt=prompt))
-        score = parse_score(answer)
-        if score is None:
-            unparsable.append((position, answer))
-        else:
-            scores[position] = score
-    return Scored(scores, tuple(unparsable))
-
-
-def parse_score(answer: str) -> int | None:
-    """The score in a judge's answer, or None where it holds none, several different ones, or one outside 1 to 5.
-
-    Text and code fences around the JSON object are passed over, and so are other keys in it; single quotes, a quoted
-    number and 4.0 are read as meant. `{"score": score}`, the template given back, is no score, and neither is 3.5.
-    """
-    pattern = r"\{[^{}]*?[\"']?\bscore[\"']?\s*:\s*[\"']?(-?\d+(?:\.\d+)?)[\"']?\s*(?:,[^{}]*)?\}"
-    found = {float(number) for number in re.findall(pattern, answer, re.IGNORECASE)}
-    return int(found.pop()) if len(found) == 1 and found <= set(map(float, LEVELS)) else None
+    questions = asks(prompts)
+    if isinstance(judge, Judge):
+        verdicts = judge.verdicts(questions, file=file, token_cap=token_cap, cost_cap=cost_cap)
+        answers = [(verdict.value, verdict.reply) for verdict in verdicts]
+    else:
+        replies = [judge(question.messages[0][1]) for question in questions]
+        answers = [(COMPLEXITY.parse(r, q.judged), r) for q, r in zip(questions, replies, strict=True)]
+    unparsable = tuple((i, reply) for i, (score, reply) in enumerate(answers) if score is None)
+    return ComplexityScores(np.array([np.nan if s is None else s for s, _ in answers], dtype=float), unparsable)
 
 
 _ACTIONS = (
@@ -97,74 +115,14 @@ def heuristic(question: str) -> str:
     return json.dumps({"score": min(5, 1 + (extra + 1) // 2)})
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another server: refuse it."""
-
-    def redirect_request(self, *_):
-        return None
-
-
-def endpoint(
-    base_url: str,
-    model: str,
-    key_variable: str = "OPENAI_API_KEY",
-    timeout: float = 60.0,
-    retries: int = 3,
-    wait: float = 1.0,
-    max_tokens: int = 32,
-) -> Ask:
-    """A judge behind any OpenAI-compatible server (vLLM, llama.cpp, Ollama, a hosted one), at temperature 0.
-
-    base_url: as the openai client takes it, for example http://localhost:8000/v1. The key is read from the environment
-    variable named key_variable at each request, sent to base_url only, and never stored or shown; unset, none is sent.
-    timeout in seconds a request. Rate limits (429), server errors (5xx) and lost connections are tried again `retries`
-    times, after wait, 2 wait, 4 wait ... seconds. Raises RuntimeError that names the server and its answer.
-    """
-    if not base_url.startswith(("http://", "https://")):
-        raise ValueError(f"base_url must start with http:// or https://, got {base_url!r}")
-    url = base_url.rstrip("/") + "/chat/completions"
-    opener = urllib.request.build_opener(_NoRedirect)
-
-    def once(question: str) -> str:
-        body = {"model": model, "messages": [{"role": "user", "content": question}]}
-        body |= {"temperature": 0, "max_tokens": max_tokens}
-        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        if key := os.environ.get(key_variable):
-            request.add_unredirected_header("Authorization", f"Bearer {key}")
-        with opener.open(request, timeout=timeout) as reply:
-            raw = reply.read()
-        try:
-            return str(json.loads(raw)["choices"][0]["message"]["content"] or "")
-        except (ValueError, KeyError, IndexError, TypeError):
-            raise RuntimeError(f"{url}: not a chat completion: {raw[:200]!r}") from None
-
-    def ask(question: str) -> str:
-        for attempt in range(retries + 1):
-            try:
-                return once(question)
-            except urllib.error.HTTPError as error:
-                problem = f"HTTP {error.code} {error.read(200)!r}"
-                if error.code != 429 and error.code < 500:
-                    hint = f"; is {key_variable} set?" if error.code in (401, 403) else ""
-                    raise RuntimeError(f"{url}, model {model}: {problem}{hint}") from None
-            except OSError as error:  # URLError, timeouts, resets
-                problem = str(getattr(error, "reason", error))
-            if attempt < retries:
-                time.sleep(wait * 2**attempt)
-        raise RuntimeError(f"{url}, model {model}: gave up after {retries + 1} tries; the last: {problem}")
-
-    return ask
-
-
-def local(model, tokenizer, max_tokens: int = 1024) -> Ask:
+def local(model, tokenizer, max_tokens: int = 1024) -> TextJudge:
     """A judge that reads the probability of each score off a causal language model; its answer can always be parsed.
 
-    Paper: appendix E, with the answer's form given: after the chat turn and `{"score": `, which of 1 to 5 is most
+    Paper: appendix E, with the form of the answer fixed: after the chat turn and `{"score": `, which of 1 to 5 is most
     likely next. One forward pass a prompt and no sampling, so deterministic. model, tokenizer: of transformers.
     Texts above max_tokens tokens lose their middle (the question stands at the start, the answer's form at the end).
     Raises ValueError if the tokenizer does not begin the five scores with five different tokens.
     """
-    import torch
 
     def ask(question: str) -> str:
         text = question

@@ -459,7 +459,7 @@ def falls(claim: Claim) -> Finding:
 
 def reward_steps(claim: Claim) -> Finding:
     steps = paper.STATED["train rows"] * 2 / 128
-    reference = paper.RECIPES["reward model, Llama 3 70B"]["steps"]
+    reference = paper.STATED["reward model steps"]
     return Finding(DIGIT if int(steps) == reference else SLIP, f"20,324 x 2 / 128 = {steps:.1f}; reference {reference}")
 
 
@@ -526,7 +526,7 @@ def prior_sets_below(claim: Claim) -> Finding:
 
 
 def goodness_weights(claim: Claim) -> Finding:
-    weights = paper.HEAD_WEIGHTS[OURS[1]][:3]
+    weights = tuple(paper.HEAD_WEIGHTS[OURS[1]].values())[:3]
     right = tuple(map(number, claim.said)) == tuple(paper.GOODNESS.values()) == weights
     return Finding(DIGIT if right else SLIP, ", ".join(map(str, weights)))
 

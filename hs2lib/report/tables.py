@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import stats as scipy_stats
 
 from hs2lib import paths
-from hs2lib.paper import REFERENCES, TABLE_5, TABLES, Table
+from hs2lib.paper import REFERENCES, TABLES, Table
 from hs2lib.report import site
 from hs2lib.report.report import DASH, escape_latex
 from hs2lib.run import runner
@@ -385,6 +385,8 @@ def _tex(text: str) -> str:
     known = "".join(_SYMBOLS.get(c, c) for c in escape_latex(text))
     return known.encode("latin-1", "replace").decode("latin-1")
 
+
+TABLE_5 = TABLES["table-5"]
 
 OLD, NEW, ELO = TABLE_5.columns
 

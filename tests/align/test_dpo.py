@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo as preferences
-from hs2lib.align import dpo as trl_dpo
+from hs2lib.align import trl_backends
 from hs2lib.corpus import generate
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
@@ -92,9 +92,11 @@ def test_dpo_by_hand():
 
 def trl_trainer(policy, items, beta, folder, reference=True):
     recipe = Recipe(batch=len(items), autocast="float32")
-    args = trl_dpo.config(folder, recipe, beta, 1, len(items), evaluate=False)
-    data = trl_dpo.rows(items, reference=reference)
-    return trl_dpo.TokenDPOTrainer(policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer)
+    args = trl_backends.dpo_config(folder, recipe, beta, 1, len(items), evaluate=False)
+    data = trl_backends.dpo_rows(items, reference=reference)
+    return trl_backends.TokenDPOTrainer(
+        policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer
+    )
 
 
 @pytest.mark.parametrize("beta", [1e-3, 0.3])
@@ -156,7 +158,7 @@ def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_pat
         if backend == "groups":
             result = fit(policy, items, [], dpo(0.1), small(), tmp_path / backend)
         else:
-            result = trl_dpo.fit(policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2)
+            result = trl_backends.fit_dpo(policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2)
         ends.append((dict(policy.backbone.named_parameters()), [x["loss"] for x in result.history if "loss" in x]))
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)
     start = dict(load_policy("tiny").backbone.named_parameters())
@@ -203,10 +205,10 @@ def test_trls_backend_goes_on_too(pairs, tmp_path):
             task = (policy.lora(rank=2), items, [], 0.1, small(), tmp_path / name)
             if stop and not attempt:
                 with pytest.raises(KeyboardInterrupt):
-                    trl_dpo.fit(*task, callbacks=[_Stop()])
+                    trl_backends.fit_dpo(*task, callbacks=[_Stop()])
                 (tmp_path / name / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
             else:
-                trl_dpo.fit(*task)
+                trl_backends.fit_dpo(*task)
         ends.append(dict(policy.named_parameters()))
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
@@ -228,5 +230,5 @@ def test_what_cannot_be_trained_is_refused(pairs, tmp_path):
     with pytest.raises(ValueError, match="the model has 0 outputs, regression on these items asks for 2"):
         fit(policy, items, [], REGRESSION, small(), tmp_path / "run")
     with pytest.raises(ValueError, match="cannot be cut into micro-batches of 3"):
-        trl_dpo.fit(policy, items, [], 0.1, small(), tmp_path / "run", rows_a_batch=3)
+        trl_backends.fit_dpo(policy, items, [], 0.1, small(), tmp_path / "run", rows_a_batch=3)
     assert not (tmp_path / "run").exists()

@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hs2lib.align import sft
+from hs2lib.align import sft, trl_backends
 from hs2lib.data import load
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
@@ -147,7 +147,7 @@ def by_hand(items, name):
     return (total / count).item(), torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
 
 
-@pytest.mark.parametrize("packing", sft.PACKING)
+@pytest.mark.parametrize("packing", trl_backends.PACKING)
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_packing_leaks_nothing(tmp_path, packing, accumulation):
     """The first loss and gradient are those of the conversations one by one: no attention and no position across."""
@@ -155,11 +155,11 @@ def test_packing_leaks_nothing(tmp_path, packing, accumulation):
     items, _ = sft.prepare(policy, talks())
     batch = 12
     if packing == "bfd":  # all of them in one step: as many rows as there are
-        batch = len(sft.pack_dataset(sft.dataset(items), 150, "bfd"))
+        batch = len(trl_backends.pack_dataset(trl_backends.sft_rows(items), 150, "bfd"))
         assert 2 <= batch < 12, "several conversations a row"
         accumulation = 1 if batch % 2 else accumulation
     how = recipe(steps=1, batch=batch, accumulation=accumulation, budget=150, clip=1e9)
-    result = sft.fit(policy, items, (), how, tmp_path / "run", packing=packing)
+    result = trl_backends.fit_sft(policy, items, (), how, tmp_path / "run", packing=packing)
     loss, norm = by_hand(items, policy.backbone.name_or_path)
     assert sft.nll(load_policy("tiny"), items, budget=100) == pytest.approx(loss, rel=1e-5)
     assert result.history[0]["loss"] == pytest.approx(loss, rel=1e-5)
@@ -171,7 +171,7 @@ def test_padded_and_padding_free_are_the_same_training(tmp_path):
     ends = []
     for packing in ("none", "padding-free"):
         policy = load_policy("tiny")
-        result = sft.fit(policy, items, items[:3], recipe(), tmp_path / packing, packing=packing)
+        result = trl_backends.fit_sft(policy, items, items[:3], recipe(), tmp_path / packing, packing=packing)
         assert result.best_loss == pytest.approx(sft.nll(policy, items[:3]), rel=1e-5)
         assert [x["step"] for x in result.history if "eval_loss" in x] == [0, 3, 6]
         ends.append([x["loss"] for x in result.history if "loss" in x] + [result.best_loss])
@@ -186,7 +186,7 @@ def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     few = talks(3)
     items, _ = sft.prepare(policy, few)
     how = recipe(steps=150, batch=3, learning_rate=2e-2, save_every=150)
-    result = sft.fit(policy, items, (), how, tmp_path / "run")
+    result = trl_backends.fit_sft(policy, items, (), how, tmp_path / "run")
     losses = [x["loss"] for x in result.history if "loss" in x]
     # Adapters leave the small random vocabulary projection as it is, whose logits stay below 1: little can be learnt.
     assert losses[0] > 6 and losses[-1] < (0.98 if adapters else 0.3) * losses[0]
@@ -223,7 +223,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path, packing):
         policy = load_policy("tiny")
         items, _ = sft.prepare(policy, talks())
         how = recipe(steps=7, batch=2, budget=150)
-        return policy, sft.fit(policy, items, items[:2], how, folder, packing=packing, callbacks=callbacks)
+        return policy, trl_backends.fit_sft(policy, items, items[:2], how, folder, packing=packing, callbacks=callbacks)
 
     straight, due = run(tmp_path / "straight")
     for step in (1, 3, 4):
@@ -244,23 +244,25 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path, packing):
 def test_another_run_in_the_folder_is_refused(tmp_path):
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
-    sft.fit(policy, items, (), recipe(steps=1), tmp_path / "run")
+    trl_backends.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
     with pytest.raises(ValueError, match="learning_rate"):
-        sft.fit(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
-    names = {sft.folder_of(tmp_path, policy, items, (), recipe(seed=s), p) for s in (0, 1) for p in ("none", "bfd")}
+        trl_backends.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
+    names = {
+        trl_backends.sft_folder(tmp_path, policy, items, (), recipe(seed=s), p) for s in (0, 1) for p in ("none", "bfd")
+    }
     assert len(names) == 4
     for wrong, message in ((dict(batch=13), "no global batch of 13"), (dict(accumulation=3), "cannot be shared out")):
         with pytest.raises(ValueError, match=message):
-            sft.fit(policy, items, (), recipe(**wrong), tmp_path / "wrong")
+            trl_backends.fit_sft(policy, items, (), recipe(**wrong), tmp_path / "wrong")
     with pytest.raises(ValueError, match="packing is one of none, padding-free, bfd, got 'wrapped'"):
-        sft.fit(policy, items, (), recipe(), tmp_path / "wrong", packing="wrapped")
+        trl_backends.fit_sft(policy, items, (), recipe(), tmp_path / "wrong", packing="wrapped")
     with pytest.raises(ValueError, match="longer than a packed row"):
-        sft.fit(policy, items, (), recipe(budget=20), tmp_path / "wrong", packing="bfd")
+        trl_backends.fit_sft(policy, items, (), recipe(budget=20), tmp_path / "wrong", packing="bfd")
 
 
 def test_the_dataset_is_what_trl_asks_for():
     items, _ = sft.prepare(load_policy("tiny"), [TALK])
-    rows = sft.dataset(items)
+    rows = trl_backends.sft_rows(items)
     assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
     (row,) = rows
     assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hs2lib.align import sft, steerlm
+from hs2lib.align import steerlm, trl_backends
 from hs2lib.data import load
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
@@ -206,7 +206,7 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
             )
     policy = load_policy("tiny")
     recipe = Recipe(steps=60, batch=12, learning_rate=1e-2, warmup=0, autocast="float32", save_every=100)
-    result = sft.fit(policy, steerlm.items(policy, groups), [], recipe, tmp_path / "run")
+    result = trl_backends.fit_sft(policy, steerlm.items(policy, groups), [], recipe, tmp_path / "run")
     history = [x["loss"] for x in result.history if "loss" in x]
     assert history[0] == pytest.approx(math.log(4096), rel=0.05) and history[-1] < 0.3
     asked = [Group(w, (Turn("user", f"Is it {w}?"),), ()) for w in words[6:]]

@@ -24,9 +24,9 @@ def test_the_grid_is_the_published_one():
     first, second, last = whole.weights(np.array([0, 1, len(whole) - 1]))
     assert first.tolist() == [0] * 5 and second.tolist() == [0, 0, 0, 0, -0.05] and last.tolist() == [1, 1, 1, 1, -1]
     # The paper's own 70B weights are on it, to the bit.
-    steps = [round(abs(w) * 20) for w in paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"]]
+    steps = [round(abs(w) * 20) for w in paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"].values()]
     index = np.ravel_multi_index(steps, [21] * 5)
-    assert tuple(whole.weights(np.array([index]))[0]) == paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"]
+    assert tuple(whole.weights(np.array([index]))[0]) == tuple(paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"].values())
     with pytest.raises(ValueError, match="divide 1"):
         weights.grid(0.3)
 
@@ -148,13 +148,13 @@ def _pair():
 
 def test_weightings_by_name_and_as_text():
     seventy, nine = "Llama 3 70B w. HelpSteer2", ("quality", "toxicity", *ATTRIBUTES)
-    assert paper.head_weights(seventy, ATTRIBUTES) == paper.HEAD_WEIGHTS[seventy]
+    assert paper.head_weights(seventy, ATTRIBUTES) == tuple(paper.HEAD_WEIGHTS[seventy].values())
     assert paper.head_weights("goodness", nine) == (0, 0, 0.65, 0.8, 0.45, 0, 0)
     assert paper.head_weights("toxicity: -0.5,quality:1", nine[:2]) == (1, -0.5)
     with pytest.raises(ValueError, match="'goodness' needs an output 'correctness'; the model has: quality, helpful"):
         paper.head_weights("goodness", ("quality", "helpfulness"))
     for text in ("helpfulness", "helpfulness:much", "", "godness"):
-        with pytest.raises(ValueError, match=r"'goodness'.* is due"):
+        with pytest.raises(ValueError, match=r"expected output:number.*'goodness'"):
             paper.head_weights(text, ATTRIBUTES)
 
 

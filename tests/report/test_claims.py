@@ -13,7 +13,18 @@ from made_reports import MADE, OTHER, PAPERS
 from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import claims
-from hs2lib.report.claims import ALIGNED, CLAIMS, CONTRADICTED, DATASET, DIGIT, DIRECTION, NEEDS, SLIP, VERDICTS, agrees
+from hs2lib.report.claims import (
+    ALIGNMENT,
+    CLAIMS,
+    CONTRADICTED,
+    DATASET,
+    DIGIT,
+    DIRECTION,
+    NEEDS,
+    SLIP,
+    VERDICTS,
+    agrees,
+)
 from hs2lib.run import runner
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -172,8 +183,8 @@ def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
     """MC2 has 7.6 options a question on average, not 4 to 5: read from the benchmark itself, which is what it is."""
     sizes = {"TruthfulQA questions": 817, "TruthfulQA categories": 38, "TruthfulQA MC2 options, mean": 7.59}
     frame = pd.DataFrame({"quantity": sizes.keys(), "value": sizes.values()})
-    reports("laptop", ALIGNED, [OTHER], {"benchmark-sizes.csv": frame})
-    reports("demo", ALIGNED, [MADE], {"benchmark-sizes.csv": frame})
+    reports("laptop", ALIGNMENT, [OTHER], {"benchmark-sizes.csv": frame})
+    reports("demo", ALIGNMENT, [MADE], {"benchmark-sizes.csv": frame})
     found = {
         n: claims.verdict(BY_ID[n], "laptop")["verdict"]
         for n in ("truthfulqa-size", "truthfulqa-options", "arena-size")
@@ -197,11 +208,11 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
 
     A small policy's opposite is no contradiction of what was said of 70B, but it is said; at tier paper it is one.
     """
-    reports("laptop", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
-    reports("gpu", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
-    reports("paper", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
-    reports("smoke", ALIGNED, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
-    reports("demo", ALIGNED, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
+    reports("laptop", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
+    reports("gpu", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
+    reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
     found = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
     assert found["laptop"]["verdict"] == DIRECTION and found["laptop"]["evidence"] == claims.RUN
     assert "size" in found["laptop"]["note"] and "SFT less PPO: +0.04 [0.03, 0.05]" in found["laptop"]["found"]
@@ -215,10 +226,10 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
 def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     """DPO best on TruthfulQA needs DPO above SFT and its iteration above PPO: one row, then both, then one against."""
     first, second = (MC2, "DPO", "SFT", 0.02), (MC2, "Iterative DPO", "PPO", 0.03)
-    reports("laptop", ALIGNED, [OTHER], trades(first))
-    reports("gpu", ALIGNED, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
-    reports("paper", ALIGNED, [OTHER], trades(first, second))
-    reports("smoke", ALIGNED, [OTHER], trades(first, (*second[:3], -0.03)))
+    reports("laptop", ALIGNMENT, [OTHER], trades(first))
+    reports("gpu", ALIGNMENT, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
+    reports("paper", ALIGNMENT, [OTHER], trades(first, second))
+    reports("smoke", ALIGNMENT, [OTHER], trades(first, (*second[:3], -0.03)))
     found = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
     assert "no TruthfulQA MC2 of Iterative DPO against PPO" in found["laptop"]["note"]
     assert found["gpu"]["found"] == found["paper"]["found"] and found["gpu"]["verdict"] == DIRECTION
@@ -231,7 +242,7 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     part = whole[claims.TRADES].assign(benchmark="MT-Bench, 16 of 80 questions")
     other = whole[claims.TRADES].assign(measure="goodness of the reward model")
     for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
-        reports(tier, ALIGNED, [OTHER], {claims.TRADES: frame})
+        reports(tier, ALIGNMENT, [OTHER], {claims.TRADES: frame})
     found = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
     for tier in ("laptop", "demo"):
         assert found[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in found[tier]["note"]

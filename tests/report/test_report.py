@@ -152,7 +152,7 @@ def test_a_number_the_paper_does_not_print_has_no_verdict_to_lose(checkout):
 
 def test_columns_choose_what_is_compared(checkout):
     judged = start(REAL).against_paper("table-2", ours(0.5, column="R HS2"), columns=["R HS2"])
-    assert set(judged.column) == {"R HS2"} and len(judged) == len(paper._TABLES_1_TO_3["table-2"].rows)
+    assert set(judged.column) == {"R HS2"} and len(judged) == len(paper.TABLES["table-2"].rows)
 
 
 @pytest.mark.parametrize("wrong", [{"row": "helpfullness"}, {"column": "mean"}])

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from hs2lib.paper import ALIGNED, REFERENCES, TABLE_4, TABLE_5, Table
+from hs2lib.paper import ALIGNED, REFERENCES, TABLES, Table
 from hs2lib.report import tables
+from hs2lib.report.tables import TABLE_5
 
 
 def table_of(old, new, elo):
@@ -111,9 +112,10 @@ def test_the_summary_and_the_figure_hold_both_judges():
 
 def test_table_4_is_whole():
     """Eleven rows of eight numbers, references and ablations among them, with brackets on both sides of a score."""
-    assert len(TABLE_4.values) == 88 and None not in TABLE_4.values.values()
+    table = TABLES["table-4"]
+    assert len(table.values) == 88 and None not in table.values.values()
     assert len(ALIGNED) == 6 and not set(ALIGNED) & set(REFERENCES)
-    for row in TABLE_4.rows:
-        assert TABLE_4.values[row, "Arena Hard low"] < 0 < TABLE_4.values[row, "Arena Hard high"]
-        assert TABLE_4.tolerance[row, "TruthfulQA MC2"] == pytest.approx(5e-5)
-        assert TABLE_4.tolerance[row, "AlpacaEval 2 LC"] == TABLE_4.values[row, "AlpacaEval 2 LC SE"]
+    for row in table.rows:
+        assert table.values[row, "Arena Hard low"] < 0 < table.values[row, "Arena Hard high"]
+        assert table.tolerance[row, "TruthfulQA MC2"] == pytest.approx(5e-5)
+        assert table.tolerance[row, "AlpacaEval 2 LC"] == table.values[row, "AlpacaEval 2 LC SE"]

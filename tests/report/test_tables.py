@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from made_reports import MADE, OTHER, PAPERS
 
-from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import report
 from hs2lib.report import tables as assembly
@@ -135,8 +134,7 @@ def test_the_overview_says_what_there_is_to_read(reports):
     assert found.data.tolist() == ["generated", "real: Open Assistant"]
 
 
-def test_the_older_tables_are_the_same_objects():
-    assert all(TABLES[name] is table for name, table in paper._TABLES_1_TO_3.items())
+def test_every_table_of_the_paper_has_its_notebooks():
     assert set(TABLES) == set(assembly.NOTEBOOKS)
 
 
