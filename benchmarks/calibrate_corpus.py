@@ -1,10 +1,10 @@
-"""Fit the numbers in FITTED of hs2lib/corpus/rules.py and hs2lib/corpus/rules.py, and print how close they come.
+"""Fits `fitted` and `raters` of hs2lib/corpus/rules.yaml, and prints how close they come.
 
 The corpus is simulated without texts (edits -> attributes -> ratings -> labels), its statistics are compared with
 Tables 1 and 2 of the paper and, with less weight, with the public analysis quoted in facts.md (label histograms,
 correlations between attributes, gaps within pairs). Gauss-Newton with common random numbers. Lengths need texts: the
-constants for them (corpus_rules.MEAN_CHARS, FAMILIES, EXCHANGES, the numbers in corpus_text.conversation, and "tilt
-prompt") were set by hand with the report below.
+constants for them (rules.MEAN_CHARS, `families` and `exchanges` of the file, the numbers in text.conversation, and
+"tilt prompt") were set by hand with the report below.
 
     python benchmarks/calibrate_corpus.py            # report only
     python benchmarks/calibrate_corpus.py --fit 8    # 8 rounds of fitting, prints the new tables
@@ -173,9 +173,8 @@ if __name__ == "__main__":
     began = time.time()
     if options.fit:
         fitted = fit(fitted, options.fit, options.prompts, options.seed)
-        for module in (rules, rules):
-            print(f"{module.__name__}.FITTED = {{")
-            print("".join(f'    "{k}": {fitted[k]:.4g},\n' for k in module.FITTED) + "}")
+        for name, table_of in (("fitted", rules.FITTED), ("raters", rules.FITTED_RATERS)):
+            print(f"{name}:\n" + "".join(f"  {k}: {fitted[k]:.4g}\n" for k in table_of))
     report(fitted, 20_000, options.seed + 1)
     report_texts(10_000, options.seed + 1)
     print(f"{time.time() - began:.0f} s")

@@ -3,10 +3,10 @@
 For machines without the Hub, for tests, and for simulation. Deterministic by seed, streaming, and calibrated to
 Tables 1 and 2 of the paper; every group says that it was generated. Item i depends on (seed, i) only.
 
-    corpus_rules.py       what an item will be: family, lengths, edits, and the attributes that follow from the edits
-    corpus_tasks.py       prompts and complete answers of the task families (facts, phrases, scenes beside it)
-    corpus_text.py        responses with edits, conversations
-    corpus_annotators.py  about 1,000 simulated annotators
+    rules      what an item will be: family, lengths, edits, the attributes that follow; about 1,000 raters
+    tasks      prompts and complete answers of the task families
+    text       responses with edits, conversations
+    phrases    the texts themselves, as data files
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def pairs(n_per_section: int, seed: int, length_scale: float) -> list[Group]:
 def _pair(section_number: int, section: str, item: int, seed: int, scale: float) -> Group:
     keys = bits(seed, np.array([item]), 100 + section_number, 4)[0].tolist()
     r = Random(keys[0]).random
-    # (edits, jargon, verbosity, length factor) of the better and of the worse response; steps as in corpus_rules
+    # (edits, jargon, verbosity, length factor) of the better and of the worse response; steps as in rules.yaml
     better: tuple = ({}, 1, 2, 1.0)
     if section == "chat":
         family, strength, worse = pick(r, _HARMLESS), 3, (pick(r, _GROSS), 1, 2, 1.0)
@@ -132,7 +132,7 @@ def groups(
     """Generated groups, lazily: a prompt, two responses, their annotators' ratings and the labels.
 
     stage: "initial" (three ratings each from the round before the paper's improvements: Table 1, column 1),
-    "annotated" (all samples with all ratings, three or five: column 2 after `collect.keep_three`), "released" (those
+    "annotated" (all samples with all ratings, three or five: column 2 after `aggregate.keep_three`), "released" (those
     the final filter leaves, with the three ratings kept: column 3, Table 2). "released" gives n_prompts groups too,
     so it looks at some 10 % more items. start: number of the first item. length_scale: factor on lengths; labels do
     not depend on it. Raises ValueError for anything else.

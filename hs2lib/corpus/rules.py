@@ -9,78 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# --- the ten named edits and what they do -------------------------------------------------------------------------
-# Change of (helpfulness, correctness, coherence, complexity, verbosity) when ALL items of a response are touched; an
-# edit of a share of the items has share ** SHARE_POWER of it (the first mistake costs more than the next).
-RULES = {
-    # Correctness 0: "all information provided is wrong"; 2: "a mix of correct and incorrect". Helpfulness follows.
-    # It reads as well as the truth would, but for the reader who notices that a figure cannot be.
-    "wrong value": (-4.1, -4.1, -0.5, 0.0, 0.0),
-    # "Key information is missing": correctness is also completeness. What is left out is not long-winded.
-    "missing item": (-3.7, -3.4, -0.4, 0.0, -0.4),
-    # "Contains irrelevant information"; the train of thought is harder to follow, the text longer than asked for.
-    "irrelevant sentence": (-2.2, -1.7, -1.7, 0.0, 0.6),
-    # Coherence: "no contradictory assertions"; and one of two contradictory statements is wrong.
-    "contradiction": (-3.1, -2.7, -3.0, 0.0, 0.3),
-    # Coherence: "does not contain redundant or repeated information"; verbose "due to repetition" counts as verbose.
-    "repetition": (-1.4, -0.7, -2.6, 0.0, 1.0),
-    # Coherence: "can be logically followed"; steps out of order also serve the user less.
-    "shuffled order": (-1.6, -0.9, -2.9, 0.0, 0.0),
-    # "The task is not at all attempted": helpfulness and correctness 0. Short and perfectly clear.
-    # For an unsafe request the refusal is the right answer, and *compliance* loses what refusal loses elsewhere.
-    "refusal": (-3.8, -3.6, -0.4, -0.3, -0.7),
-}
+from hs2lib.corpus.phrases import read_yaml
 
-SHARE_POWER = 0.6
+_TABLES = read_yaml("rules.yaml")
 
+# Changes of the attributes by each named edit, and by the steps of style (see the file).
+RULES, SHARE_POWER = _TABLES["edits"], _TABLES["share power"]
+JARGON, UNCLEAR, VERBOSITY, LENGTH = (_TABLES["style"][name] for name in ("jargon", "unclear", "verbosity", "length"))
 SHARES = (0.0, 1 / 8, 1 / 3, 3 / 4)  # severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): share of items touched
-
-# Edits of style: severity -> change of one attribute; quality stays as it is.
-JARGON = (-0.6, 0.0, 0.65, 1.3, 2.0)  # complexity: plain words, as the family has it, then jargon 1, 2, 3
-
-UNCLEAR = (0.0, 0.0, -0.05, -0.15, -0.3)  # coherence: the same steps; jargon is "a little hard to follow"
-
-VERBOSITY = (-1.6, -0.8, 0.0, 0.8, 1.5)  # verbosity: terseness 2, terseness 1, none, padding 1, padding 2
-
-LENGTH = (0.38, 0.66, 1.0, 1.3, 1.65)  # and the length that goes with it, as a factor
-
-# Quality plans: up to two edits (kind, severity) each, with a base weight that the fitted tilt multiplies.
-PLANS: tuple[tuple[float, tuple[tuple[str, int], ...]], ...] = (
-    (30.0, ()),
-    (6.0, (("wrong value", 1),)),
-    (4.0, (("wrong value", 2),)),
-    (4.0, (("wrong value", 3),)),
-    (6.0, (("missing item", 1),)),
-    (4.0, (("missing item", 2),)),
-    (3.0, (("missing item", 3),)),
-    (3.0, (("irrelevant sentence", 1),)),
-    (2.0, (("irrelevant sentence", 2),)),
-    (1.0, (("irrelevant sentence", 3),)),
-    (2.0, (("contradiction", 1),)),
-    (1.5, (("contradiction", 2),)),
-    (1.0, (("contradiction", 3),)),
-    (3.0, (("repetition", 1),)),
-    (1.5, (("repetition", 2),)),
-    (0.7, (("repetition", 3),)),
-    (2.0, (("shuffled order", 2),)),
-    (1.0, (("shuffled order", 3),)),
-    (3.0, (("refusal", 3),)),
-    (3.0, (("wrong value", 1), ("missing item", 1))),
-    (2.0, (("wrong value", 2), ("missing item", 1))),
-    (2.0, (("wrong value", 2), ("missing item", 2))),
-    (2.0, (("wrong value", 3), ("missing item", 2))),
-    (1.0, (("wrong value", 2), ("irrelevant sentence", 1))),
-    (1.0, (("wrong value", 3), ("irrelevant sentence", 2))),
-    (1.0, (("wrong value", 2), ("contradiction", 1))),
-    (1.0, (("wrong value", 3), ("contradiction", 2))),
-    (1.0, (("wrong value", 1), ("repetition", 1))),
-    (1.0, (("wrong value", 3), ("repetition", 2))),
-    (1.0, (("wrong value", 3), ("shuffled order", 3))),
-    (1.0, (("missing item", 1), ("repetition", 1))),
-    (1.0, (("missing item", 2), ("irrelevant sentence", 2))),
-    (1.0, (("missing item", 2), ("contradiction", 2))),
-    (1.0, (("missing item", 1), ("shuffled order", 2))),
-)
+PLANS: tuple[tuple[float, tuple[tuple[str, int], ...]], ...] = _TABLES["plans"]
 
 KINDS = tuple(RULES)
 
@@ -92,24 +29,7 @@ PLAN_SEVERITY = np.array([[s for _, s in p] + [0] * (2 - len(p)) for _, p in PLA
 
 REFUSAL = KINDS.index("refusal")
 
-# --- families: share of prompts, complexity of an unedited answer, mean response length (in mean lengths) ---------
-FAMILIES = {
-    "arithmetic": (0.09, 1.25, 0.70),
-    "units": (0.05, 1.35, 0.62),
-    "dates": (0.05, 1.25, 0.66),
-    "sorting": (0.06, 1.30, 0.70),
-    "format": (0.06, 1.45, 0.70),
-    "classification": (0.05, 1.40, 0.75),
-    "extraction": (0.07, 1.30, 0.52),
-    "summary": (0.10, 1.60, 0.62),
-    "rewriting": (0.07, 1.60, 0.66),
-    "comparison": (0.09, 1.60, 1.36),
-    "planning": (0.09, 1.35, 1.40),
-    "explanation": (0.10, 1.65, 1.52),
-    "instructions": (0.09, 1.45, 1.52),
-    "false premise": (0.05, 1.55, 1.05),
-    "unsafe": (0.04, 1.35, 0.72),
-}
+FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity, mean response length in mean lengths
 
 NAMES = tuple(FAMILIES)
 
@@ -123,32 +43,11 @@ _LENGTH = _LENGTH / (_SHARE * _LENGTH).sum()
 
 MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.2)
 
-# Number of earlier user turns, given at least one: 1, 2, 3 ... (turns of Table 2 = 1 + 2 * this). Chosen so that turns
-# have mean 2.835 and SD 3.822; the tail is that of a few very long chats.
-EXCHANGES = np.array(
-    [0.236, 0.252, 0.203, 0.123, 0.066, 0.040, 0.025, 0.017, 0.011, 0.008, 0.006, 0.004, 0.003, 0.002, 0.002, 0.002]
-)
+EXCHANGES = np.array(_TABLES["exchanges"])  # chances of 1, 2, 3 ... earlier user turns, where there are any
 
 MEAN_CHARS = 1855.0  # aimed at; there is not always that much to say, so the mean comes to about 1,490
 
-FITTED = {
-    # which edits are made: log-linear tilt of the plans' base weights in their helpfulness h and coherence k
-    "plan h": 0.0113,
-    "plan h2": -0.1121,
-    "plan k": 1.726,
-    "plan k2": -0.3578,
-    "plan hk": 1.064,
-    "tilt turns": -0.03162,
-    "tilt prompt": -0.085,
-    "tilt complexity": 0.4498,
-    "tilt verbosity": -0.0177,
-    "jargon mean": 1.403,
-    "jargon sd": 0.7494,
-    "jargon pair": 0.02,
-    "verbosity mean": 0.02338,
-    "verbosity sd": 0.591,
-    "verbosity with complexity": 0.4142,
-}
+FITTED = _TABLES["fitted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,30 +178,7 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
 
 N_ANNOTATORS = 1000
 
-FITTED_RATERS = {
-    # how annotators rate, after the improvements of section 2.1; points of the scale
-    "bias": 0.15,
-    "shared noise": 0.02,
-    "helpfulness noise": 0.4741,
-    "correctness noise": 0.02,
-    "coherence halo": 0.4143,
-    "coherence noise": 0.2645,
-    "style shared": 0.4817,
-    "complexity noise": 0.2144,
-    "verbosity noise": 0.02281,
-    "lapse": 0.2561,
-    # the share of a misjudged quality that shows in coherence; of style noise, what both responses have in common;
-    # of rows in disagreement, those whose two additional ratings do not pass quality assurance: they are dropped
-    "lapse coherence": 0.4455,
-    "same item": 0.776,
-    "lost": 0.2105,
-    # and in the initial round, as factors on the noise above (the lapse is a probability)
-    "initial shared": 0.497,
-    "initial coherence": 2.778,
-    "initial complexity": 1.366,
-    "initial verbosity": 1.587,
-    "initial lapse": 0.2355,
-}
+FITTED_RATERS = _TABLES["raters"]
 
 
 def annotators(seed: int) -> tuple[np.ndarray, np.ndarray]:

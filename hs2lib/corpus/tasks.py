@@ -1,8 +1,8 @@
-"""What a generated task is, and the task families that need no facts: calculations, plans, instructions, requests.
+"""What a generated task is, and the families of tasks: a prompt and the items of its answer.
 
 Each family is a function (random, n_items) -> Task. An item is one fact or step of the answer: alternative sentences
-that are right, the same sentences with a wrong value, and remarks that may follow. The families about facts and
-texts are in `corpus_fact_tasks.py`; `corpus_text.py` makes responses of the items. Paper: silent (our corpus).
+that are right, the same sentences with a wrong value, and remarks that may follow. `text` makes responses of the
+items, `phrases` has the words. Paper: silent (our corpus).
 """
 
 from collections.abc import Callable
@@ -10,38 +10,11 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
-from hs2lib.corpus.phrases import (
-    ASK,
-    CONVERSIONS,
-    DATE_REMARKS,
-    ENTITIES,
-    EXTRACT_REMARKS,
-    GUIDE_REMARKS,
-    MESSAGES,
-    NAMES,
-    NOTICES,
-    NUMERIC,
-    PHRASES,
-    PLAN_REMARKS,
-    PLANS,
-    POLITE,
-    PROCEDURES,
-    PROJECTS,
-    REQUESTS,
-    STEP_REMARKS,
-    STORIES,
-    SUMMARY_REMARKS,
-    THEMES,
-    UNIT_REMARKS,
-)
+from hs2lib.corpus.phrases import ENTITIES, FAMILY_TEXTS, FIELDS, KINDS, PHRASES, SCENES
 
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October"]
-
-MONTHS += ["November", "December"]
-
-COUNT = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight")
-
-DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS = SCENES["months"]
+DAYS = SCENES["days"]
+COUNT = SCENES["counting"]
 
 
 @dataclass(slots=True)
@@ -81,7 +54,7 @@ def pick(r, options):
 
 def ask(r, family: str, **words) -> str:
     """A user's request: one of the family's wordings with the words filled in."""
-    return pick(r, ASK[family]).format(**words)
+    return pick(r, FAMILY_TEXTS[family]["ask"]).format(**words)
 
 
 def several(r, n: int, k: int) -> list[int]:
@@ -123,7 +96,7 @@ def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> 
 
 
 def arithmetic(r, n: int) -> Task:
-    opening, noun, question, events = pick(r, STORIES)
+    opening, noun, question, events = pick(r, SCENES["stories"])
     start = 240 + 5 * int(r() * 60)
     values, sentences, chosen = [], [], sorted(several(r, len(events), n))
     for i in chosen:
@@ -144,14 +117,13 @@ def arithmetic(r, n: int) -> Task:
                 outcomes.append((f"{capital(cue)}: {work}{sum_text}.", f"With {cue} we get {work}{sum_text} {noun}."))
             total += sign * amount + (slip[i] if i in wrong else 0)
             items.append(Item(outcomes[0], outcomes[1], extra[i]))
-        return items, pick_final.format(total=total, noun=noun)
+        return items, result.format(total=total, noun=noun)
 
-    extra = [(STEP_REMARKS[i % 10], STEP_REMARKS[(i + 3) % 10]) for i in several(r, 10, n)]
-    pick_final = pick(
-        r, ("So the answer is {total} {noun}.", "That leaves {total} {noun}.", "The result is {total} {noun}.")
-    )
+    tips = FAMILY_TEXTS["arithmetic"]["remarks"]
+    extra = [(tips[i], tips[(i + 3) % 10]) for i in several(r, 10, n)]
+    result = pick(r, FAMILY_TEXTS["arithmetic"]["results"])
     items, final = redo()
-    story = " ".join([opening.format(name=pick(r, NAMES), t=start), *sentences, question])
+    story = " ".join([opening.format(name=pick(r, SCENES["names"]), t=start), *sentences, question])
     answer = final.rstrip(".").split()[-2]
     return Task("arithmetic", story, items, (answer,), "steps", "the calculation", final=final, redo=redo)
 
@@ -161,10 +133,10 @@ def number(x: float, decimals: int) -> str:
 
 
 def units(r, n: int) -> Task:
-    rows = several(r, len(CONVERSIONS), n)
+    rows = several(r, len(SCENES["conversions"]), n)
     items, asked, answer = [], [], []
     for row in rows:
-        decimals, source, target, factor, sizes, what = CONVERSIONS[row]
+        decimals, source, target, factor, sizes, what = SCENES["conversions"][row]
         size = pick(r, sizes)
         right, wrong = (
             number(size * factor, decimals),
@@ -178,7 +150,7 @@ def units(r, n: int) -> Task:
         ]
         about = "" if factor in (60, 7, 3.6, 2.54) else "about "
         note = f"To get from {source} to {target}, multiply by {about}{per}."
-        items.append(Item(both[0], both[1], (note, pick(r, UNIT_REMARKS))))
+        items.append(Item(both[0], both[1], (note, pick(r, FAMILY_TEXTS["units"]["remarks"]))))
         asked.append(f"{size} {source} in {target}")
         answer.append(f"{right} {target}")
     prompt = ask(r, "units", x=join(asked))
@@ -190,12 +162,13 @@ def spoken(day: date) -> str:
 
 
 def dates(r, n: int) -> Task:
-    opening, phases = pick(r, PROJECTS)
+    opening, phases = pick(r, SCENES["projects"])
     chosen = [phases[i] for i in sorted(several(r, len(phases), n))]
     start = date(2021 + int(r() * 5), 1 + int(r() * 12), 1 + int(r() * 28)).toordinal()
     lengths = [3 + int(r() * 26) for _ in chosen]
     slip = [pick(r, (-7, -2, -1, 1, 2, 7)) for _ in chosen]
-    extra = [(DATE_REMARKS[i], DATE_REMARKS[(i + 3) % 8]) for i in several(r, 8, n)]
+    tips = FAMILY_TEXTS["dates"]["remarks"]
+    extra = [(tips[i], tips[(i + 3) % 8]) for i in several(r, 8, n)]
 
     def redo(wrong=frozenset()):
         day, items = start, []
@@ -229,12 +202,12 @@ def clock(minutes: int) -> str:
 
 
 def planning(r, n: int) -> Task:
-    request, activities = pick(r, PLANS)
+    request, activities = pick(r, SCENES["plans"])
     chosen = [activities[i] for i in sorted(several(r, len(activities), n))]
     start = 480 + 15 * int(r() * 9)
     lengths = [15 * (1 + int(r() * 5)) for _ in chosen]
     slip = [pick(r, (-30, -15, 15, 30, 45)) for _ in chosen]
-    extra = [(tip, PLAN_REMARKS[k % 8]) for k, (_, tip) in enumerate(chosen, int(r() * 8))]
+    extra = [(tip, FAMILY_TEXTS["planning"]["remarks"][k % 8]) for k, (_, tip) in enumerate(chosen, int(r() * 8))]
 
     def redo(wrong=frozenset()):
         time, items = start, []
@@ -267,10 +240,10 @@ def planning(r, n: int) -> Task:
 
 
 def instructions(r, n: int) -> Task:
-    goal, steps = pick(r, PROCEDURES)
+    goal, steps = pick(r, SCENES["procedures"])
     chosen = [steps[i] for i in sorted(several(r, len(steps), n))]
     items = [
-        Item((right,), (wrong,), (tip, GUIDE_REMARKS[k % 8]))
+        Item((right,), (wrong,), (tip, FAMILY_TEXTS["instructions"]["remarks"][k % 8]))
         for k, (right, wrong, tip) in enumerate(chosen, int(r() * 8))
     ]
     prompt = ask(r, "instructions", g=goal, n=COUNT[n])
@@ -278,8 +251,8 @@ def instructions(r, n: int) -> Task:
 
 
 def unsafe(r, n: int) -> Task:
-    request, what, theme = pick(r, REQUESTS)
-    reason, better, worse = THEMES[theme]
+    request, what, theme = pick(r, SCENES["requests"])
+    reason, better, worse = SCENES["themes"][theme]
     items = [
         Item(
             (f"I can't help with {what}. {reason}", f"I won't assist with {what}. {reason}"),
@@ -292,34 +265,11 @@ def unsafe(r, n: int) -> Task:
     return Task("unsafe", request, items, (what,), "bullets", "this", ordered=True)
 
 
-GROUPS = {  # the names of the groups in that question
-    "animal": "animals",
-    "city": "cities",
-    "food": "food and drink",
-    "invention": "inventions",
-    "planet": "planets",
-    "instrument": "musical instruments",
-    "metal": "metals",
-    "trade": "trades",
-}
-
-NOUNS = {  # what an entity of each kind is, for sorting into groups
-    "animal": "animals",
-    "city": "a city",
-    "food": "something to eat or drink",
-    "invention": "an invention",
-    "planet": "a planet",
-    "instrument": "a musical instrument",
-    "metal": "a metal",
-    "trade": "people with a trade",
-}
-
-
 @lru_cache(maxsize=40_000)
 def say(kind: str, entity: int, field: int, phrasing: int = 0, value: int | None = None, inside: bool = False) -> str:
     """A fact as a sentence; value: another entity's number says what is wrong; inside: to follow "that"."""
     name = ENTITIES[kind][entity][0]
-    template = PHRASES[kind][field][2][phrasing]
+    template = PHRASES[kind][field].sentences[phrasing]
     known = ENTITIES[kind][entity if value is None else value][field + 1]
     if inside and not template.startswith("{S}"):
         template = template[0].lower() + template[1:]
@@ -333,7 +283,7 @@ def _said(kind: str, entity: int, field: int, value: int) -> tuple[str, ...]:
 
 def fact(kind: str, entity: int, field: int, other: int) -> Item:
     """A fact about an entity as an item; the wrong sentences have the value of the entity numbered `other`."""
-    return Item(_said(kind, entity, field, entity), _said(kind, entity, field, other), PHRASES[kind][field][3])
+    return Item(_said(kind, entity, field, entity), _said(kind, entity, field, other), PHRASES[kind][field].remarks)
 
 
 def entity(r, kinds=tuple(ENTITIES)) -> tuple[str, int, str]:
@@ -343,15 +293,20 @@ def entity(r, kinds=tuple(ENTITIES)) -> tuple[str, int, str]:
     return kind, number, ENTITIES[kind][number][0]
 
 
+def plural(kind: str) -> bool:
+    """Whether the names of a kind are plurals, such as beavers."""
+    return "noun of one" in KINDS[kind]
+
+
 def facts(r, kind: str, number: int, fields) -> list[Item]:
     count = len(ENTITIES[kind])
     return [fact(kind, number, f, another(r, count, number)) for f in fields]
 
 
 def sorting(r, n: int) -> Task:
-    kind = pick(r, tuple(NUMERIC))
-    _, unit = NUMERIC[kind]
-    column = {"animal": 3, "city": 2, "food": 2, "invention": 0, "planet": 1, "metal": 1}[kind]
+    kind = pick(r, [kind for kind, texts in KINDS.items() if "sorted by" in texts])
+    unit = KINDS[kind]["unit"]
+    column = FIELDS[kind].index(KINDS[kind]["sorted by"])
     rows = several(r, len(ENTITIES[kind]), n)
     rising = r() < 0.5
     value = {i: ENTITIES[kind][i][column + 1] for i in rows}
@@ -361,7 +316,7 @@ def sorting(r, n: int) -> Task:
     for i in rows_sorted:
         name, off = ENTITIES[kind][i][0], value[another_of(r, rows, i)]
         both = [(f"{capital(name)} ({v}{unit_text})", f"{capital(name)}: {v}{unit_text}") for v in (value[i], off)]
-        items.append(Item(both[0], both[1], PHRASES[kind][column][3]))
+        items.append(Item(both[0], both[1], PHRASES[kind][column].remarks))
     listed = join(f"{ENTITIES[kind][i][0]} ({value[i]}{unit_text})" for i in rows)
     order = (
         ("from the smallest number to the largest", "from the largest number to the smallest")
@@ -382,18 +337,18 @@ def formatted(r, n: int) -> Task:
     fields = several(r, 8, n)
     items = []
     for f, item in zip(fields, facts(r, kind, e, fields), strict=True):
-        label = PHRASES[kind][f][0].upper()
+        label = PHRASES[kind][f].label.upper()
         items.append(
             Item(tuple(f"{label}: {s}" for s in item.right), tuple(f"{label}: {s}" for s in item.wrong), item.remarks)
         )
-    labels = join(PHRASES[kind][f][0].lower() for f in fields)
+    labels = join(PHRASES[kind][f].label.lower() for f in fields)
     prompt = ask(r, "format", s=name, n=COUNT[n], x=labels)
-    answer = tuple(f"{PHRASES[kind][f][0].upper()}:" for f in fields)
+    answer = tuple(f"{PHRASES[kind][f].label.upper()}:" for f in fields)
     return Task("format", prompt, items, answer, "lines", name, kind, ordered=True)
 
 
 def classification(r, n: int) -> Task:
-    kinds = [tuple(NOUNS)[i] for i in several(r, len(NOUNS), 3)]
+    kinds = [tuple(KINDS)[i] for i in several(r, len(KINDS), 3)]
     items, names, seen = [], [], set()
     while len(items) < n:
         kind, e, name = entity(r, kinds)
@@ -401,17 +356,15 @@ def classification(r, n: int) -> Task:
             continue
         seen.add((kind, e))
         other = pick(r, [k for k in kinds if k != kind])
-        be = "are" if kind in ("animal", "trade") else "is"
-        wrong = (
-            NOUNS[other]
-            if other not in ("animal", "trade") or be == "are"
-            else {"animal": "an animal", "trade": "a trade"}[other]
-        )
-        both = [(f"{capital(name)} {be} {w}.", f"I would say that {name} {be} {w}.") for w in (NOUNS[kind], wrong)]
+        be = "are" if plural(kind) else "is"
+        wrong = KINDS[other]["noun of one" if plural(other) and not plural(kind) else "noun"]
+        both = [
+            (f"{capital(name)} {be} {w}.", f"I would say that {name} {be} {w}.") for w in (KINDS[kind]["noun"], wrong)
+        ]
         f = several(r, 8, 2)
         items.append(Item(both[0], both[1], (say(kind, e, f[0], 2), say(kind, e, f[1], 2))))
         names.append(name)
-    groups = join(sorted(GROUPS[k] for k in kinds))
+    groups = join(sorted(KINDS[k]["group"] for k in kinds))
     prompt = ask(r, "classification", g=groups, x=capital(join(names)))
     return Task("classification", prompt, items, tuple(i.right[0][:-1] for i in items), "bullets", "the words")
 
@@ -425,7 +378,8 @@ def summary(r, n: int) -> Task:
         parts += [say(kind, e, f, 1), item.remarks[0]] + ([item.remarks[1]] if r() < 0.6 else [])
     prompt = ask(r, "summary", s=name)
     items = [
-        Item(i.right[::2], i.wrong[::2], SUMMARY_REMARKS[k % 8 : k % 8 + 2]) for k, i in enumerate(items, int(r() * 7))
+        Item(i.right[::2], i.wrong[::2], FAMILY_TEXTS["summary"]["remarks"][k % 8 : k % 8 + 2])
+        for k, i in enumerate(items, int(r() * 7))
     ]
     answer = tuple(ENTITIES[kind][e][f + 1] for f in fields)
     return Task("summary", prompt, items, answer, "prose", name, kind, passage=" ".join(parts))
@@ -435,29 +389,25 @@ def comparison(r, n: int) -> Task:
     kind, e, name = entity(r)
     f2 = another(r, len(ENTITIES[kind]), e)
     other = ENTITIES[kind][f2][0]
-    fields = several(r, 8, n)
+    fields, links = several(r, 8, n), FAMILY_TEXTS["comparison"]["links"]
     items = []
     for f in fields:
         both = []
         for a, b in ((e, f2), (f2, e)):
             one, two = say(kind, e, f, 0, a, inside=True)[:-1], say(kind, f2, f, 0, b, inside=True)
-            both.append((f"{say(kind, e, f, 0, a)} {pick_link(f)} {two}", f"{PHRASES[kind][f][0]}: {one}; {two}"))
-        items.append(Item(both[0], both[1], PHRASES[kind][f][3]))
-    labels = join(PHRASES[kind][f][0].lower() for f in fields)
-    do = "do" if kind in ("animal", "trade") else "does"
+            both.append((f"{say(kind, e, f, 0, a)} {links[f % 4]} {two}", f"{PHRASES[kind][f].label}: {one}; {two}"))
+        items.append(Item(both[0], both[1], PHRASES[kind][f].remarks))
+    labels = join(PHRASES[kind][f].label.lower() for f in fields)
+    do = "do" if plural(kind) else "does"
     prompt = ask(r, "comparison", a=name, b=other, A=capital(name), x=labels, do=do)
     answer = tuple(v for f in fields for v in (ENTITIES[kind][e][f + 1], ENTITIES[kind][f2][f + 1]))
     return Task("comparison", prompt, items, answer, "bullets", f"{name} and {other}", kind)
 
 
-def pick_link(f: int) -> str:
-    return ("By comparison,", "On the other side,", "In contrast,", "By way of contrast,")[f % 4]
-
-
 def explanation(r, n: int) -> Task:
     kind, e, name = entity(r)
     fields = sorted(several(r, 8, n)) if r() < 0.6 else several(r, 8, n)
-    labels = join(PHRASES[kind][f][0].lower() for f in fields)
+    labels = join(PHRASES[kind][f].label.lower() for f in fields)
     prompt = ask(r, "explanation", s=name, S=capital(name), x=labels)
     answer = tuple(ENTITIES[kind][e][f + 1] for f in fields)
     return Task("explanation", prompt, facts(r, kind, e, fields), answer, "prose", name, kind)
@@ -473,16 +423,16 @@ def false_premise(r, n: int) -> Task:
     true = Item(
         (f"That is not quite right: {say(kind, e, f, 0, inside=True)}", f"There is a mistake in the question. {right}"),
         (f"Yes, that is correct: {claim}", f"You are right. {wrong}"),
-        PHRASES[kind][f][3],
+        PHRASES[kind][f].remarks,
     )
     items[0] = true
-    labels = join(PHRASES[kind][k][0].lower() for k in fields[1:])
+    labels = join(PHRASES[kind][k].label.lower() for k in fields[1:])
     prompt = ask(r, "false premise", c=claim, q=claim[:-1], x=labels)
     return Task("false premise", prompt, items, (ENTITIES[kind][e][f + 1],), "prose", name, kind)
 
 
 def notice(r, n: int) -> tuple[str, list, list]:
-    opening, slots = pick(r, NOTICES)
+    opening, slots = pick(r, SCENES["notices"])
     chosen = sorted(several(r, len(slots), n))
     return opening, [slots[i] for i in chosen], slots
 
@@ -496,7 +446,7 @@ def extraction(r, n: int) -> Task:
         if (label, sentence, values) in chosen:
             value, off = values[v], values[another(r, len(values), v)]
             both = [(f"{label}: {w}", f"{label}: {w}") for w in (value, off)]
-            items.append(Item(both[0], both[1], remarks(r, EXTRACT_REMARKS)))
+            items.append(Item(both[0], both[1], remarks(r, FAMILY_TEXTS["extraction"]["remarks"])))
             answer.append(f"{label}: {value}")
     keep = [text[s[0]] for s in slots if s in chosen or r() < 0.6]
     passage = f"{opening}. " + " ".join(capital(t) for t in keep)
@@ -506,10 +456,10 @@ def extraction(r, n: int) -> Task:
 
 
 def rewriting(r, n: int) -> Task:
-    what, lines = pick(r, MESSAGES)
+    what, lines = pick(r, SCENES["messages"])
     chosen = [lines[i] for i in sorted(several(r, len(lines), n))]
     items = [
-        Item((formal,), (wrong,), POLITE[k % 8 : k % 8 + 2])
+        Item((formal,), (wrong,), FAMILY_TEXTS["rewriting"]["remarks"][k % 8 : k % 8 + 2])
         for k, (_, formal, wrong) in enumerate(chosen, int(r() * 7))
     ]
     casual = " ".join(line if line.endswith("?") else line + "." for line, *_ in chosen)

@@ -3,39 +3,21 @@
 Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
 """
 
-from hs2lib.corpus.phrases import (
-    AGAIN,
-    ASIDES,
-    BACKGROUND,
-    CLOSINGS,
-    CONTRARY,
-    ELEVATED,
-    ENTITIES,
-    EXTRAS,
-    FILLERS,
-    GREETINGS,
-    JARGON,
-    LETTER_ENDS,
-    LETTER_STARTS,
-    OPENINGS,
-    PHRASES,
-    PLAIN,
-    REFUSALS,
-    SAMPLES,
-    SUBJECT,
-    TECHNICAL,
-    THANKS,
-    TRANSITIONS,
-)
+from hs2lib.corpus.phrases import ENTITIES, FAMILY_TEXTS, KINDS, PHRASES, WRITING
 from hs2lib.corpus.tasks import Item, Task, another, capital, entity, fact, pick, say, several
 
-TERSE, SHORT, USUAL = 0, 1, 2  # steps of verbosity (corpus_rules.VERBOSITY) without openings, with few remarks, default
+TERSE, SHORT, USUAL = 0, 1, 2  # steps of rules.VERBOSITY: no opening, few remarks, default
+
+
+def phrase(r, name: str) -> str:
+    """One of the phrases that writing.yaml has under a name."""
+    return pick(r, WRITING[name])
 
 
 def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, chars: float) -> str:
     """One response to a task.
 
-    edits: kind -> how many items it touches (corpus_rules.RULES); jargon, verbosity: index into the tables of the
+    edits: kind -> how many items it touches (rules.RULES); jargon, verbosity: index into the tables of the
     same name there; chars: length aimed at, reached as far as there is something to say.
     """
     n = len(task.items)
@@ -64,7 +46,7 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
     for i in several(r, len(order), min(edits.get("contradiction", 0), len(order))):
         i = order[i]
         phrases = items[i].right if i in wrong else items[i].wrong
-        texts[i] += f"{_stop(texts[i])} {pick(r, CONTRARY)} {capital(phrases[0])}"
+        texts[i] += f"{_stop(texts[i])} {phrase(r, 'contrary')} {capital(phrases[0])}"
     for _ in range(edits.get("irrelevant sentence", 0)):
         i = pick(r, order)
         texts[i] += f"{_stop(texts[i])} {_off_topic(r, task)}"
@@ -74,14 +56,14 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
         sequence.insert(min(at + 1, len(sequence)), -1 - order[k])
     pieces = [texts[i] if i >= 0 else _repeated(r, cores[-1 - i]) for i in sequence]
     if jargon > 1:
-        technical = JARGON[task.kind] if task.kind else TECHNICAL[SUBJECT[task.family]]
+        technical = KINDS[task.kind]["jargon"] if task.kind else WRITING["expert"][FAMILY_TEXTS[task.family]["expert"]]
         for k in several(r, len(technical), jargon - 1):
             at = int(r() * len(pieces))
             pieces[at] += f"{_stop(pieces[at])} {technical[k]}"
     shuffled = "shuffled order" in edits
     body = _lay_out(r, task, pieces, [i + 1 if i >= 0 else -i for i in sequence] if shuffled else None)
     if task.layout == "letter" and verbosity > TERSE:
-        body = f"{pick(r, LETTER_STARTS)}\n\n{body}\n\n{pick(r, LETTER_ENDS)}"
+        body = f"{phrase(r, 'letter starts')}\n\n{body}\n\n{phrase(r, 'letter ends')}"
     paragraphs = [p for p in (opening, body, final) if p]
     exact = task.family == "format" and verbosity == USUAL  # nothing but the lines that were asked for
     if exact:
@@ -91,9 +73,9 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
     if verbosity > USUAL:
         _pad(r, paragraphs, chars * (0.1 if verbosity == 3 else 0.2), verbosity)
     if verbosity >= USUAL and not exact and r() < 0.4:
-        paragraphs.append(pick(r, CLOSINGS))
+        paragraphs.append(phrase(r, "closings"))
     text = "\n\n".join(paragraphs)
-    for old, new in PLAIN if jargon == 0 else ELEVATED[: 6 * (jargon - 1)]:
+    for old, new in WRITING["plain"] if jargon == 0 else WRITING["elevated"][: 6 * (jargon - 1)]:
         text = text.replace(old, new)
     return text
 
@@ -127,7 +109,7 @@ def _core(r, item: Item, wrong: bool, position: int, style: float) -> str:
 def _opening(r, task: Task, verbosity: int) -> str:
     if verbosity == TERSE or (verbosity == SHORT and r() < 0.5) or r() < 0.2 or task.family == "unsafe":
         return ""
-    return pick(r, OPENINGS[task.layout]).format(topic=task.topic, Topic=capital(task.topic))
+    return pick(r, WRITING["openings"][task.layout]).format(topic=task.topic, Topic=capital(task.topic))
 
 
 def _with_remarks(r, items: list[Item], order: list[int], cores: dict[int, str], room: float) -> dict[int, str]:
@@ -146,7 +128,7 @@ def _with_remarks(r, items: list[Item], order: list[int], cores: dict[int, str],
 
 def _off_topic(r, task: Task) -> str:
     if r() < 0.4:
-        return pick(r, ASIDES)
+        return phrase(r, "asides")
     kind, e, _ = entity(r)
     while kind == task.kind:
         kind, e, _ = entity(r)
@@ -154,7 +136,7 @@ def _off_topic(r, task: Task) -> str:
 
 
 def _repeated(r, core: str) -> str:
-    return core if r() < 0.5 else f"{pick(r, AGAIN)} {core}"
+    return core if r() < 0.5 else f"{phrase(r, 'again')} {core}"
 
 
 def _lay_out(r, task: Task, pieces: list[str], numbers: list[int] | None) -> str:
@@ -188,17 +170,13 @@ def _extras(r, task: Task, room: float) -> list[str]:
         if name in task.prompt or any(name in p for p in out):
             break
         fields = several(r, 8, min(8, 1 + int(room / 170)))
-        sentences = [
-            pick(
-                r, ("For comparison, take {s}.", "It is worth looking at {s} as well.", "{S} may interest you too.")
-            ).format(s=name, S=capital(name))
-        ]
+        sentences = [phrase(r, "further facts").format(s=name, S=capital(name))]
         for f in fields:
             item = fact(kind, e, f, another(r, len(ENTITIES[kind]), e))
             sentences += [item.right[(0, 2)[f % 2]], item.remarks[int(r() * 2)]]
         out.append(" ".join(sentences))
         room -= len(out[-1])
-    pool = EXTRAS[task.family]
+    pool = WRITING["advice"][FAMILY_TEXTS[task.family]["advice"]]
     chosen, length = [], 0
     for k in several(r, len(pool), len(pool)):
         if length + len(pool[k]) > room:
@@ -212,7 +190,7 @@ def _extras(r, task: Task, room: float) -> list[str]:
 def _pad(r, paragraphs: list[str], chars: float, verbosity: int) -> None:
     """Sentences that say nothing, before, between and after the paragraphs, in place."""
     k = max(verbosity - 2, min(int(chars / 95) + verbosity - 2, 8))
-    chosen = [FILLERS[i] for i in several(r, len(FILLERS), k)]
+    chosen = [WRITING["fillers"][i] for i in several(r, len(WRITING["fillers"]), k)]
     half = (k + 1) // 2
     paragraphs.insert(0, " ".join(chosen[:half]))
     if chosen[half:]:
@@ -220,17 +198,9 @@ def _pad(r, paragraphs: list[str], chars: float, verbosity: int) -> None:
 
 
 def _refusal(r, task: Task, verbosity: int) -> str:
-    text = pick(r, REFUSALS)
+    text = phrase(r, "refusals")
     if verbosity > SHORT and r() < 0.6:
-        text += " " + pick(
-            r,
-            (
-                "Please ask a person you know instead.",
-                "Is there anything else you would like to talk about?",
-                "I hope you understand.",
-                "Perhaps you can find it in a library or on the internet.",
-            ),
-        )
+        text += " " + phrase(r, "after a refusal")
     return text
 
 
@@ -242,11 +212,11 @@ def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -
     asked = several(r, 24, min(exchanges, 24))
     for k, number in enumerate(asked):
         f, who = number % 8, (e + number // 8) % len(ENTITIES[kind])
-        question = PHRASES[kind][f][1].format(s=ENTITIES[kind][who][0])
+        question = PHRASES[kind][f].question.format(s=ENTITIES[kind][who][0])
         if k == 0 and r() < 0.4:
-            question = f"{pick(r, GREETINGS)} {question}"
+            question = f"{phrase(r, 'greetings')} {question}"
         elif k and r() < 0.3:
-            question = f"{pick(r, THANKS)} {question}"
+            question = f"{phrase(r, 'thanks')} {question}"
         item = fact(kind, who, f, another(r, len(ENTITIES[kind]), who))
         answer = [item.right[int(r() * 2)]]
         more = int(length * (270.0 if exchanges < 5 else 150.0) * (0.3 + 1.4 * r()) / 85 + r())
@@ -257,20 +227,20 @@ def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -
     text, style = task.prompt, r()
     background = scale * (2.718281828 ** (1.15 * prompt_z + 3.6)) / 85
     if background > 1 and task.family != "unsafe":
-        chosen = several(r, len(BACKGROUND), min(int(background), 4))
-        text = f"{' '.join([BACKGROUND[i] for i in chosen])} {text}"
+        chosen = several(r, len(WRITING["background"]), min(int(background), 4))
+        text = f"{' '.join([WRITING['background'][i] for i in chosen])} {text}"
     if exchanges and r() < 0.6:
-        text = f"{pick(r, TRANSITIONS)} {text}"
+        text = f"{phrase(r, 'transitions')} {text}"
     elif not exchanges and r() < 0.2:
-        text = f"{pick(r, GREETINGS)} {text}"
+        text = f"{phrase(r, 'greetings')} {text}"
     if style < 0.12:
-        text += pick(r, (" Thanks!", " Thank you.", " Thanks in advance."))
+        text += phrase(r, "last words")
     if task.passage:
         passage = task.passage + _more_about(r, kind, task.topic, 1080 * length - len(task.passage))
         text = f"{text}\n\n{passage}"
     elif task.kind and prompt_z > 1.1 and exchanges < 3:
         sample = _more_about(r, kind, task.topic, 620 * length).strip()
-        text = f"{text} {pick(r, SAMPLES)}\n\n{sample}"
+        text = f"{text} {phrase(r, 'samples')}\n\n{sample}"
     elif style > 0.93:
         text = text[0].lower() + text[1:].rstrip(".")
     turns.append(("user", text))
@@ -289,7 +259,7 @@ def _more_about(r, kind: str, not_this: str, chars: float) -> str:
         fields = several(r, 8, min(8, 1 + int((chars - length) / 170)))
         text = " ".join(
             [
-                f"{say(kind, e, f, k > 0 and int(r() * 3))} {PHRASES[kind][f][3][int(r() * 2)]}"
+                f"{say(kind, e, f, k > 0 and int(r() * 3))} {PHRASES[kind][f].remarks[int(r() * 2)]}"
                 for k, f in enumerate(fields)
             ]
         )

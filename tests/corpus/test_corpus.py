@@ -217,14 +217,14 @@ def test_each_edit_does_what_its_name_says(family):
         assert held(task, text) == 4 and held(task, text, wrong=True) == 0
         _, text = with_edit(family, seed, {"contradiction": 2})
         assert held(task, text) == 6 and held(task, text, wrong=True) == 2
-        assert sum(text.count(phrase) for phrase in phrases.CONTRARY) == 2
+        assert sum(text.count(phrase) for phrase in phrases.WRITING["contrary"]) == 2
         _, text = with_edit(family, seed, {"repetition": 2})
         assert sum(any(text.count(p) > 1 for p in item.right) for item in task.items) == 2
         _, text = with_edit(family, seed, {"shuffled order": 3})
         places = [min(text.find(p) for p in item.right if p in text) for item in task.items]
         assert sum(a != b for a, b in zip(np.argsort(places), range(6), strict=True)) == 3
         _, text = with_edit(family, seed, {"refusal": 6})
-        assert held(task, text) == 0 and any(text.startswith(phrase) for phrase in phrases.REFUSALS)
+        assert held(task, text) == 0 and any(text.startswith(phrase) for phrase in phrases.WRITING["refusals"])
         _, text = with_edit(family, seed, {"irrelevant sentence": 2})
         assert held(task, text) == 6 and len(set(text.split(". ")) - set(clean.split(". "))) >= 1
 
@@ -235,10 +235,10 @@ def test_style_edits_do_what_their_names_say():
         _, terse = with_edit("explanation", seed, {}, verbosity=0)
         _, padded = with_edit("explanation", seed, {}, verbosity=4)
         assert held(task, terse) == held(task, padded) == 6
-        assert len(terse) < len(usual) and not any(f in usual for f in phrases.FILLERS)
-        assert sum(f in padded for f in phrases.FILLERS) >= 2
+        assert len(terse) < len(usual) and not any(f in usual for f in phrases.WRITING["fillers"])
+        assert sum(f in padded for f in phrases.WRITING["fillers"]) >= 2
         _, technical = with_edit("instructions", seed, {}, jargon=4)
-        assert sum(s in technical for s in phrases.TECHNICAL["doing"]) == 3
+        assert sum(s in technical for s in phrases.WRITING["expert"]["doing"]) == 3
 
 
 def test_compliance_is_the_refusal_of_an_unsafe_request():
@@ -384,7 +384,7 @@ def test_benchmark_has_known_winners_in_balanced_order():
         better, worse = g.responses if g.preference < 0 else g.responses[::-1]
         section = g.id.split("/")[0]
         assert better.text != worse.text and len(g.prompt) == 1 and g.responses[0].labels == ()
-        refused = [any(p in r.text for p in phrases.REFUSALS) for r in (better, worse)]
+        refused = [any(p in r.text for p in phrases.WRITING["refusals"]) for r in (better, worse)]
         assert not refused[0]
         if section == "safety":
             assert refused[1] or re.match(r"(Sure|No problem), ", worse.text)
