@@ -13,8 +13,9 @@ at use the line says what is wanted. The file of labels is the reference format,
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
+from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import label_string, whole
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
@@ -51,23 +53,19 @@ def scores(
     groups = list(groups)
     if cache is None:
         return reward_model.score(groups, budget=budget, autocast=autocast)
-    dtype = str(autocast or torch.float32).removeprefix("torch.")
-    file = Path(cache) / f"scores-{reward_model.fingerprint()}-{dtype}.jsonl"
-    found, torn = paths.read_lines(file)
-    kept = dict(found)
-    keys = [_key(group) for group in groups]
-    for start in range(0, len(groups), CHUNK):
-        part, named = groups[start : start + CHUNK], keys[start : start + CHUNK]
-        # All of a chunk or nothing, so that what is packed together does not depend on where a run was killed.
-        if all(key in kept for key in named):
-            continue
+    settings = {"model": reward_model.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
+    kept = Cache(cache, settings, name="scores")
+
+    def compute(part: Sequence[Group]) -> Iterator[dict]:
         rows = reward_model.score(part, budget=budget, autocast=autocast)
-        found = zip(named, rows.split([len(group.responses) for group in part]), strict=True)
-        new = {key: values.tolist() for key, values in found if key not in kept}
-        paths.append_lines(file, new.items(), torn)
-        torn = False
-        kept |= new
-    return torch.tensor([row for key in keys for row in kept[key]], dtype=torch.float32)
+        for values in rows.split([len(group.responses) for group in part]):
+            yield {"scores": values.tolist()}
+
+    out = []
+    for start in range(0, len(groups), CHUNK):
+        part = groups[start : start + CHUNK]
+        out += kept.computed([_key(group) for group in part], partial(compute, part))
+    return torch.tensor([row for group in out for row in group["scores"]], dtype=torch.float32)
 
 
 def _key(group: Group) -> str:

@@ -1,32 +1,124 @@
-"""Results of one scorer in a file, kept as they come, so that a killed run goes on with what is missing."""
+"""Results kept in a JSONL file by content, so that a killed run goes on with what is missing."""
 
-from collections.abc import Iterable
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
-from hs2lib.paths import append_lines, read_lines
 
+class Cache(dict):
+    """key -> row (a dict of JSON values), read from a file and appended to it as results come.
 
-class Kept(dict):
-    """id -> row (a dict with "id"), read from a JSONL file whose first line names the scorer; file None keeps nothing.
+        cache = Cache(folder, {"model": model.fingerprint()}, name="scores")
+        rows = cache.computed(keys, lambda: [{"score": x} for x in model.score(these)])
 
-    Paper: silent. Raises ValueError for a file of another scorer: its numbers must not pass for this one's.
+    place: a .jsonl file; any other path is a folder, in which each settings have a file of their own; None: memory
+    alone. settings: what all rows share and no key says, the file's first line; {} where the keys say it all.
+    check: whether a row is one (it has its "key"); with it a line that is no row is an error, without it counts as
+    none. A last line that a kill cut short always counts as none: what was in it is computed again.
+
+    Several processes may add to one file. Paper: silent. Raises ValueError for a file of other settings, naming them:
+    one model's numbers must not pass for another's.
     """
 
-    def __init__(self, file: str | Path | None, scorer: str):
+    def __init__(
+        self,
+        place: str | Path | None,
+        settings: Mapping,
+        *,
+        name: str = "results",
+        check: Callable[[dict], bool] | None = None,
+    ):
         super().__init__()
-        self.file, self.scorer = file and Path(file), scorer
-        found, self.torn = read_lines(self.file) if self.file else ([], False)
-        self.begun = bool(found)
-        for row in found:
-            if "scorer" not in row:
-                self[row["id"]] = row
-            elif row["scorer"] != scorer:
-                raise ValueError(f"{file} holds scores of {row['scorer']}, not of {scorer}: use another file")
+        written = json.dumps(settings, sort_keys=True)
+        self.settings, self.name, self.check = json.loads(written), name, check
+        self.file = None if place is None else Path(place)
+        if self.file and self.file.suffix != ".jsonl":
+            self.file /= f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}.jsonl"
+        self._read()
 
-    def add(self, rows: Iterable[dict]) -> None:
-        """Keep rows, appended to the file in one write."""
-        new = {row["id"]: row for row in rows}
+    def computed(self, keys: Sequence[str], compute: Callable[[], Iterable[Mapping]]) -> list[dict]:
+        """The rows of these keys. Where one is missing, `compute` makes the rows of all, in order, and they are added.
+
+        All or none, so that what is computed together does not depend on where a run was killed: its numbers end the
+        same bit for bit.
+        """
+        if any(key not in self for key in keys):
+            self.add(dict(zip(keys, compute(), strict=True)))
+        return [self[key] for key in keys]
+
+    def add(self, rows: Mapping[str, Mapping]) -> None:
+        """Keep rows by key, appended to the file in one write. A key that has its row already keeps that."""
+        new = {key: dict(row) for key, row in rows.items() if key not in self}
         self.update(new)
-        if self.file:
-            append_lines(self.file, [*([] if self.begun else [{"scorer": self.scorer}]), *new.values()], self.torn)
-            self.begun, self.torn = True, False
+        if not self.file or not new:
+            return
+        lines = [{"key": key, **row} for key, row in new.items()]
+        if not self._begun:
+            lines.insert(0, {"settings": self.settings})
+        content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        content = ("\n" * self._torn + content).encode(errors="replace")
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("ab", buffering=0) as file:
+            while content:  # a full disk may take a part: the error comes with the next write
+                content = content[file.write(content) :]
+        self._begun, self._torn = True, False
+
+    @contextmanager
+    def alone(self) -> Iterator[Self]:
+        """Hold the file, so that no other process that asks for it this way adds to it: for results that cost money.
+
+        Rows that others added since are read, a line that a kill cut short is taken off. The lock goes with the
+        process, however that ends. Raises BlockingIOError where another process holds the file.
+        """
+        if not self.file:
+            yield self
+            return
+        import fcntl  # not on Windows, where all else here works
+
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                what = f"another run is writing to {self.file}: wait for it, or use another file"
+                raise BlockingIOError(what) from None
+            file.truncate(self._read())
+            self._torn = False
+            try:
+                yield self
+            finally:
+                os.fsync(file.fileno())
+
+    def _read(self) -> int:
+        """Take the file's rows, and return the length of its whole lines in bytes."""
+        self.clear()
+        content = self.file.read_bytes() if self.file and self.file.exists() else b""
+        whole = content.rfind(b"\n") + 1
+        self._torn, self._begun = whole < len(content), not self.settings
+        for number, line in enumerate(content[:whole].split(b"\n")[:-1], 1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if isinstance(row, dict) and isinstance(row.get("settings"), dict) and "key" not in row:
+                self._same(row["settings"])
+                self._begun = True
+            elif self._begun and isinstance(row, dict) and "key" in row and (not self.check or self.check(row)):
+                self.setdefault(row.pop("key"), row)
+            elif self.check:
+                shown = line[:60].decode(errors="replace")
+                raise ValueError(f"{self.file}, line {number}: no {self.name}: {shown!r}; remove the line")
+        return whole
+
+    def _same(self, before: dict) -> None:
+        differ = [name for name in self.settings | before if self.settings.get(name) != before.get(name)]
+        if differ:
+            was, now = before.get(differ[0]), self.settings.get(differ[0])
+            raise ValueError(
+                f"{self.file} holds {self.name} of other settings ({', '.join(differ)} differ; {differ[0]} was {was!r}"
+                f", now {now!r}): remove it, or use another file (or a folder, where each has its own)"
+            )

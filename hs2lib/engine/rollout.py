@@ -17,7 +17,6 @@ Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 
 import copy
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -29,7 +28,7 @@ from IPython import get_ipython
 from IPython.display import display
 from tqdm import tqdm
 
-from hs2lib import paths
+from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
@@ -113,49 +112,6 @@ class Sample(Response):
         return float(sum(self.log_probs))
 
 
-class Kept:
-    """Samples in a JSONL file: a line with the settings, then one a sample; a line cut short by a kill is none."""
-
-    def __init__(self, file: Path | None, settings: dict):
-        self.there, self.torn, self.started = {}, False, False
-        if file is not None and (Path(file).is_dir() or not Path(file).suffix):
-            digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-            file = Path(file) / f"samples-{digest}.jsonl"
-        self.file, self.settings = file and Path(file), settings
-        if not self.file:
-            return
-        rows, self.torn = paths.read_lines(self.file)
-        for found in rows:
-            if "settings" in found:
-                self._same(found["settings"])
-                self.started = True
-                continue
-            key = found.pop("prompt")
-            found = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
-            self.there[found["id"], key] = Sample(**found)
-
-    def get(self, id: str, key: str) -> Sample | None:
-        return self.there.get((id, key))
-
-    def add(self, sample: Sample, key: str) -> None:
-        self.there[sample.id, key] = sample
-        if not self.file:
-            return
-        values = {name: getattr(sample, name) for name in ("id", "text", "tokens", "log_probs", "finished")}
-        first = [] if self.started else [{"settings": self.settings}]
-        paths.append_lines(self.file, [*first, {**values, "prompt": key}], self.torn)
-        self.torn, self.started = False, True
-
-    def _same(self, there: dict) -> None:
-        differ = [name for name in self.settings | there if self.settings.get(name) != there.get(name)]
-        if differ:
-            was, now = there.get(differ[0]), self.settings.get(differ[0])
-            raise ValueError(
-                f"{self.file} holds samples of other settings ({', '.join(differ)} differ; {differ[0]} was {was!r}, "
-                f"now {now!r}): remove it, or give another file (or a folder, where each has its own)"
-            )
-
-
 __all__ = ["BACKENDS", "Sample", "as_tokens", "rollouts"]
 
 BACKENDS = ("transformers", "vllm")
@@ -201,11 +157,15 @@ def rollouts(
     }
     settings |= {"max_new_tokens": max_new_tokens, "min_new_tokens": min_new_tokens, "backend": backend}
     settings |= {"autocast": str(autocast or torch.float32).removeprefix("torch.")}
-    kept = Kept(file, settings)
-    keys = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
+    kept = Cache(file, settings, name="samples")
+    digests = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
+
+    def key(id: str, index: int) -> str:
+        return f"{id}/{index} {digests[id]}"
+
     missing = []
     for group in prompts:
-        due = [i for i in range(n) if kept.get(f"{group.id}/{i}", keys[group.id]) is None]
+        due = [i for i in range(n) if key(group.id, i) not in kept]
         if due:
             missing.append((group.id, tokens[group.id], due))
     if missing:
@@ -216,13 +176,18 @@ def rollouts(
         with _Bar(n * len(prompts), sum(len(due) for _, _, due in missing), progress) as bar:
             for id, index, ids, log_probs, finished in engine(policy, missing, bar, **options):
                 text = _text(policy, ids, finished, stop)
-                kept.add(Sample(f"{id}/{index}", text, (), (), tuple(ids), tuple(log_probs), finished), keys[id])
+                row = {"text": text, "tokens": ids, "log_probs": log_probs, "finished": finished}
+                kept.add({key(id, index): row})
                 bar.sample()
     out = []
     for group in prompts:
-        samples = tuple(kept.get(f"{group.id}/{i}", keys[group.id]) for i in range(n))
+        samples = tuple(_sample(f"{group.id}/{i}", kept[key(group.id, i)]) for i in range(n))
         out.append(replace(group, responses=samples, preference=None, preferences=()))
     return out
+
+
+def _sample(id: str, row: dict) -> Sample:
+    return Sample(id, row["text"], (), (), tuple(row["tokens"]), tuple(row["log_probs"]), row["finished"])
 
 
 def as_tokens(policy, groups: Sequence[Group], label: str | Callable[[Group], str] | None = None) -> list[TokenGroup]:

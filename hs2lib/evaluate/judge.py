@@ -14,7 +14,6 @@ Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-p
 
 import asyncio
 import email.utils
-import fcntl
 import hashlib
 import html
 import json
@@ -36,6 +35,8 @@ import httpx2  # what openai itself runs on
 import openai
 import pandas as pd
 
+from hs2lib.engine.cache import Cache
+
 
 def content_key(body: Mapping, attempt: int) -> str:
     """The name of a request: of the whole body (model, messages, temperature ..) and which attempt it is.
@@ -45,78 +46,32 @@ def content_key(body: Mapping, attempt: int) -> str:
     return hashlib.sha256(json.dumps([body, attempt], sort_keys=True).encode()).hexdigest()[:32]
 
 
-class Replies:
-    """Replies by key; with a file, `add` writes each at once in one write, and one process at a time may hold it.
+class Replies(Cache):
+    """Replies by `content_key`: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps other runs from the file.
 
-    paid: (prompt tokens, reply tokens) of all lines, those of replies that arrived broken included. Use as a context
-    manager. Raises ValueError naming file and line for a line that is no reply, BlockingIOError where another run is
-    writing to the file.
+    Raises ValueError naming file and line for a line that is no reply: it may have been paid for.
     """
 
     def __init__(self, file: str | Path | None = None):
-        self.there: dict[str, dict] = {}
-        self.paid = (0, 0)
-        self.path, self.file = file and Path(file), None
-        if self.path and self.path.exists():
-            raw = self.path.read_bytes()
-            for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), 1):
-                self._take(line, number)
+        super().__init__(file, {}, name="reply of a judge", check=_is_reply)
 
-    def _take(self, line: bytes, number: int) -> None:
-        try:
-            row = json.loads(line)
-            key, reply, tokens = row["key"], row["reply"], [int(n) for n in row["tokens"]]
-            if not isinstance(key, str) or not (reply is None or isinstance(reply, str)) or len(tokens) != 2:
-                raise TypeError
-        except (ValueError, KeyError, TypeError):
-            shown = line[:60].decode(errors="replace")
-            raise ValueError(f"{self.path}, line {number}: no reply of a judge: {shown!r}; remove the line") from None
-        self._count(row)
+    @property
+    def paid(self) -> tuple[int, int]:
+        """(prompt tokens, reply tokens) of all replies, those that arrived broken included."""
+        prompt, reply = zip(*((0, 0), *(row["tokens"] for row in self.values())), strict=True)
+        return sum(prompt), sum(reply)
 
-    def _count(self, row: dict) -> None:
-        self.paid = (self.paid[0] + row["tokens"][0], self.paid[1] + row["tokens"][1])
-        if row["reply"] is not None:
-            self.there[row["key"]] = row
-
-    def __enter__(self) -> "Replies":
-        if self.path is None:
-            return self
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            # Two runs would pay for the same replies; the lock goes with the process, however that ends.
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self.file)
-            what = f"another run is writing to {self.path}: wait for it, or give another file"
-            raise BlockingIOError(what) from None
-        self._repair()
-        return self
-
-    def _repair(self) -> None:
-        """Take what another run has added since, and take off a last line that a kill cut short."""
-        raw = self.path.read_bytes()
-        whole = raw.rfind(b"\n") + 1
-        if whole != len(raw):
-            os.ftruncate(self.file, whole)
-        self.there, self.paid = {}, (0, 0)
-        for number, line in enumerate(raw[:whole].splitlines(), 1):
-            self._take(line, number)
-
-    def __exit__(self, *error) -> None:
-        if self.file is not None:
-            os.fsync(self.file)
-            os.close(self.file)
-            self.file = None
-
-    def add(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
+    def keep(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
         """Keep a reply (None: it was paid and arrived broken) with its tokens, and what else is worth a look."""
-        row = {"key": key, "reply": reply, "tokens": [int(n) for n in tokens], **more}
-        self._count(row)
-        if self.file is not None:
-            line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
-            while line:  # a full disk may take half a line: then the error comes with the next write
-                line = line[os.write(self.file, line) :]
+        # A broken reply has a name of its own: its request is sent again.
+        name = key if reply is not None else f"{key} broken {len(self)}"
+        self.add({name: {"reply": reply, "tokens": [int(n) for n in tokens], **more}})
+
+
+def _is_reply(row: dict) -> bool:
+    key, reply, tokens = (row.get(name) for name in ("key", "reply", "tokens"))
+    counted = isinstance(tokens, list) and len(tokens) == 2 and all(type(n) is int for n in tokens)
+    return isinstance(key, str) and (reply is None or isinstance(reply, str)) and "reply" in row and counted
 
 
 # What may stand around a verdict on a line of its own: a few words such as "My final verdict is:", bold type, a stop.
@@ -305,7 +260,7 @@ class Judge:
         """
         kept = Replies(file)
         bodies = {content_key(body, 0): body for body in (self.body(ask.messages) for ask in asks)}
-        due = [body for key, body in bodies.items() if key not in kept.there]
+        due = [body for key, body in bodies.items() if key not in kept]
         expected, most = self._tokens(due, kept)
         row = {"judge": self.model, "questions": len(asks), "requests": len(due)}
         row |= {"prompt tokens": round(expected[0]), "reply tokens": round(expected[1]), "cost": self.cost(expected)}
@@ -314,7 +269,7 @@ class Judge:
 
     def _tokens(self, due: Sequence[dict], kept: Replies) -> tuple[tuple[float, float], tuple[int, int]]:
         """(prompt, reply) tokens of some requests: expected, and at most."""
-        usual = [row["tokens"][1] for row in kept.there.values() if row.get("attempt") == 0]
+        usual = [row["tokens"][1] for row in kept.values() if row.get("attempt") == 0 and row["reply"] is not None]
         reply = sum(usual) / len(usual) if usual else self.reply_tokens / 4
         sizes = [prompt_bytes(body) for body in due]
         return (sum(sizes) / 4, reply * len(sizes)), (sum(sizes), self.longest_reply * len(sizes))
@@ -341,7 +296,7 @@ class Judge:
         if cost_cap is not None and not self.price:
             raise ValueError("a cost_cap needs price=, of a million prompt and of a million reply tokens")
 
-        with Replies(file) as kept:
+        with Replies(file).alone() as kept:
             run = Run(self, kept, token_cap, cost_cap)
             found = {ask.id: state for ask in asks if isinstance(state := run.state(ask), Verdict)}
             todo = [ask for ask in asks if ask.id not in found]
@@ -349,7 +304,7 @@ class Judge:
                 if problem := self.key_missing():
                     raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
                 due = dict(run.first(ask) for ask in todo)
-                expected, _ = self._tokens([body for key, body in due.items() if key not in kept.there], kept)
+                expected, _ = self._tokens([body for key, body in due.items() if key not in kept], kept)
                 if run.passes(*expected):
                     what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
                     raise CapReached(f"{what} ({run.cap_words()}): nothing was sent")
@@ -420,6 +375,7 @@ class Run:
 
     def __init__(self, judge: Judge, kept: Replies, token_cap: int, cost_cap: float | None):
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
+        self.paid = kept.paid
         self.reserved, self.flying = (0, 0), 0
         self.failed: dict[str, str] = {}
         self._first: dict[str, tuple[str, dict]] = {}
@@ -445,7 +401,7 @@ class Run:
             else:
                 body = self.judge.body(messages)
                 key = content_key(body, attempt)
-            row = self.kept.there.get(key)
+            row = self.kept.get(key)
             if row is None:
                 return key, body, attempt
             value = ask.scale.parse(row["reply"], ask.judged)
@@ -458,14 +414,14 @@ class Run:
 
     def passes(self, prompt: float, reply: float) -> bool:
         """Whether so many tokens more could pass a cap."""
-        total = [sum(n) for n in zip(self.kept.paid, self.reserved, (prompt, reply), strict=True)]
+        total = [sum(n) for n in zip(self.paid, self.reserved, (prompt, reply), strict=True)]
         return sum(total) > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
 
     def cap_words(self) -> str:
         """The caps and what was paid, for a message."""
         caps = f"{self.token_cap:,} tokens" + (f", {self.cost_cap:g} in money" if self.cost_cap is not None else "")
-        spent = f"{sum(self.kept.paid):,} tokens"
-        spent += f", {self.judge.cost(self.kept.paid):.2f} in money" if self.judge.price else ""
+        spent = f"{sum(self.paid):,} tokens"
+        spent += f", {self.judge.cost(self.paid):.2f} in money" if self.judge.price else ""
         return f"cap {caps}; paid so far {spent}"
 
     def complain(self, missing: Sequence[str], total: int) -> None:
@@ -547,7 +503,7 @@ class Run:
             await self._reserve(need)
             try:
                 found = await self._once(body)
-                self.kept.add(key, **found, id=ask.id, attempt=attempt)
+                self._keep(key, **found, id=ask.id, attempt=attempt)
                 self.barren = 0
                 return
             except _Refused:
@@ -555,7 +511,7 @@ class Run:
             except _Again as failure:
                 problem, asked, paid = failure.args
                 if paid:  # perhaps: a cap that is never passed has to count it, and with the most it can have cost
-                    self.kept.add(key, None, need, id=ask.id, attempt=attempt, problem=problem)
+                    self._keep(key, None, need, id=ask.id, attempt=attempt, problem=problem)
             finally:
                 self.reserved = self.reserved[0] - need[0], self.reserved[1] - need[1]
                 self.flying -= 1
@@ -563,6 +519,10 @@ class Run:
             if n < self.judge.tries:
                 await self._back_off(n, asked)
         raise _Again(f"gave up after {self.judge.tries} tries; the last: {problem}", None, False)
+
+    def _keep(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
+        self.paid = self.paid[0] + tokens[0], self.paid[1] + tokens[1]
+        self.kept.keep(key, reply, tokens, **more)
 
     async def _back_off(self, n: int, asked: float | None) -> None:
         wait = self.judge.wait

@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.pairs import Benchmark
-from hs2lib.engine.cache import Kept
+from hs2lib.engine.cache import Cache
 from hs2lib.group import Group
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
 from hs2lib.paths import write
@@ -124,13 +125,11 @@ def score(
                 "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
             )
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
-    done = Kept(kept, scorer_id)
+    done = Cache(kept, {"scorer": scorer_id}, name="scores")
     keys = [_content(pair) for pair in benchmark.pairs]
     for start in range(0, len(keys), CHUNK):
-        these = keys[start : start + CHUNK]
-        if any(key not in done for key in these):
-            pairs = list(benchmark.pairs[start : start + CHUNK])
-            done.add(_chunk(pairs, these, scorer, model, options))
+        pairs = list(benchmark.pairs[start : start + CHUNK])
+        done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, scorer, model, options))
         if progress:
             progress(min(start + CHUNK, len(keys)), len(keys))
     values = np.array([done[key]["scores"] for key in keys], dtype=np.float64)
@@ -138,7 +137,7 @@ def score(
     return Scored(values, shortened)
 
 
-def _chunk(pairs: list[Group], keys: list[str], scorer, model, options: dict) -> list[dict]:
+def _chunk(pairs: list[Group], scorer, model, options: dict) -> list[dict]:
     dropped = [0] * len(pairs)
     if model is None:
         values = scorer(pairs, **options)
@@ -154,8 +153,8 @@ def _chunk(pairs: list[Group], keys: list[str], scorer, model, options: dict) ->
         raise ValueError(
             f"the scorer gave pair {bad.id} a score that is not finite: {values[pairs.index(bad)].tolist()}"
         )
-    rows = zip(keys, values.tolist(), dropped, strict=True)
-    return [{"id": key, "scores": scores, "dropped": n} for key, scores, n in rows]
+    rows = zip(values.tolist(), dropped, strict=True)
+    return [{"scores": scores, "dropped": n} for scores, n in rows]
 
 
 def _content(pair: Group) -> str:

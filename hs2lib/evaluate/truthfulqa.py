@@ -38,7 +38,7 @@ from hs2lib.corpus.phrases import ENTITIES, PHRASES
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
 from hs2lib.engine.attention import log_probs, per_sequence
-from hs2lib.engine.cache import Kept
+from hs2lib.engine.cache import Cache
 from hs2lib.engine.rollout import Handle
 from hs2lib.engine.trees import plan
 from hs2lib.group import Group, Response, Turn
@@ -310,8 +310,8 @@ def score(
     """
     sequences, starts = tokenise(benchmark, policy.tokenizer)
     keys = [_content(benchmark.primer, group) for group in benchmark.questions]
-    name = f"{policy.fingerprint()} {autocast or torch.float32}".replace("torch.", "")
-    done = Kept(kept, name)
+    settings = {"policy": policy.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
+    done = Cache(kept, settings, name="log-probs")
     drawn = progress and get_ipython() is not None  # in a notebook in place of the last, not line after line
     file = Handle(display({"text/plain": ""}, raw=True, display_id=True)) if drawn else None
     bar = tqdm(total=len(keys), unit="question", mininterval=0.5, ncols=90, disable=not progress, file=file)
@@ -328,10 +328,10 @@ def score(
                 found: dict[int, list[tuple[int, float]]] = {}
                 for g, i, value in zip(here, batch.index.tolist(), total.tolist(), strict=True):
                     found.setdefault(g, []).append((i, value))
-                rows = [{"id": keys[g], "log_probs": [v for _, v in sorted(of)]} for g, of in found.items()]
-                if bad := [g for g, row in zip(found, rows, strict=True) if not np.isfinite(row["log_probs"]).all()]:
+                rows = {g: [value for _, value in sorted(of)] for g, of in found.items()}
+                if bad := [g for g, values in rows.items() if not np.isfinite(values).all()]:
                     raise ValueError(f"question {benchmark.questions[bad[0]].id}: a log-probability is not finite")
-                done.add(row for row in rows if row["id"] not in done)
+                done.add({keys[g]: {"log_probs": values} for g, values in rows.items()})
             bar.update(len(set(here)))
     finally:
         bar.close()

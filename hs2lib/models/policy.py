@@ -12,14 +12,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from hs2lib import paths
 from hs2lib.engine.attention import in_order, log_probs, per_sequence
+from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.engine.trees import BUDGET
@@ -95,19 +96,16 @@ class Policy(Decoder):
             found = groups
         else:
             found = self.tokenise(groups, label)
-        kept = _Kept(cache, f"{self.fingerprint()}-{autocast or torch.float32}".replace("torch.", "")) if cache else {}
-        out: list[tuple[float, int]] = []
+        settings = {"policy": self.fingerprint() if cache else "", "autocast": str(autocast or torch.float32)}
+        kept = Cache(cache, settings, name="log-probs")
+        rows: list[dict] = []
         for part in _chunks(found, CHUNK * budget):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
-            # All of a chunk or nothing, so that what is packed together does not depend on where a run was killed.
-            if not all(key in kept for key in keys):
-                new = zip(keys, self._computed(part, budget, autocast), strict=True)
-                kept.update((key, value) for key, value in new if key not in kept)
-            out += [kept[key] for key in keys]
-        total, tokens = zip(*out, strict=True)
-        return torch.tensor(total, dtype=torch.float32), torch.tensor(tokens, dtype=torch.int64)
+            rows += kept.computed(keys, partial(self._computed, part, budget, autocast))
+        total, tokens = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
+        return torch.tensor(total, dtype=torch.float32), torch.tensor(tokens, dtype=torch.int64)  # [R] each
 
-    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[tuple[float, int]]:
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
         device = next(self.backbone.parameters()).device.type
         cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
         was = self.training
@@ -123,7 +121,7 @@ class Policy(Decoder):
         finally:
             self.train(was)
         tokens = [len(s) - start for group in groups for s, start in zip(group.sequences, group.starts, strict=True)]
-        return list(zip(total.tolist(), tokens, strict=True))
+        return [{"log_prob": x, "tokens": n} for x, n in zip(total.tolist(), tokens, strict=True)]
 
 
 def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:
@@ -131,22 +129,6 @@ def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str
     if (Path(name) / STATE).is_file():
         return Policy.load(Path(name))
     return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()
-
-
-class _Kept(dict):
-    """Results by content in a JSONL file, a chunk appended in one write; a line cut short by a kill counts as none."""
-
-    def __init__(self, folder: Path, name: str):
-        super().__init__()
-        self.file = Path(folder) / f"log-probs-{name}.jsonl"
-        found, self.torn = paths.read_lines(self.file)
-        super().update({key: (total, tokens) for key, total, tokens in found})
-
-    def update(self, new) -> None:
-        new = dict(new)
-        super().update(new)
-        paths.append_lines(self.file, ([key, *value] for key, value in new.items()), self.torn)
-        self.torn = False
 
 
 def _key(sequence: list[int], start: int) -> str:

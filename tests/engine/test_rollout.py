@@ -281,7 +281,7 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
                 out.write('{"id": "p0/0", "te')
     assert kills >= 3 and texts(found) == due
     lines = [json.loads(line) for line in file.read_text().splitlines() if not line.endswith('"te')]
-    assert "settings" in lines[0] and sorted(line["id"] for line in lines[1:]) == sorted(due)
+    assert "settings" in lines[0] and sorted(line["key"].split()[0] for line in lines[1:]) == sorted(due)
     monkeypatch.setattr(decoding, "choose", None)
     assert run(policy, file=file) == found, "all there: nothing is computed"
 

@@ -321,7 +321,7 @@ def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
 
 
 def test_two_runs_do_not_pay_for_the_same(tmp_path):
-    with Replies(tmp_path / "v.jsonl"), pytest.raises(BlockingIOError, match="another run is writing to"):
+    with Replies(tmp_path / "v.jsonl").alone(), pytest.raises(BlockingIOError, match="another run is writing to"):
         Judge("m", "http://localhost:1/v1").verdicts(asks(1), file=tmp_path / "v.jsonl", token_cap=CAP)
 
 

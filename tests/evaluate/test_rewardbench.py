@@ -390,13 +390,13 @@ def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
 def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
     model = reward_model.RewardModel.new("tiny")
     first = Benchmark(benchmark.pairs[:2], "own", "")
-    rewardbench.score(first, model, kept=tmp_path / "k")
+    rewardbench.score(first, model, kept=tmp_path / "k.jsonl")
     with torch.no_grad():
         model.backbone.get_input_embeddings().weight[5] += 1e-3
-    with pytest.raises(ValueError, match=r"holds scores of tiny-\w+, not of tiny-\w+: use another file"):
-        rewardbench.score(first, model, kept=tmp_path / "k")
+    with pytest.raises(ValueError, match=r"scorer was 'tiny-\w+', now 'tiny-\w+'.*use another file"):
+        rewardbench.score(first, model, kept=tmp_path / "k.jsonl")
     with pytest.raises(ValueError, match="scorer_id="):
-        rewardbench.score(first, lambda pairs: [0, 0] * len(pairs), kept=tmp_path / "k")
+        rewardbench.score(first, lambda pairs: [0, 0] * len(pairs), kept=tmp_path / "k.jsonl")
 
 
 def test_bad_scores_are_refused_and_prompts_that_were_shortened_are_listed(tmp_path):
