@@ -1,0 +1,61 @@
+"""The wheel holds all rooms and their data files: an installed hs2 is not an edited checkout."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from hs2lib.paths import root
+
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+
+# Data files are read when their module is imported, or by the calls below.
+IMPORT_ALL = """
+import importlib, pkgutil
+from pathlib import Path
+import hs2lib
+
+names = [module.name for module in pkgutil.walk_packages(hs2lib.__path__, "hs2lib.")]
+assert Path(hs2lib.__file__).parent == Path("hs2lib").resolve(), hs2lib.__file__
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+from hs2lib import paper
+from hs2lib.corpus import generate
+assert next(generate.groups(1)).responses
+assert set(paper.TABLES) == {f"table-{i}" for i in range(1, 6)}
+print(len(names))
+"""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """The wheel of this checkout, unpacked. Built from a copy: setuptools leaves its own folders where it builds."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (folder / "source").mkdir(exist_ok=True)
+        shutil.copy(root() / name, folder / "source" / name)
+    shutil.copytree(root() / "hs2lib", folder / "source" / "hs2lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    command = [sys.executable, "-c", BUILD, str(folder)]
+    built = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def test_the_wheel_holds_every_file_of_the_library(unpacked):
+    files = {path for path in (root() / "hs2lib").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    missing = [name for name in (path.relative_to(root()) for path in files) if not (unpacked / name).is_file()]
+    assert not missing
+
+
+@pytest.mark.slow
+def test_every_room_of_the_wheel_imports_and_reads_its_data(unpacked):
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL], cwd=unpacked, capture_output=True, text=True, env={"PYTHONPATH": "."}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > 50
