@@ -1,4 +1,4 @@
-# Two commands: `make demo` runs the paper small, `make test` checks the code. Both set everything up first.
+# `make demo` runs the paper small, `make check` and `make test` check the code. Each sets everything up first.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports lab lint format test bench bench-gpu clean-nb clean
+.PHONY: help setup demo smoke laptop tables reports lab lint format check test bench bench-gpu clean-nb clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -61,8 +61,11 @@ format: $(READY) ## format code and notebooks
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: lint ## lint, then the tests, on all cores
-	@$(BIN)/python -m pytest -n $(CORES) --dist loadfile
+check: lint ## lint, then the fast tests, in under a minute: for while you work
+	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "not slow"
+
+test: lint ## lint, then all tests, on all cores: before a commit
+	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
 
 bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=load_rows
 	@export CUDA_VISIBLE_DEVICES=; \

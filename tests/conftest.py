@@ -22,6 +22,11 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+def pytest_collection_modifyitems(items):
+    """The notebooks first: they take longest, and what is long must not begin when the other cores run out of tests."""
+    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+
+
 @pytest.fixture
 def reports(tmp_path, monkeypatch):
     """Writes complete reports: reports(tier, notebook, sources, {file: frame}); without any, nothing has run."""

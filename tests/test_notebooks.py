@@ -12,6 +12,8 @@ from hs2lib.paths import notebook, root
 from hs2lib.run import runner
 from hs2lib.run.parameters import resolve
 
+pytestmark = pytest.mark.slow
+
 OF_FORMULAS = {"cost", "estimator", "toy"}  # artefacts that no row of any data set went into
 OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
 ALIGNMENT = [name for name in runner.notebooks() if "07" <= name[:2] <= "12"]

@@ -270,6 +270,7 @@ def test_nothing_private_is_tracked():
 # Profiles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("profile", "tier", "number", "asked"),
     [("slurm", "smoke", "01", "gpu=0"), ("slurm", "gpu", "05", "gpu=1"), ("kubernetes", "smoke", "01", "gpu=0")],

@@ -18,6 +18,8 @@ from hub_server import serve
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
 
+pytestmark = pytest.mark.slow
+
 PAIRS = {"train": 150, "validation": 20}
 
 

@@ -78,6 +78,7 @@ def run(folder: Path, callbacks=()) -> str:
     return policy.fingerprint()
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     """SIGKILL in the second round's training, and half a line in the files of samples and log-probabilities."""
     folder = tmp_path / "killed"
@@ -96,6 +97,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     assert run(folder) == run(tmp_path / "straight")
 
 
+@pytest.mark.slow
 def test_two_rounds_read_again_are_the_same(judge, tmp_path):
     """A notebook that was killed between rounds is run again: files and finished runs are read, and nothing differs."""
     ends = []

@@ -103,6 +103,7 @@ def arm_probabilities(policy) -> torch.Tensor:
         return policy.backbone(torch.tensor([[1]])).logits[0, -1].softmax(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", ["separate", "shared"])
 def test_the_bandits_optimum_is_reached(tmp_path, critic):
     """Without a KL the best arm takes it all; by a round's figures reward, entropy and length are what they must be."""
@@ -128,12 +129,14 @@ def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
 
 
+@pytest.mark.slow
 def test_with_a_plain_kl_the_optimum_is_the_tilted_reference(tmp_path):
     """Reward - beta KL has one maximum, pi proportional to pi_ref exp(r / beta): the whole distribution is known."""
     found, due = tilted(tmp_path / "run", "plain")
     assert (found - due).abs().sum() / 2 < 0.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["absolute", "k3"])
 def test_forms_that_are_never_negative_do_not_hold_the_worse_arms_up(tmp_path, form):
     """As a reward they take from a token that has become unlikely what "plain" gives it: the policy goes further."""
@@ -268,6 +271,7 @@ def test_responses_that_are_all_unfinished_change_no_weight(tmp_path):
     assert (found["tokens trained"] == 0).all() and (found.finished == 0).all()
 
 
+@pytest.mark.slow
 def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
     """The step with a response cut off is the step without it: same loss, same gradient."""
 
@@ -286,6 +290,7 @@ def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
     assert steps[0] == steps[1]
 
 
+@pytest.mark.slow
 def test_micro_batches_change_nothing(tmp_path):
     histories = []
     for budget in (4096, 8):
@@ -294,6 +299,7 @@ def test_micro_batches_change_nothing(tmp_path):
     np.testing.assert_allclose(histories[1], histories[0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_critics_rate_is_its_own_and_zero_leaves_it_as_it_was(tmp_path):
     start = actor_critic()
     model, _ = run(tmp_path / "run", critic_rate=0.0)
@@ -301,6 +307,7 @@ def test_the_critics_rate_is_its_own_and_zero_leaves_it_as_it_was(tmp_path):
     assert not torch.equal(model.policy.backbone.lm_head.weight, start.policy.backbone.lm_head.weight)
 
 
+@pytest.mark.slow
 def test_adapters_are_their_own_reference(tmp_path):
     """Without a reference model the KL is counted from the policy with its adapters off: 0 at first, then not."""
     start = actor_critic()
@@ -316,6 +323,7 @@ def test_adapters_are_their_own_reference(tmp_path):
         ppo.train(actor_critic(), prompts(48), walk, None, recipe(batch=16), how, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_what_is_logged_lies_in_files(tmp_path):
     folder = tmp_path / "run"
     _, result = run(folder)
@@ -414,6 +422,7 @@ class Vowels(torch.nn.Module):
         return torch.tensor([[10 * sum(c in "aeiou" for c in text) / max(1, len(text)) - 2] for text in texts])
 
 
+@pytest.mark.slow
 def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     """Half a vowel in ten characters more, for a KL of a fraction of the entropy (66 nats: 8 tokens of 4,096)."""
     policy, reference, _, groups = texts
@@ -481,6 +490,7 @@ def straight(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 3])
 def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
     """SIGKILL before the first checkpoint, and in the middle of a round."""
@@ -505,6 +515,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
         assert (folder / path).read_bytes() == (straight / path).read_bytes(), path
 
 
+@pytest.mark.slow
 def test_two_processes_sample_and_step_as_one(straight, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     done = subprocess.run(

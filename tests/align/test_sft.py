@@ -62,6 +62,7 @@ def test_the_mask_in_the_reference_template():
     assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?", " Seven, or 11\n<extra_id_2>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["embedded", "oasst1"])
 def test_the_mask_on_real_conversations(name):
     """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of its turn.
@@ -166,6 +167,7 @@ def test_packing_leaks_nothing(tmp_path, packing, accumulation):
     assert result.history[0]["grad_norm"] == pytest.approx(norm, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_padded_and_padding_free_are_the_same_training(tmp_path):
     items, _ = sft.prepare(load_policy("tiny"), talks())
     ends = []
@@ -178,6 +180,7 @@ def test_padded_and_padding_free_are_the_same_training(tmp_path):
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-4, equal_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
 def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     policy = load_policy("tiny")
@@ -215,6 +218,7 @@ class Kill(TrainerCallback):
             raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["padding-free", "bfd"])
 def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path, packing):
     """Killed after steps 1, 3 and 4, with checkpoints at 2 and 4: the same weights and losses, over ends of epochs."""

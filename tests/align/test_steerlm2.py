@@ -42,6 +42,7 @@ def test_the_toy_is_what_it_says():
     assert torch.allclose(TOY.gradient(THETA)[:3], exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", [True, False], ids=["equation 11", "equation 8"])
 def test_the_estimates_mean_converges_to_the_exact_gradient_of_equation_2(baseline):
     """Self-normalised weights are biased by about 1/n and b' changes the mean by nothing that stays: the error of
@@ -159,6 +160,7 @@ def test_all_nine_responses_have_all_the_probability():
     assert whole(small(1)).exp().sum().item() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_length", [False, True])
 def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path, by_length):
     """The whole way, but for the text: a transformer on the group engine, Items, `fit`, validation by equation 12."""
@@ -312,6 +314,7 @@ def test_each_model_is_asked_about_its_own_end_of_turn(models):
     assert steerlm2.weigh([group], policy, policy, reward_model, CHOICES)
 
 
+@pytest.mark.slow
 def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_path):
     reward_model, policy = models[1], load_policy("tiny")
     before = {name: p.clone() for name, p in policy.named_parameters()}
@@ -332,6 +335,7 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     assert all(torch.equal(p, dict(policy.named_parameters())[name]) for name, p in again.named_parameters())
 
 
+@pytest.mark.slow
 def test_adapters_are_merged_after_each_iteration(models, tmp_path):
     policy = load_policy("tiny")
     steerlm2.iterate(
@@ -357,6 +361,7 @@ def run(folder: Path, callbacks=tuple) -> None:
     policy.save(folder / "policy")
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_a_straight_run_bit_for_bit(tmp_path):
     """SIGKILL in the second iteration's training, and half a line in files of samples, scores and log-probabilities."""
     run(tmp_path / "straight")

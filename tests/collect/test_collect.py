@@ -247,6 +247,7 @@ def topical():
     return [f"Tell me about {s}, part {n}." for n in range(6) for s in subjects]
 
 
+@pytest.mark.slow
 def test_topics_follow_the_subject_and_repeat(topical):
     vectors = prompts.embed(topical)
     assert vectors.shape == (18, 384) and np.allclose((vectors**2).sum(axis=1), 1, atol=1e-5)

@@ -128,6 +128,7 @@ def test_the_fact_base_can_be_wrong_on_purpose():
             assert len(set(values)) == len(values), (kind, FIELDS[kind][field])
 
 
+@pytest.mark.slow
 def test_unedited_responses_contain_the_answer(sample):
     seen = Counter()
     for g in sample[0][:3000]:
@@ -323,6 +324,7 @@ def test_table_2(sample):
             assert t[column].std() == pytest.approx(paper.value("table-2", row, "SD HS2"), rel=0.1)
 
 
+@pytest.mark.slow
 def test_table_1(sample):
     stages = {"initial": generate.groups(6000, stage="initial"), "annotated": generate.groups(6000, stage="annotated")}
     stages = {name: ratings_array(groups)[0] for name, groups in stages.items()} | {
@@ -363,6 +365,7 @@ DEBRIS = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_texts_read_clean(sample):
     groups = [*sample[1][:2500], *generate.groups(500, seed=2, length_scale=0.25), *generate.benchmark(50, seed=2)]
     for g in groups:

@@ -66,6 +66,7 @@ def test_hub_files_at_the_pinned_revision_become_groups(hub, tmp_path):
     assert files == [f"{PINNED}/train.jsonl.gz", f"{PINNED}/validation.jsonl.gz"], "these two, and no scripts"
 
 
+@pytest.mark.slow
 def test_second_load_needs_no_hub(hub, tmp_path):
     """The cache serves a pinned revision by itself: a run that was downloaded once repeats on a train."""
     with serve(hub) as url:
@@ -75,6 +76,7 @@ def test_second_load_needs_no_hub(hub, tmp_path):
     assert PINNED[:7] in json.loads(again.stdout)["source"]
 
 
+@pytest.mark.slow
 def test_absent_file_and_absent_hub_say_what_to_do(hub, tmp_path):
     """No fallback: without the file, or without a Hub, the error names the file, the endpoint and the way out.
 

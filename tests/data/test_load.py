@@ -36,6 +36,7 @@ def test_system_turn_round_trips():
     assert parse_prompt(prompt_string(turns)) == turns
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), TEXTS), max_size=4), TEXTS, st.none() | TEXTS)
 def test_turns_come_back_or_are_refused(rest, first, system):
     """Never a third way: a text that imitates a marker must not silently move the border between two turns."""

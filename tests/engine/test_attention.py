@@ -138,6 +138,7 @@ sequence_shapes = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 shapes = st.lists(st.lists(sequence_shapes, min_size=1, max_size=5), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(shapes, st.sampled_from([1, 3, 8, 64]))
 def test_any_group_shape(token_groups, block):
@@ -182,6 +183,7 @@ def test_hand_sized_tree():
     assert batch.node.tolist() == [2, 3, 1] and batch.owner.tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_flex_attention_sees_the_same():
     batch = pack(example())
     n = len(batch.tokens)
@@ -363,6 +365,7 @@ def worker(rank: int, port: int, queue) -> None:
     torch.distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_gradient_of_one():
     import socket
 

@@ -163,6 +163,7 @@ def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
 # Independence
 
 
+@pytest.mark.slow
 def test_a_sample_does_not_depend_on_its_batch_or_the_order(policy):
     """Alone, all at once, few at a time, shuffled, fewer of a prompt: the same texts and tokens, in float32."""
     due = texts(run(policy))

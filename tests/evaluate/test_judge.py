@@ -109,6 +109,7 @@ def test_what_may_have_been_paid_counts_under_the_cap(fault, tmp_path):
     assert Replies(tmp_path / "v.jsonl").paid == (due + 40, 64 + 10)
 
 
+@pytest.mark.slow
 def test_retry_after_holds_for_every_request(tmp_path):
     """The first is told to come back in 0.4 s: of 40 questions none but those in flight is sent before."""
     began, times = time.monotonic(), []
@@ -278,6 +279,7 @@ Judge("m", sys.argv[1], wait=0.01, in_flight=8, reply_tokens=64).verdicts(asks, 
 """
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_no_verdict_is_lost_or_paid_for_twice(tmp_path):
     """kill -9 in the middle, twice: what stood in the file is not asked again; lost are only replies on their way."""
     n, file, enough = 150, tmp_path / "v.jsonl", threading.Event()
@@ -338,6 +340,7 @@ def test_an_error_in_the_caller_keeps_what_came(tmp_path):
         assert len(lines(tmp_path / "v.jsonl")) == sum(server.asked.values()) < 50
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_an_interrupt_lets_paid_requests_come_home(tmp_path):
     """One Ctrl-C: nothing more is sent, and every request that was sent is in the file."""

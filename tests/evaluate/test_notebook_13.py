@@ -48,6 +48,7 @@ def judged(folder):
     return pd.read_csv(folder / "judged.csv").set_index("measure")
 
 
+@pytest.mark.slow
 def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
     """Grades of 8 and 6 have the mean 7; who is B in one game and A in the other wins half; all by hand.
 
@@ -88,6 +89,7 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
     assert set(pd.read_csv(folder / "against-table-4.csv").verdict) == {"not run at this tier"}
 
 
+@pytest.mark.slow
 def test_with_the_reward_model(smoke):
     """Its score has a measure of its own name; the judge's columns still say that no judge was asked."""
     table = judged(smoke(judge="reward_model", skip=["DPO", "PPO", "Iterative DPO", "SteerLM 2.0"]))
@@ -97,6 +99,7 @@ def test_with_the_reward_model(smoke):
     assert of_judge.sum() == 3 and (table[of_judge] == policies.NOT_RUN).all(axis=None)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
     """Said before hours are spent on answers, and again where the first question would be sent."""
     monkeypatch.delenv("HS2_TEST_KEY", raising=False)

@@ -78,6 +78,7 @@ def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
     assert math.isnan(means["kl"]) and not math.isnan(means["goodness"])
 
 
+@pytest.mark.slow
 def test_the_estimate_at_temperature_1_is_the_kl_of_two_known_distributions(sft, other, judge):
     """One token a response, so that KL is a sum over the vocabulary: exact, against the mean of 3,000 samples."""
     how = HOW | dict(max_new_tokens=1, n=3000, temperature=1.0, top_p=1.0)

@@ -288,6 +288,7 @@ def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
         pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")
 
 
+@pytest.mark.slow
 def test_the_official_set_and_the_prior_sets_come_from_the_hub_at_pinned_commits(tmp_path):
     """Against a Hub on loopback: which files of which commits are asked for, and what becomes of their rows."""
     row = {"prompt": "2+2?", "chosen": "4", "chosen_model": "h", "rejected": "5", "rejected_model": "m"}

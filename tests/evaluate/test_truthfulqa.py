@@ -113,6 +113,7 @@ HAND = Benchmark(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", [HAND, truthfulqa.load("embedded", n=12)], ids=["by hand", "generated"])
 @pytest.mark.parametrize("budget", [64, 8192])
 def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, budget):

@@ -48,6 +48,7 @@ def test_the_embedded_tokenizer_splits_digits_and_pads_with_a_token_of_its_own(e
     assert "<|im_end|>" in tokenizer.chat_template
 
 
+@pytest.mark.slow
 def test_the_embedded_model_is_a_real_one_in_float32_and_converted_once(embedded):
     before = (embedded / "model.safetensors").stat().st_mtime_ns
     assert backbones.embedded_model() == embedded
@@ -79,6 +80,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_tiny_model_depends_on_its_seed_only(tmp_path):
     first, again = backbones.tiny_model(tmp_path / "a"), backbones.tiny_model(tmp_path / "b")
     other = backbones.tiny_model(tmp_path / "a", seed=1)
@@ -257,6 +259,7 @@ CARD = [
 ]
 
 
+@pytest.mark.slow
 def test_the_card_s_code_scores_an_export_without_hs2lib(tmp_path):
     """In a process of its own, both templates: what a user of the exported folder does and gets."""
     ours = []
@@ -275,6 +278,7 @@ def test_the_card_s_code_scores_an_export_without_hs2lib(tmp_path):
     torch.testing.assert_close(torch.tensor(theirs), torch.stack(ours), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_an_export_of_the_embedded_model_scores_the_same_in_a_padded_batch(embedded, tmp_path):
     model = reward_model.RewardModel.new("embedded")
     assert export.export(model, tmp_path / "m", check=GROUPS) <= export.TOLERANCE * 0.1

@@ -121,6 +121,7 @@ def assert_harmless(path):
     assert "default-src 'none'" in dict((n, v) for t, n, v in page.attributes if t == "meta").get("content", "")
 
 
+@pytest.mark.slow
 def test_hostile_rows_captions_and_outputs_do_no_harm(suite):
     for i, text in enumerate(HOSTILE):
         finish(suite, caption=text, cells=(text, "1"), texts=HOSTILE if i == 0 else [text])

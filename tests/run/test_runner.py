@@ -61,6 +61,7 @@ def stamps(suite):
     return {p.parent.name: p.stat().st_mtime_ns for p in suite.glob("runs/demo/*/stamp.json")}
 
 
+@pytest.mark.slow
 def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite):
     first = make("--tier", "demo", "--cores", "2")
     assert first.returncode == 0, first.stderr
@@ -89,6 +90,7 @@ def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite):
     assert (suite / "reports/demo/01_first/manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_failing_notebook_leaves_no_manifest_and_says_which_cell(suite):
     toy(suite, "01_first", "raise ValueError('the moon is full')")
     failed = make("--tier", "demo", "01")
@@ -98,6 +100,7 @@ def test_a_failing_notebook_leaves_no_manifest_and_says_which_cell(suite):
     assert runner.why_stale("01_first", "demo") == "never run here"
 
 
+@pytest.mark.slow
 def test_wrong_parameters_stop_the_run_before_anything_starts(suite):
     (suite / "params/demo/02_second.yaml").write_text("nn: 5\n")
     refused = make("--tier", "demo")
@@ -106,12 +109,14 @@ def test_wrong_parameters_stop_the_run_before_anything_starts(suite):
     assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
 
 
+@pytest.mark.slow
 def test_help_lists_tiers_notebooks_and_what_is_stale(suite):
     shown = make("--help").stdout
     for text in ("smoke", "demo", "laptop", "gpu", "paper", "01_first", "02_second", "never run here"):
         assert text in shown
 
 
+@pytest.mark.slow
 def test_an_unknown_notebook_is_named(suite):
     refused = make("03")
     assert refused.returncode == 2
@@ -123,6 +128,7 @@ def test_two_runs_in_one_folder_are_refused(suite):
         pass
 
 
+@pytest.mark.slow
 def test_a_lock_of_a_killed_run_does_not_stop_the_next(suite):
     """Snakemake leaves its locks where it was killed. To unlock it parses the Snakefile too, threads included."""
     toy(suite, "02_second", SECOND, ["01_first"], gpu=1)
@@ -136,6 +142,7 @@ def test_a_lock_of_a_killed_run_does_not_stop_the_next(suite):
     assert stamp.exists() and not list(locks.glob("*.lock"))
 
 
+@pytest.mark.slow
 def test_an_executed_notebook_does_not_say_where_the_checkout_lies(suite):
     body = "import os\n\nprint(os.environ['HS2_ROOT'] + '/hs2lib/models/reward_model.py:1: UserWarning')"
     toy(suite, "01_first", body)

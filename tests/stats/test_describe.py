@@ -274,6 +274,7 @@ def test_what_cannot_be_computed_says_why(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_on_300_corpora():
     """Mean, SD, Pearson's R and kappa, each known exactly, on 300 corpora of 600 prompts x 2 correlated
     responses.

@@ -49,6 +49,7 @@ def test_the_first_step_is_the_masked_mean_and_its_gradient(tmp_path):
     assert result.history[0]["grad_norm"] == pytest.approx(norm.item(), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [REGRESSION, bradley_terry("margin")], ids=lambda o: o.name)
 def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objective):
     """A budget of 10 tokens cuts every group into single responses; a loss on pairs must not notice."""
@@ -83,6 +84,7 @@ def test_bradley_terry_by_hand():
         bradley_terry("soft")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
 def test_sixteen_rows_are_learnt_by_heart(tmp_path, adapters):
     """The check that finds most errors of a trainer; and with adapters the base must stay as it was."""
@@ -125,6 +127,7 @@ class _Stop(TrainerCallback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_adapters_in_bfloat16_go_on_exactly_too(tmp_path):
     """Only the adapters and the head are in a checkpoint, the dropout's random numbers as well."""
     runs = []

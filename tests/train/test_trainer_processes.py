@@ -53,6 +53,7 @@ def straight(tmp_path_factory):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straight, tmp_path):
     """transformers' own scaling multiplies loss and gradient of a regression by accumulation x processes, and a mean of
     each part's mean weighs the labels unequally: both would show in the first step."""
@@ -67,6 +68,7 @@ def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straigh
         np.testing.assert_allclose(curve(tmp_path / name), expected, rtol=2e-5, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 3])
 def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path, at):
     """SIGKILL before the first checkpoint (at step 2) and after it: the weights, the history and the best checkpoint
