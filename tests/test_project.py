@@ -180,7 +180,7 @@ def test_notebook_begins_with_its_box_and_ends_with_finish(notebook):
     assert rows == ["Reproduces", "Reads", "Writes", "Tiers", "Cannot show at this tier"]
     assert sum("parameters" in cell.metadata.get("tags", []) for cell in notebook.cells) == 1
     assert code(notebook)[0].id == "parameters" and code(notebook)[-1].source == "run.finish()"
-    assert set(notebook.metadata.hs2) == {"upstream", "gpu"}
+    assert set(notebook.metadata.hs2) == {"gpu", "makes", "needs"}
 
 
 # Code

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import nbformat
@@ -39,8 +40,35 @@ def notebooks() -> list[str]:
 
 
 def about(notebook: str) -> dict:
-    """The notebook's `hs2` metadata: `upstream` (names whose manifests it reads) and `gpu` (how many it wants)."""
-    return {"upstream": [], "gpu": 0} | nbformat.read(notebook_path(notebook), 4).metadata.get("hs2", {})
+    """The notebook's `hs2` metadata: how many GPUs it wants, what it makes and what it needs.
+
+    `gpu`: a number. `makes`: kind of thing -> its title in tables, as {"policy": "DPO"}. `needs`: kinds, which stand
+    for every other notebook that makes one, and names of notebooks.
+    """
+    # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are slow.
+    metadata = json.loads(notebook_path(notebook).read_text())["metadata"]
+    return {"gpu": 0, "makes": {}, "needs": []} | metadata.get("hs2", {})
+
+
+def makers(kind: str) -> dict[str, str]:
+    """Notebooks that make a thing of this kind, with its title in tables: {"08_dpo": "DPO", ..} for "policy"."""
+    made = {name: about(name)["makes"] for name in notebooks()}
+    return {name: kinds[kind] for name, kinds in made.items() if kind in kinds}
+
+
+def upstream(notebook: str) -> list[str]:
+    """Notebooks whose results this one reads, as its `needs` say.
+
+    Raises ParameterError for a need that is neither a notebook nor a kind that some notebook makes.
+    """
+    names: set[str] = set()
+    for need in about(notebook)["needs"]:
+        found = [need] if need in notebooks() else [name for name in makers(need) if name != notebook]
+        if not found:
+            kinds = sorted({kind for name in notebooks() for kind in about(name)["makes"]})
+            raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and none makes one of {kinds}")
+        names.update(found)
+    return sorted(names)
 
 
 def _imports(code: str) -> set[str]:
@@ -85,7 +113,7 @@ def inputs(notebook: str, tier: str) -> dict[str, Path]:
     files |= {f"params/{tier}/{notebook}.yaml": parameters} if parameters.exists() else {}
     package = Path(hs2lib.__file__).parent
     files |= {f"hs2lib/{file.relative_to(package)}": file for file in library(notebook)}
-    files |= {f"upstream {up}": reports() / tier / up / "manifest.json" for up in about(notebook)["upstream"]}
+    files |= {f"upstream {name}": reports() / tier / name / "manifest.json" for name in upstream(notebook)}
     return files
 
 
@@ -128,34 +156,52 @@ def why_stale(notebook: str, tier: str) -> str:
         return "never run here"
     if missing:
         return f"its {' and '.join(missing)} is gone"
-    for up in about(notebook)["upstream"]:
-        if why_stale(up, tier):
-            return f"{up} is stale"
+    for name in upstream(notebook):
+        if why_stale(name, tier):
+            return f"{name} is stale"
     then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
     changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
     return f"changed since: {', '.join(changed)}" if changed else ""
 
 
 def with_upstream(names: list[str]) -> list[str]:
-    """`names` and all they depend on, in notebook order."""
-    todo, found = list(names), set()
+    """`names` and all they depend on, each after what it needs, else in the notebooks' order.
+
+    Raises ParameterError where notebooks need each other in a circle.
+    """
+    graph, todo = TopologicalSorter(), list(names)
+    known: set[str] = set()
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += about(name)["upstream"]
-    return sorted(found)
+        if name not in known:
+            known.add(name)
+            graph.add(name, *upstream(name))
+            todo += upstream(name)
+    ordered: list[str] = []
+    try:
+        graph.prepare()
+    except CycleError as error:
+        raise ParameterError(f"notebooks need each other in a circle: {' <- '.join(error.args[1])}") from error
+    ready = sorted(graph.get_ready())
+    while ready:
+        ordered.append(ready.pop(0))
+        graph.done(ordered[-1])
+        ready = sorted([*ready, *graph.get_ready()])
+    return ordered
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Full notebook names for what a user typed: all of them for none, and '01' for 01_dataset_statistics."""
-    picked = []
+    """Full notebook names for what a user typed, each after what it needs.
+
+    All of them for none, and '01' for 01_dataset_statistics. Raises ParameterError for a name that fits none.
+    """
+    picked = set()
     for name in names or notebooks():
-        hits = [n for n in notebooks() if n == Path(name).stem or n.startswith(f"{name}_")]
+        hits = {n for n in notebooks() if n == Path(name).stem or n.startswith(f"{name}_")}
         if not hits:
             raise ParameterError(f"no notebook {name!r}; known: {', '.join(notebooks())}")
-        picked += hits
-    return picked
+        picked |= hits
+    return [name for name in with_upstream(sorted(picked)) if name in picked]
 
 
 def execute(notebook: str, tier: str) -> None:
@@ -241,7 +287,7 @@ def status(tiers: list[str]) -> str:
     lines = []
     for tier in tiers:
         lines.append(f"{tier}: {TIERS[tier]}")
-        for name in notebooks():
+        for name in with_upstream(notebooks()):
             lines.append(f"  {name:32} {why_stale(name, tier) or 'current'}")
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ from hs2lib.run import parameters, runner
 CHECKOUT = root()
 
 
-def toy(folder, name, body, upstream=(), gpu=0):
+def toy(folder, name, body, needs=(), gpu=0, makes=None):
     cells = [
         new_code_cell(
             'tier: str = "smoke"  # tier; one of smoke, demo\nn: int = 2  # a number; 0 to 9',
@@ -30,7 +30,7 @@ def toy(folder, name, body, upstream=(), gpu=0):
         new_code_cell("run.finish()", id="finish"),
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    meta = {"kernelspec": kernel, "hs2": {"upstream": list(upstream), "gpu": gpu}}
+    meta = {"kernelspec": kernel, "hs2": {"needs": list(needs), "gpu": gpu, "makes": makes or {}}}
     nbformat.write(new_notebook(cells=cells, metadata=meta), folder / "notebooks" / f"{name}.ipynb")
 
 
@@ -121,6 +121,31 @@ def test_an_unknown_notebook_is_named(suite):
     refused = make("03")
     assert refused.returncode == 2
     assert "no notebook '03'; known: 01_first, 02_second" in refused.stderr
+
+
+def test_a_further_maker_comes_before_what_needs_its_kind(suite):
+    """A fifteenth method: the evaluation depends on it and comes after it, with no line changed there."""
+    for name, needs, makes in (
+        ("07_sft", (), {"policy": "SFT"}),
+        ("13_evaluation", ("policy",), {}),
+        ("15_mine", ("07_sft",), {"policy": "Mine"}),
+    ):
+        toy(suite, name, FIRST, needs, makes=makes)
+    assert runner.makers("policy") == {"07_sft": "SFT", "15_mine": "Mine"}
+    assert runner.upstream("13_evaluation") == ["07_sft", "15_mine"]
+    assert runner.with_upstream(["13_evaluation"]) == ["07_sft", "15_mine", "13_evaluation"]
+    assert runner.chosen([]) == ["01_first", "02_second", "07_sft", "15_mine", "13_evaluation"]
+    assert "upstream 15_mine" in runner.inputs("13_evaluation", "demo")
+
+
+def test_needs_that_nothing_meets_or_that_go_in_a_circle_are_named(suite):
+    toy(suite, "02_second", FIRST, ["reward_model"])
+    with pytest.raises(parameters.ParameterError, match="02_second needs 'reward_model'"):
+        runner.chosen([])
+    toy(suite, "01_first", FIRST, ["02_second"], makes={"policy": "First"})
+    toy(suite, "02_second", FIRST, ["policy"])
+    with pytest.raises(parameters.ParameterError, match=r"in a circle: 0._\w+ <- 0._\w+ <- 0._"):
+        runner.chosen([])
 
 
 def test_two_runs_in_one_folder_are_refused(suite):
