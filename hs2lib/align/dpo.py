@@ -1,8 +1,8 @@
-"""Preference pairs for DPO: the better and the worse of several responses, and the reference's log-probabilities.
+"""Preference pairs for DPO and iterative DPO, with the reference's log-probabilities.
 
-pairs, counts = by_attribute(groups)                 # HelpSteer2: 10,162 train pairs, of which 7,221 are no ties
-pairs, counts = by_score(sampled, goodness)          # iterative DPO: the best of n samples against the worst
-found, report = items(policy, pairs, cache=folder)   # for train.fit(policy, found, .., dpo(beta), ..)
+pairs, counts = by_attribute(groups)               # HelpSteer2: 10,162 train pairs, 7,221 without the ties
+pairs, counts = by_score(sampled, goodness)        # iterative DPO: the best of n samples against the worst
+pair_items, counts = items(policy, pairs, cache=folder)    # for trainer.fit with objectives.dpo(beta)
 """
 
 import math
@@ -19,7 +19,7 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.paper import head_weights
-from hs2lib.train.items import Item, Report, compared
+from hs2lib.train.items import Item, ItemCounts, compared
 from hs2lib.train.losses import goodness
 
 
@@ -28,7 +28,7 @@ def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tup
 
     Paper: section 4.3 ("we use the helpfulness attribute"; pairs with equal helpfulness are dropped: 7,221 of 10,162
     remain). HelpSteer2's groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
-    `by_score`. Raises ValueError where no group has the attribute, naming those there are.
+    `by_score`. Raises ValueError where no group has the attribute, naming those it has.
     """
     groups = list(groups)
     named = sorted({name for group in groups for name in group.attributes})
@@ -52,16 +52,16 @@ def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Gro
     stop = 0
     for group in groups:
         start, stop = stop, stop + len(group.responses)
-        there = np.flatnonzero(~np.isnan(scores[start:stop]))
-        if len(there) < 2:
+        scored = np.flatnonzero(~np.isnan(scores[start:stop]))
+        if len(scored) < 2:
             counts["fewer than two scores"] += 1
             continue
-        own = scores[start:stop][there]
+        own = scores[start:stop][scored]
         best, worst = own.argmax(), own.argmin()
         if own[best] == own[worst]:
             counts["ties"] += 1
             continue
-        two = tuple(group.responses[there[i]] for i in (best, worst))
+        two = tuple(group.responses[scored[i]] for i in (best, worst))
         pairs.append(replace(group, responses=two, preference=float(own[worst] - own[best]), preferences=()))
     counts["pairs"] = len(pairs)
     return pairs, counts
@@ -75,19 +75,17 @@ def items(
     budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     cache: Path | None = None,
-) -> tuple[list[Item], Report]:
+) -> tuple[list[Item], ItemCounts]:
     """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of each response.
 
     Paper: section 4.3 (the reference is the policy before training, so call this first). budget, autocast and cache as
-    in `Policy.log_probs`: the reference runs once, and a repeated or killed run reads what is there. too_long and what
-    is raised as in `items.compared`.
+    in `Policy.log_probs`: the reference runs once, and a repeated or killed run reads its results. too_long and what is
+    raised as in `items.compared`.
     """
-    found, report = compared(reference, pairs, too_long=too_long)
-    tokens = [TokenGroup(None, item.sequences, item.starts) for item in found]
-    total, _ = reference.log_probs(tokens, budget=budget, autocast=autocast, cache=cache)
-    by_item = total.numpy().reshape(len(found), 2)
-    whole = (np.column_stack([item.targets, logp]) for item, logp in zip(found, by_item, strict=True))
-    return [replace(item, targets=targets) for item, targets in zip(found, whole, strict=True)], report
+    bare, counts = compared(reference, pairs, too_long=too_long)
+    log_p = _log_probs(reference, bare, budget=budget, autocast=autocast, cache=cache)  # [pairs, 2]
+    both = [np.column_stack([item.targets, row]) for item, row in zip(bare, log_p, strict=True)]  # [2, 2] each
+    return [replace(item, targets=targets) for item, targets in zip(bare, both, strict=True)], counts
 
 
 def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
@@ -95,8 +93,12 @@ def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
 
     Paper: section 4.3 (times beta they are the implicit rewards). options: as for `Policy.log_probs`.
     """
+    return _log_probs(policy, pairs, **options) - np.stack([item.targets[:, 1] for item in pairs])
+
+
+def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
     total, _ = policy.log_probs([TokenGroup(None, item.sequences, item.starts) for item in pairs], **options)
-    return total.numpy().reshape(len(pairs), 2) - np.stack([item.targets[:, 1] for item in pairs])
+    return total.numpy().reshape(len(pairs), 2)
 
 
 def _labels(group: Group, attribute: str) -> list[float]:
@@ -105,8 +107,8 @@ def _labels(group: Group, attribute: str) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """What a round sampled: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
+class SampledPairs:
+    """The samples of a round: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
 
     groups: list[Group]
     goodness: np.ndarray
@@ -117,8 +119,8 @@ class Sampled:
         """Means over prompts of the worst, the mean and the best goodness, shares, and the pairs' number."""
         samples = [sample for group in self.groups for sample in group.responses]
         out = {"prompts": len(self.groups), "samples": len(samples), "pairs": len(self.pairs)}
-        of = {"worst": self.goodness.min(1), "mean": self.goodness.mean(1), "best": self.goodness.max(1)}
-        out |= {f"{name} goodness": float(values.mean()) for name, values in of.items()}
+        by_prompt = {"worst": self.goodness.min(1), "mean": self.goodness.mean(1), "best": self.goodness.max(1)}
+        out |= {f"{name} goodness": float(values.mean()) for name, values in by_prompt.items()}
         out["finished (%)"] = 100 * float(np.mean([sample.finished for sample in samples]))
         return out
 
@@ -134,7 +136,7 @@ def sampled_pairs(
     budget: int = BUDGET,
     autocast: torch.dtype | None = None,
     **sampling,
-) -> Sampled:
+) -> SampledPairs:
     """Sample n responses to each prompt, score them, and pair each prompt's best with its worst.
 
     Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence; `weighting` by name as in
@@ -153,7 +155,7 @@ def sampled_pairs(
     pairs, counts = by_score(groups, used.ravel())
     if not pairs:
         raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
-    return Sampled(groups, good, pairs, counts)
+    return SampledPairs(groups, good, pairs, counts)
 
 
 def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation: the one trainer on responses that the policy it trains samples on the way.
+"""PPO: the one trainer on responses that the policy samples while it is trained.
 
     goodness = standardised(reward_model, rated_groups, weights)          # one output, mean 0 and SD 1 on them
     model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
@@ -7,10 +7,10 @@
     result = train(model, as_items(policy, prompts), sample, reference, recipe, settings, folder)
     frame = rounds(result.history)                                        # also in folder / "rounds.csv"
 
-A trainer that minimises a loss on fixed items and one that samples its items differ in one place, where a batch is
-fetched. So this is `train.fit` with a trainer that fills in the items of a round there; micro-batches, exact scale,
-processes, the optimiser, checkpoints and going on after a kill are the trainer's own, and a checkpoint only ever lies
-between rounds, so that nothing of a buffer has to be kept. Paper: section 4.4.
+A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
+fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. Micro-batches, exact scale,
+processes, the optimiser, checkpoints and going on after a kill are the trainer's own. A checkpoint only ever lies
+between rounds, so nothing of a buffer has to be kept. Paper: section 4.4.
 """
 
 import copy
@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from hs2lib.align import ppo_rounds
-from hs2lib.align.ppo_rounds import Answers, Rounds, Settings, figures, rounds
+from hs2lib.align.ppo_rounds import PromptSamples, Rounds, Settings, figures, rounds
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens, rollouts
@@ -35,15 +35,16 @@ from hs2lib.group import Group, Response
 from hs2lib.models.export import fold
 from hs2lib.paths import write
 from hs2lib.train.items import Item
-from hs2lib.train.trainer import GroupTrainer, Result, fit, folder_of
+from hs2lib.train.objectives import over_vocabulary
+from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit, folder_of
 
 
 def standardised(model, rated: Sequence, weights: Sequence[float], **options):
-    """The reward of PPO: goodness less its mean, over its SD, on given responses, folded into a one-output model.
+    """The reward of PPO: goodness minus its mean, over its SD, on rated responses, folded into a one-output model.
 
     Paper: section 4.4 ("taking away the mean of the HelpSteer2 responses and dividing it by its standard deviation").
-    rated: the groups whose responses give mean and SD; weights [A]; options go to `RewardModel.score`. Folded into the
-    head, so that the critic, which starts as this model, begins on the scale of the rewards.
+    rated: the groups whose responses set mean and SD; weights [A]; options go to `RewardModel.score`. Both are folded
+    into the head, so that the critic, which starts as this model, begins on the scale of the rewards.
     """
     goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)
     return fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
@@ -64,7 +65,9 @@ class ActorCritic(nn.Module):
     def __init__(self, policy: nn.Module, reward_model: nn.Module, critic: str = "separate"):
         super().__init__()
         if len(reward_model.attributes) != 1:
-            raise ValueError(f"one output is due, the reward model has {reward_model.attributes}: fold them into one")
+            raise ValueError(
+                f"expected a reward model with one output, got {reward_model.attributes}: fold them into one"
+            )
         if critic not in ("separate", "shared"):
             raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
         self.policy, self.kind = policy, critic
@@ -75,8 +78,8 @@ class ActorCritic(nn.Module):
             return
         vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
         if vocabularies[0] != vocabularies[1]:
-            raise ValueError('policy and reward model have different tokens: a critic of its own is not to be had, '
-                             'use critic="shared"')  # fmt: skip
+            raise ValueError('policy and reward model have different tokens, so the critic cannot be a model of its '
+                             'own: use critic="shared"')  # fmt: skip
         copied = copy.deepcopy(reward_model).requires_grad_(True)
         if copied.adapter:
             copied.merge()
@@ -96,14 +99,14 @@ class ActorCritic(nn.Module):
         The entropy is that of the whole vocabulary where its token was sampled; it is for the log, and 0 where
         gradients are wanted.
         """
-        hidden = attention.states(self.policy.backbone, batch)
-        read = hidden if self.critic is None else attention.states(self.critic, batch)
-        log_probs = attention.log_probs(self.policy.backbone, batch, hidden)
+        hidden = attention.states(self.policy.backbone, batch)  # [T, H]
+        read = hidden if self.critic is None else attention.states(self.critic, batch)  # [T, H]
+        log_probs = attention.log_probs(self.policy.backbone, batch, hidden)  # [P]
         with torch.autocast(read.device.type, enabled=False):
-            values = self.head(attention.predicting_states(batch, read).float())[:, 0]
+            values = self.head(attention.predicting_states(batch, read).float())[:, 0]  # [P]
         grad = torch.is_grad_enabled()
-        entropy = torch.zeros_like(values) if grad else token_entropy(self.policy.backbone, batch, hidden)
-        return rows(torch.stack([log_probs, values, entropy]), batch, width).flatten(1)
+        entropy = torch.zeros_like(values) if grad else over_vocabulary(self.policy.backbone, batch, hidden, entropies)
+        return rows(torch.stack([log_probs, values, entropy]), batch, width).flatten(1)  # [R, 3 width]
 
     def own(self) -> list[list[nn.Parameter]]:
         """The parameters of the policy and, where they are others, those of a critic of its own."""
@@ -114,28 +117,19 @@ class ActorCritic(nn.Module):
 
 def rows(x: torch.Tensor, batch: trees.Batch, width: int) -> torch.Tensor:
     """x [k, P] of predicted tokens as [R, k, width]: each response's from column 0 on, 0 behind its end."""
-    owner = batch.owner.to(x.device)
-    number = torch.bincount(owner, minlength=len(batch.end))
+    owner = batch.owner.to(x.device)  # [P]
+    number = torch.bincount(owner, minlength=len(batch.end))  # [R], tokens of each response
     if int(number.max()) > width:
-        raise ValueError(f"a response has {int(number.max())} tokens, at most {width} were to be sampled")
-    column = torch.arange(len(owner), device=x.device) - (number.cumsum(0) - number)[owner]
-    places = owner * width + column
+        raise ValueError(f"a response has {int(number.max())} tokens, expected at most {width}")
+    column = torch.arange(len(owner), device=x.device) - (number.cumsum(0) - number)[owner]  # [P]
+    places = owner * width + column  # [P]
     return x.new_zeros(len(x), len(number) * width).index_copy(1, places, x).unflatten(1, (-1, width)).transpose(0, 1)
 
 
-def token_entropy(model: nn.Module, batch: trees.Batch, hidden: torch.Tensor, chunk: int = 512) -> torch.Tensor:
-    """Entropy over the vocabulary, nats, float32 [P], where each token of `batch.node` is predicted; without gradients.
-
-    Paper: silent (the reference code logs it). hidden: the states [T, H] of the batch; chunk: states at a time.
-    """
-    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
-    head, out = decoder.get_output_embeddings(), []
-    parents, inverse = batch.parent[batch.node].to(hidden.device).unique(return_inverse=True)
-    with torch.no_grad():
-        for part in hidden[parents].split(chunk):
-            log_p = head(part).float().log_softmax(-1)
-            out.append(-(log_p.exp() * log_p).sum(-1))
-    return torch.cat(out)[inverse]
+def entropies(logits: torch.Tensor) -> torch.Tensor:
+    """Entropy over the vocabulary, nats: [C] of logits [C, V]. Paper: silent (the reference code logs it)."""
+    log_p = logits.log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1)
 
 
 @contextmanager
@@ -154,11 +148,11 @@ def without_adapters(model: nn.Module):
 
 
 # (the policy, ids of prompts, number of the round or -1 for validation) -> their responses, in that order
-Sampler = Callable[[nn.Module, Sequence[str], int], list[Answers]]
+Sampler = Callable[[nn.Module, Sequence[str], int], list[PromptSamples]]
 
 
 class Sampling:
-    """What answers prompts by the policy and scores the answers by the reward model: the `sample` of `train`.
+    """Samples responses of the policy and scores them by the reward model: the `sample` of `train`.
 
     Paper: section 4.4 (rollouts; the reference code samples at temperature 1 from all tokens). groups: all prompts that
     will be asked for, those of validation too. A sample depends on the seed, the round, its prompt's id and the policy
@@ -174,7 +168,7 @@ class Sampling:
         names = ("n", "max_new_tokens", "temperature", "top_p")
         self.options = {name: getattr(settings, name) for name in names} | {"batch": batch, "autocast": self.autocast}
 
-    def __call__(self, policy, ids: Sequence[str], round: int) -> list[Answers]:
+    def __call__(self, policy, ids: Sequence[str], round: int) -> list[PromptSamples]:
         if not ids:
             return []
         seed = int(np.random.SeedSequence((self.seed, round + 1)).generate_state(1)[0])
@@ -182,12 +176,12 @@ class Sampling:
         groups = rollouts(policy, [self.groups[i] for i in ids], seed=seed, progress=False, **self.options)
         rewards = self.reward_model.score(groups, autocast=self.autocast)[:, 0].split(self.options["n"])
         out = []
-        for group, found, reward in zip(groups, as_tokens(policy, groups), rewards, strict=True):
-            prompt = found.sequences[0][: found.starts[0]]
-            known = (
-                (list(r.tokens), r.finished, x, r.text) for r, x in zip(group.responses, reward.tolist(), strict=True)
-            )
-            out.append(Answers(group.id, prompt, *zip(*known, strict=True)))
+        for group, tokens, reward in zip(groups, as_tokens(policy, groups), rewards, strict=True):
+            samples = group.responses
+            out.append(PromptSamples(
+                group.id, tokens.sequences[0][: tokens.starts[0]], tuple(list(s.tokens) for s in samples),
+                tuple(s.finished for s in samples), tuple(reward.tolist()), tuple(s.text for s in samples),
+            ))  # fmt: skip
         return out
 
 
@@ -212,14 +206,15 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
     return out, left_out
 
 
-def as_items(policy, prompts: Iterable[Group]) -> list[Item]:
-    """The prompts as what `train` is given: their tokens, and no targets."""
-    tokens = ((group.id, prompt_tokens(group.prompt, policy.tokenizer, template=policy.template)) for group in prompts)
-    return [Item(id, (ids,), np.zeros((1, 0), np.float32), (len(ids),)) for id, ids in tokens]
+def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
+    """The prompts as items for `train`: their tokens, and no targets."""
+    tokens = [prompt_tokens(group.prompt, policy.tokenizer, template=policy.template) for group in prompts]
+    empty = np.zeros((1, 0), np.float32)
+    return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
 
 
-class _Trainer(GroupTrainer):
-    """The trainer whose items are sampled: a batch's prompts come from the loader, their responses from the round."""
+class PPOTrainer(GroupTrainer):
+    """The trainer that samples its items: a batch's prompts come from the loader, their responses from the round."""
 
     def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, settings: Settings, tally: dict):
         super().__init__(*arguments)
@@ -244,15 +239,15 @@ class _Trainer(GroupTrainer):
 
     def _fill(self, round: int) -> None:
         prompts = [self.items[i] for i in self.rounds.prompts(round)]
-        items, known, self.stats = self._sampled(prompts, round)
-        self.stats = {"round": round} | self.stats
-        wanted = ppo_rounds.targets(*known, self.settings).flatten(1).numpy()
+        items, sampled, stats = self._sampled(prompts, round)
+        self.stats = {"round": round} | stats
+        targets = ppo_rounds.targets(*sampled, self.settings).flatten(1).numpy()  # [R, 5 W]
         cuts = np.cumsum([len(item.sequences) for item in items])[:-1]
-        parts = zip(items, np.split(wanted, cuts), strict=True)
+        parts = zip(items, np.split(targets, cuts), strict=True)
         self.round = {item.id: replace(item, targets=part) for item, part in parts}
 
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
-        """Items of their samples, what is known of the tokens (the arguments of `targets`), and figures to log."""
+        """Items of their samples, the arguments of `targets`, and figures to log."""
         self.model.eval()
         policy, width = self.model.model.policy, self.settings.max_new_tokens
         samples = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
@@ -261,14 +256,14 @@ class _Trainer(GroupTrainer):
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
         items = [sample.item() for sample in samples]
         outputs, _, _ = self.outputs_of(items)
-        log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)
+        log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
         lengths = torch.tensor([len(response) for sample in samples for response in sample.responses])
-        tokens = torch.arange(width) < lengths[:, None]
+        tokens = torch.arange(width) < lengths[:, None]  # [R, W]
         reference = torch.stack(self._shared(items, self._referred))
         reward = torch.tensor([x for sample in samples for x in sample.rewards])
         finished = torch.tensor([x for sample in samples for x in sample.finished])
-        known = log_probs, reference, values, tokens, reward, finished
-        return items, known, figures(*known, entropy, self.settings)
+        sampled = log_probs, reference, values, tokens, reward, finished
+        return items, sampled, figures(*sampled, entropy, self.settings)
 
     def _referred(self, items: Sequence[Item]) -> list[torch.Tensor]:
         """The reference's log-probabilities [W] of each response."""
@@ -280,7 +275,7 @@ class _Trainer(GroupTrainer):
         with cast, without_adapters(own) if self.reference is None else nullcontext():
             return list(attention.in_order(
                 lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
-                [item.sequences for item in items], self.recipe.budget, predict=[list(item.starts) for item in items],
+                [item.sequences for item in items], self.recipe.budget, predict=[item.predicted for item in items],
             ))  # fmt: skip
 
     def _shared(self, things: Sequence, function: Callable) -> list:
@@ -327,8 +322,8 @@ class _Trainer(GroupTrainer):
             write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
-        *_, found = self._sampled(self.validation, -1)
-        metrics = {"eval_loss": -found["penalised reward"]} | {f"eval_{name}": x for name, x in found.items()}
+        *_, stats = self._sampled(self.validation, -1)
+        metrics = {"eval_loss": -stats["penalised reward"]} | {f"eval_{name}": x for name, x in stats.items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         self._keep_best(metrics["eval_loss"])
@@ -347,26 +342,26 @@ def train(
     validation: Sequence[Item] = (),
     about: dict | None = None,
     callbacks: Sequence = (),
-) -> Result:
-    """Train the policy of `model` in place; with `validation` prompts it is left with its best weights by their reward.
+) -> TrainingResult:
+    """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
-    prompts: as `as_items` makes them. sample: answers prompts, as `Sampling` does. reference: the policy that the
+    prompts: as `as_items` makes them. sample: samples responses, as `Sampling` does. reference: the policy that the
     KL is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation
     prompts are answered every `validate_every` steps, always with the same random numbers, and judged by their
     penalised reward. The folder holds what a run of `train.fit` holds, and rounds.csv, a line for each round so far.
     Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not whole or there is nothing to refer to.
     """
     if reference is None and not model.policy.adapter:
-        raise ValueError("a reference is due: without one it is the policy without its adapters, and it has none")
+        raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
     if recipe.fsdp:
         raise ValueError("sampling needs whole weights in every process: PPO does not run with fsdp=True")
-    for other in (reference,) if reference is not None else ():
-        other.requires_grad_(False)
+    if reference is not None:
+        reference.requires_grad_(False)
     if recipe.checkpointing and model.critic is not None:
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
     tally: dict[str, float] = {}
-    made = partial(_Trainer, sample=sample, reference=reference, settings=settings, tally=tally)
-    objective = ppo_rounds.objective(partial(_outputs, width=settings.max_new_tokens), settings, tally)
+    made = partial(PPOTrainer, sample=sample, reference=reference, settings=settings, tally=tally)
+    objective = ppo_rounds.objective(settings, tally)
     options = {"about": _about(model, settings, about), "callbacks": callbacks, "trainer": made}
     return fit(model, prompts, validation, objective, recipe, folder, **options)
 
@@ -374,13 +369,9 @@ def train(
 def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe, settings: Settings, about=None) -> Path:
     """The folder for this run under `parent`, as `train.folder_of`: one of its own for each configuration."""
     named = _about(model, settings, about)
-    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(_outputs, settings), recipe, named)
+    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(settings), recipe, named)
 
 
 def _about(model: ActorCritic, settings: Settings, about: dict | None) -> dict:
     """What names a run besides its prompts and recipe. A policy is named by the weights it starts with."""
     return {"ppo": asdict(settings), "critic": model.kind, "start": model.policy.fingerprint()} | (about or {})
-
-
-def _outputs(model: ActorCritic, batch: trees.Batch, width: int) -> torch.Tensor:
-    return model(batch, width)

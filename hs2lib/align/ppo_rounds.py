@@ -1,10 +1,10 @@
-"""PPO's data: which prompts a round samples, what is known of each sampled token, and what the loss reads of it.
+"""Rounds of PPO: the prompts of each, rewards and targets of every sampled token, losses, curves.
 
-A round is one rollout buffer: `buffer` prompts are answered by the policy as it is, and the optimiser then goes over
-the answers. Letters: R responses, T tokens of the longest of them, W the most tokens that may be sampled.
+A round is one rollout buffer: the policy answers `buffer` prompts, and the optimiser then goes over the answers.
+Letters: R responses, T tokens of the longest of them, W the most tokens that may be sampled.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -56,7 +56,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class PromptSamples:
     """The n sampled responses of one prompt: tokens (the end token included), whether each ended, reward and text."""
 
     id: str
@@ -74,10 +74,10 @@ class Answers:
 
 
 class Rounds:
-    """Which prompts each round answers, and how the optimiser goes over them: what a data loader asks, and the trainer.
+    """Which prompts each round answers, and in which batches the optimiser goes over them.
 
     Every epoch over the prompts has an order of its own that follows from (seed, epoch) and the ids; what is left over
-    at its end, less than a buffer, waits for the next. Iterating gives one process's share of each batch, positions.
+    at its end, fewer than a buffer, waits for the next. Iterating gives one process's share of each batch, positions.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Rounds:
 def token_kl(policy: torch.Tensor, reference: torch.Tensor, form: str = "absolute") -> torch.Tensor:
     """The KL penalty of each sampled token, same shape as both: |d|, d or exp(-d) - 1 + d for d = log pi - log pi_ref.
 
-    Paper: section 4.4 (a penalty, form not given; "absolute" is the reference code's). policy, reference:
+    Paper: section 4.4 (a penalty whose form it does not print; "absolute" is the reference code's). policy, reference:
     log-probabilities [R, T]. In expectation over the policy's samples "plain" is the KL, and so is "k3" of each token,
     which is never negative; "absolute" is larger. As a reward they differ more: only "plain" rewards a token for being
     less likely than it was, and so only with it is the optimum the reference tilted by exp(reward / weight). With the
@@ -155,7 +155,7 @@ def targets(
     finished: torch.Tensor,
     settings: Settings,
 ) -> torch.Tensor:
-    """What the loss reads of a round, float32 [R, 5, T]: sampler log-probability, advantage, value, return, counted.
+    """Targets of the loss, float32 [R, 5, T]: log-probability when sampled, advantage, value, return, counted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
     response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
@@ -170,16 +170,19 @@ def targets(
     return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
 
 
-def objective(outputs: Callable, settings: Settings, tally: dict | None = None) -> Objective:
-    """PPO's losses for the trainer, of outputs [R, 3 W] (log-probability, value, entropy) and `targets` as [R, 5 W].
+def objective(settings: Settings, tally: dict | None = None) -> Objective:
+    """PPO's losses for the trainer, of an `ActorCritic`'s outputs [R, 3 W] and `targets` as [R, 5 W].
 
     Both clipped losses are summed over the tokens that count, so the trainer's mean is over those of the whole global
     batch. tally: where the sums of each call are added up by name, for the log. Paper: section 4.4.
     """
 
-    def total(found, wanted, group):
-        policy, value, _ = found.unflatten(1, (3, -1)).unbind(1)
-        sampler, advantage, old, returns, counted = wanted.unflatten(1, (5, -1)).unbind(1)
+    def outputs(model, batch):
+        return model(batch, settings.max_new_tokens)
+
+    def total(outputs, targets, group):
+        policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
+        sampler, advantage, old, returns, counted = targets.unflatten(1, (5, -1)).unbind(1)  # [R, W] each
         mask = counted.bool()
         number = mask.sum()
         policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=settings.clip) * number
@@ -191,8 +194,8 @@ def objective(outputs: Callable, settings: Settings, tally: dict | None = None) 
                 tally[name] = tally.get(name, 0.0) + float(x)
         return policy_loss + settings.value_weight * value_loss
 
-    def count(wanted, group):
-        return int(wanted.unflatten(1, (5, -1))[:, 4].sum())
+    def count(targets, group):
+        return int(targets.unflatten(1, (5, -1))[:, 4].sum())
 
     return Objective("PPO", total, count, outputs, one_output=True, log_probs=True)
 
@@ -202,7 +205,7 @@ NAMES = ("reward", "kl", "penalty", "penalised reward", "length", "finished", "e
 
 
 def figures(sampler, reference, values, tokens, reward, finished, entropy, settings: Settings) -> dict[str, float]:
-    """What a round is judged by, over all its responses, unfinished ones too: arguments as for `targets`.
+    """Figures of a round, over all its responses, unfinished ones too; arguments as for `targets`.
 
     reward; kl, the sampled estimate of KL(policy, reference) of a response, nats; penalty, the KL of `kl_form` of a
     response; penalised reward, reward - weight x penalty; length, tokens; finished, a share; entropy of a token, nats;

@@ -23,7 +23,7 @@ from hs2lib.train.items import Item
 
 
 @dataclass
-class Report:
+class ConversationCounts:
     """What became of the conversations: counts, and the ids of those of which nothing fits."""
 
     conversations: int = 0
@@ -39,13 +39,13 @@ class Report:
 
 
 def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")) -> list[Group]:
-    """Conversations of which every assistant turn is the best rated reply to what comes before it.
+    """Conversations in which every assistant turn is the best rated reply to what comes before it.
 
     Paper: silent on which paths of Open Assistant's trees are used (56k conversations, section 4.2). by: the attributes
     that rate, the first that a group has; the first of equals and of the unrated is taken. Conversations that are the
     beginning of another are left out: their turns are trained there. Returns groups of one response.
     """
-    found: dict[tuple, Group] = {}
+    by_prompt: dict[tuple, Group] = {}
     for group in groups:
         column = next((group.attributes.index(name) for name in by if name in group.attributes), None)
 
@@ -54,10 +54,10 @@ def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpful
             return value if value == value else -1.0
 
         if group.responses:
-            found.setdefault(group.prompt, replace(group, responses=(max(group.responses, key=rate),)))
-    best = {prompt: group.responses[0].text for prompt, group in found.items()}
+            by_prompt.setdefault(group.prompt, replace(group, responses=(max(group.responses, key=rate),)))
+    best = {prompt: group.responses[0].text for prompt, group in by_prompt.items()}
     kept, inner = [], set()
-    for prompt, group in found.items():
+    for prompt, group in by_prompt.items():
         before = [i for i, turn in enumerate(prompt) if turn.role == "assistant"]
         # A turn whose siblings are not among the groups has none to be worse than.
         if all(best.get(prompt[:i], prompt[i].text) == prompt[i].text for i in before):
@@ -91,26 +91,26 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
                 raise ValueError(f"group {talk.id}: the template writes turn {i} otherwise when others follow it")
             stop = part.end + len(ending) * whole.startswith(ending, part.end)
             spans.append((part.start, stop))
-    found = policy.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
-    ids, mask = found["input_ids"], [False] * len(found["input_ids"])
+    encoded = policy.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
+    ids, mask = encoded["input_ids"], [False] * len(encoded["input_ids"])
     at = 0
-    for i, (a, b) in enumerate(found["offset_mapping"]):
+    for i, (a, b) in enumerate(encoded["offset_mapping"]):
         while at < len(spans) and a >= spans[at][1]:
             at += 1
-        # A token that holds a character of the answer is the answer's, as in `render.tokenise`.
+        # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
         mask[i] = at < len(spans) and b > spans[at][0]
-    last = max(i for i, there in enumerate(mask) if there)
+    last = max(i for i, trained in enumerate(mask) if trained)
     return ids[: last + 1], mask[: last + 1]
 
 
-def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], Report]:
-    """Items to train on, targets [1, T] being the mask, and what became of the conversations.
+def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], ConversationCounts]:
+    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and counts.
 
-    One that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and every turn
-    keeps what came before it; where not even the first fits it is left out, and counted. Paper: silent. Raises
-    ValueError for a group that has not exactly one response, and where nothing is left.
+    A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and
+    every turn keeps what came before it. Where not even the first fits, it is left out and counted. Paper: silent.
+    Raises ValueError for a group that has not exactly one response, and where nothing is left.
     """
-    report, items = Report(), []
+    report, items = ConversationCounts(), []
     for talk in talks:
         ids, mask = tokens_and_mask(policy, talk)
         limit = policy.max_tokens or len(ids)
@@ -122,11 +122,12 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], Report]:
                 report.too_long.append(talk.id)
                 continue
             report.shortened += 1
-        trained = np.array(mask, dtype=np.float32)
-        items.append(Item(talk.id, (ids,), trained[None]))
-        report.turns_trained += int((np.diff(trained, prepend=0.0) > 0).sum())
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
+        runs = tuple(zip(edges[::2], edges[1::2], strict=True))
+        items.append(Item(talk.id, (ids,), np.array([[sum(mask)]], np.float32), runs=(runs,)))
+        report.turns_trained += len(runs)
         report.tokens += len(ids)
-        report.tokens_trained += int(trained.sum())
+        report.tokens_trained += sum(mask)
     report.conversations = len(items)
     if not items:
         raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({len(report.too_long)} are longer)")
@@ -140,24 +141,17 @@ def _answer(talk: Group) -> tuple[Turn]:
 
 
 def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.dtype | None = None) -> float:
-    """Mean of -log pi over all trained tokens of the items, nats a token: the loss, computed by the group engine.
+    """Mean of -log pi over all trained tokens of the items, nats a token: the loss of SFT.
 
-    Paper: section 4.2 (the quantity that SFT minimises). Another way to SFTTrainer's number, and the same for any
-    packing; its exponential is the perplexity of what the assistant says.
+    Paper: section 4.2. Its exponential is the perplexity of what the assistant says.
     """
     total, count, device = 0.0, 0, next(policy.backbone.parameters()).device.type
     was = policy.training
     policy.eval()
     cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
     with torch.no_grad(), cast:
-        for batch in plan([item.sequences for item in items], budget, [[_spans(item)] for item in items]):
-            found = log_probs(policy.backbone, batch)
-            total, count = total - found.double().sum().item(), count + len(found)
+        for batch in plan([item.sequences for item in items], budget, [item.predicted for item in items]):
+            each = log_probs(policy.backbone, batch)  # [P]
+            total, count = total - each.double().sum().item(), count + len(each)
     policy.train(was)
     return total / count
-
-
-def _spans(item: Item) -> list[tuple[int, int]]:
-    """(start, stop) of each run of trained tokens."""
-    edges = np.flatnonzero(np.diff(item.targets[0], prepend=0.0, append=0.0)).tolist()
-    return list(zip(edges[::2], edges[1::2], strict=True))

@@ -1,14 +1,14 @@
-"""SteerLM: an SFT set labelled by the reward model, a policy trained on it, and steering by the labels.
+"""SteerLM: label an SFT set by the reward model, train on it, steer by the labels.
 
     labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
     text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
-    found = items(policy, labelled)                       # for trl_backends.fit_sft(policy, found, ..)
+    trained = items(policy, labelled)                     # for trl_backends.fit_sft(policy, items, ..)
     frame = steer(policy, prompts, reward_model, {"verbosity": 0, ..}, ..)            # generate under each target
     steering(frame, "verbosity", seed=0)                  # target against measured, with intervals
 
 The label line stands before the answer (`hs2lib.engine.chat`), so the policy learns P(answer | prompt, attributes);
-at use the line says what is wanted. The file of labels is the reference format, one answer a line, which
-`data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
+at use the line names the attributes that are wanted. The file of labels is the reference format, one answer a line,
+which `data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
 """
 
 import hashlib
@@ -81,17 +81,18 @@ def answers(groups: Sequence[Group]) -> list[Group]:
     responses "<group id>/<number of the turn>.<number of the response>". Paper: section 4.2 (2.88 answers a
     conversation in Daring-Anteater); one labelled answer a row is the reference code's format.
     """
-    out, met = [], {(group.prompt, response.text) for group in groups for response in group.responses}
+    out, seen = [], {(group.prompt, response.text) for group in groups for response in group.responses}
     for group in groups:
+        parts = []  # (name, prompt, response)
         for at, turn in enumerate(group.prompt):
-            if turn.role == "assistant" and (group.prompt[:at], turn.text) not in met:
-                met.add((group.prompt[:at], turn.text))
-                name = f"{group.id}/{at}"
-                answer = (Response(name, turn.text),)
-                out.append(replace(group, id=name, prompt=group.prompt[:at], responses=answer, preference=None))
+            if turn.role == "assistant" and (group.prompt[:at], turn.text) not in seen:
+                seen.add((group.prompt[:at], turn.text))
+                parts.append((f"{group.id}/{at}", group.prompt[:at], Response("", turn.text)))
         for number, response in enumerate(group.responses):
-            name = f"{group.id}/{len(group.prompt)}.{number}"
-            out.append(replace(group, id=name, responses=(replace(response, id=name),), preference=None))
+            parts.append((f"{group.id}/{len(group.prompt)}.{number}", group.prompt, response))
+        for name, prompt, response in parts:
+            answer = (replace(response, id=name),)
+            out.append(replace(group, id=name, prompt=prompt, responses=answer, preference=None))
     return out
 
 
@@ -110,23 +111,23 @@ def label(
     0-4 and rounded half to even, as in the reference code. Returns groups of one response, its labels in the order of
     the reward model's attributes. levels: "rounded"; or "fifths" (ours), for reward models so weak that all their
     predictions round to two levels: an attribute's level is then the fifth of this set that the answer's prediction
-    falls into, so 0 means "of the least verbose fifth"; or "ratings" (ours), for rated sets: what people said of the
-    answer instead of the model, and answers that nobody rated are left out. file: the labelled set in the reference
+    falls into, so 0 means "of the least verbose fifth"; or "ratings" (ours), for rated sets: the ratings of people
+    instead of the model's, and answers that nobody rated are left out. file: the labelled set in the reference
     format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on. Raises
     ValueError for "ratings" without one of the attributes.
     """
     if levels not in LEVELS:
         raise ValueError(f"levels are one of {', '.join(LEVELS)}, got {levels!r}")
-    found = answers(groups)
+    each = answers(groups)
     if levels == "ratings":
-        found, values = _rated(found, tuple(reward_model.attributes))
+        each, values = _rated(each, tuple(reward_model.attributes))
     else:
-        values = scores(found, reward_model, budget=budget, autocast=autocast, cache=file and Path(file).parent)
+        values = scores(each, reward_model, budget=budget, autocast=autocast, cache=file and Path(file).parent)
     if levels == "fifths":
         ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
         values = (5 * ranks).div(len(values), rounding_mode="floor")
     out = []
-    for group, row in zip(found, values.tolist(), strict=True):
+    for group, row in zip(each, values.tolist(), strict=True):
         answer = replace(group.responses[0], labels=whole(row))
         out.append(replace(group, responses=(answer,), attributes=tuple(reward_model.attributes)))
     if file is not None:
@@ -135,10 +136,10 @@ def label(
     return out
 
 
-def _rated(found: Sequence[Group], attributes: tuple[str, ...]) -> tuple[list[Group], torch.Tensor]:
+def _rated(each: Sequence[Group], attributes: tuple[str, ...]) -> tuple[list[Group], torch.Tensor]:
     """The answers that have a rating for each attribute, and these, float32 [R, A]."""
     rated, rows = [], []
-    for group in found:
+    for group in each:
         ratings = dict(zip(group.attributes, group.responses[0].labels, strict=False))
         if all(name in ratings and ratings[name] == ratings[name] for name in attributes):
             rated.append(group)
@@ -196,27 +197,24 @@ def balanced(
     labelled = [group for group in labelled if group.responses[0].labels[at] in levels]
     if not labelled:
         raise ValueError(f"no answer has {attribute} at one of the levels {', '.join(map(str, levels))}")
-    order = np.random.default_rng(seed).permutation(len(labelled)).tolist()
-    met: dict[float, int] = {}
-    turn = {}  # the n-th answer of its level: first all first ones, then all second ones
-    for i in order:
-        level = labelled[i].responses[0].labels[at]
-        turn[i] = met[level] = met.get(level, 0) + 1
-    return [labelled[i] for i in sorted(sorted(order, key=turn.__getitem__)[:number])]
+    order = np.random.default_rng(seed).permutation(len(labelled))
+    level = pd.Series([labelled[i].responses[0].labels[at] for i in order], index=order)
+    turn = level.groupby(level).cumcount()  # first the first answer of each level, then the second ones, ..
+    return [labelled[i] for i in sorted(turn.sort_values(kind="stable").index[:number])]
 
 
 def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") -> list[Item]:
-    """Items for SFT: each answer under its own label line, targets [1, T] being 1 where it is trained.
+    """Items for SFT: each answer under its own label line; targets [1, 1] are its number of tokens.
 
     Paper: section 4.5. The prompt and the label line are read, the answer and the end of its turn are learnt; earlier
     turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not
     fit `policy.max_tokens` even without the older turns of their prompt.
     """
     out = []
-    for found in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
-        ((sequence,), (start,)) = found.sequences, found.starts
-        mask = (np.arange(len(sequence)) >= start).astype(np.float32)
-        out.append(Item(found.group.id, found.sequences, mask[None], found.starts))
+    for tokens in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
+        ((sequence,), (start,)) = tokens.sequences, tokens.starts
+        length = np.array([[len(sequence) - start]], np.float32)
+        out.append(Item(tokens.group.id, tokens.sequences, length, tokens.starts))
     return out
 
 
@@ -231,7 +229,7 @@ def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
 def steer(
     policy: Policy, prompts: Sequence[Group], reward_model, labels: dict, *, n: int, file: Path | None = None, **options
 ) -> pd.DataFrame:
-    """Answers under each label string, and what came out: one row a response.
+    """Sample answers under each label string and score them: one row a response.
 
     labels: name of the target -> label string. Each prompt's samples have the same random numbers under every target,
     so differences between targets are paired. Columns: target, prompt, response, characters, tokens, finished, and each
@@ -251,7 +249,7 @@ def steer(
 
 
 def steering(frame: pd.DataFrame, measures: Sequence[str], *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Mean of each measured column under each target, and the last target less the first, with 95 % intervals.
+    """Mean of each measured column under each target, and the last target minus the first, with 95 % intervals.
 
     frame: of `steer`. Whole prompts are resampled, the same ones for every target. Columns: measure, target, mean, low,
     high; the difference's target is "last - first" by name.
@@ -262,9 +260,9 @@ def steering(frame: pd.DataFrame, measures: Sequence[str], *, n_boot: int = 1000
     for measure in measures:
         value = frame[measure].to_numpy(float)
         parts = np.concatenate([under * value, under]).T
-        found = bootstrap(parts, prompts, lambda s: _with_difference(s, len(levels)), n_boot=n_boot, seed=seed)
+        intervals = bootstrap(parts, prompts, lambda s: _with_difference(s, len(levels)), n_boot=n_boot, seed=seed)
         for at, name in enumerate([*levels, f"{levels[-1]} - {levels[0]}"]):
-            rows.append((measure, name, *(float(x) for x in found.at(at))))
+            rows.append((measure, name, *(float(x) for x in intervals.at(at))))
     return pd.DataFrame(rows, columns=["measure", "target", "mean", "low", "high"])
 
 

@@ -1,13 +1,13 @@
-"""SteerLM 2.0: train a policy towards P(y|a,x), the answers that the reward model would give the attributes a.
+"""SteerLM 2.0: train towards P(y|a,x), the answers that have the attributes a by the reward model.
 
     sampled = rollouts(policy, prompts, n=10, label=choices.target, ...)        # y_i ~ Q'(y|a,x), hs2lib.engine.rollout
     weighed = weigh(sampled, policy, sft, reward_model, choices)                # equations 6 and 7
     fit(policy, items(weighed), held_out, steerlm2(), recipe, folder)           # equations 11 and 12
 
-or all of it, as often as wanted, each time from the policy that the last iteration left: `iterate`. Three models look
-at each sampled y: the reward model says P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
-sampled, Q'(y|a,x). Paper: section 4.5. Everything it leaves open is a field of `Choices`; the formulas themselves are
-in `hs2lib.train.losses`, and `hs2lib.align.steerlm2` is a world where their results are known exactly.
+`iterate` does all of it, several times, each time from the policy that the last iteration left. Three models look at
+each sampled y: the reward model gives P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
+sampled it, Q'(y|a,x). Paper: section 4.5. Everything it leaves open is a field of `Choices`. The formulas are in
+`hs2lib.train.losses`. The toy below is a world of nine responses where their results are known exactly.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,14 +27,14 @@ from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
-from hs2lib.train.trainer import Recipe, Result, fit, folder_of
+from hs2lib.train.trainer import Recipe, TrainingResult, fit, folder_of
 
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The method's parameters. The defaults are the paper's; ours, and said to be, where the paper is silent."""
+    """The method's parameters. The defaults are the paper's; where a comment says so, the paper is silent."""
 
     target: str = TARGET  # the desired attributes a. Paper: section 4.5, "Inference Attributes"
     n: int = 10  # samples a prompt. Paper: section 4.5
@@ -51,10 +51,10 @@ class Choices:
 
 @dataclass(frozen=True)
 class Weighed:
-    """One prompt's n samples with all that equations 6 and 7 ask for: four float64 [n], logarithms in nats."""
+    """One prompt's n samples with all that equations 6 and 7 need: four float64 [n], logarithms in nats."""
 
     group: Group
-    sequences: tuple[list[int], ...]  # prompt with label, and response: what Q_theta(y|a,x) is computed on
+    sequences: tuple[list[int], ...]  # prompt with label, and response: Q_theta(y|a,x) is computed on these
     start: int  # where the responses begin
     attributes: np.ndarray  # log P(a|x,y)
     prior: np.ndarray  # log P(y|x)
@@ -126,35 +126,31 @@ def weigh(
 
 
 def items(weighed: Sequence[Weighed]) -> list[Item]:
-    """What `train.fit` takes with `objectives.steerlm2`: targets [n, 3] = log w', log Q'(y|a,x), length in tokens."""
+    """Items for `objectives.steerlm2`: targets [n, 3] = log w', log Q'(y|a,x), length in tokens."""
     out = []
-    for found in weighed:
-        targets = np.column_stack([found.log_weights, found.sampler, found.tokens]).astype(np.float32)
-        out.append(Item(found.group.id, found.sequences, targets, (found.start,) * len(found.sequences)))
+    for one in weighed:
+        targets = np.column_stack([one.log_weights, one.sampler, one.tokens]).astype(np.float32)  # [n, 3]
+        out.append(Item(one.group.id, one.sequences, targets, (one.start,) * len(one.sequences)))
     return out
 
 
 def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     """One row a sample: prompt, log P(a|x,y), log P(y|x), log Q'(y|a,x), tokens, finished, weight w'."""
-    rows = [
-        (found.group.id, *values, sample.finished)
-        for found in weighed
-        for *values, sample in zip(
-            found.attributes, found.prior, found.sampler, found.tokens, np.exp(found.log_weights),
-            found.group.responses, strict=True,
-        )
-    ]  # fmt: skip
-    names = ["prompt", "log P(a|x,y)", "log P(y|x)", "log Q'(y|a,x)", "tokens", "weight", "finished"]
-    return pd.DataFrame(rows, columns=names)
+    frames = []
+    for one in weighed:
+        columns = {"prompt": one.group.id, "log P(a|x,y)": one.attributes, "log P(y|x)": one.prior}
+        columns |= {"log Q'(y|a,x)": one.sampler, "tokens": one.tokens, "weight": np.exp(one.log_weights)}
+        frames.append(pd.DataFrame(columns | {"finished": [sample.finished for sample in one.group.responses]}))
+    return pd.concat(frames, ignore_index=True)
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One round: what was sampled and weighed to train on and to validate by, and what training gave."""
+    """One iteration: the weighed samples to train on and to validate by, and the outcome of training."""
 
     training: list[Weighed]
     validation: list[Weighed]
-    result: Result
+    result: TrainingResult
 
 
 def iterate(
@@ -172,7 +168,7 @@ def iterate(
     after: Callable[[int, Policy], object] = lambda number, policy: None,
     lora_rank: int = 0,
 ) -> list[Iteration]:
-    """Train the policy in place, one iteration for each list of prompts, and say what each of them gave.
+    """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
     an improved policy"). policy: at first the SteerLM model of notebook 11. Each iteration samples from the policy as
@@ -219,11 +215,12 @@ def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = BUDGE
     """
     tokens = [TokenGroup(w.group, w.sequences, (w.start,) * len(w.sequences)) for w in weighed]
     log_q, _ = policy.log_probs(tokens, budget=budget, autocast=autocast)
-    parts = log_q.double().split([len(w.sequences) for w in weighed])
-    three = (
-        (torch.from_numpy(w.log_weights), q, torch.from_numpy(w.sampler)) for w, q in zip(weighed, parts, strict=True)
-    )
-    return np.array([losses.steerlm2_loss(*(x[None] for x in one)).item() for one in three])
+    parts = log_q.double().split([len(w.sequences) for w in weighed])  # [n] each
+    out = []
+    for one, q in zip(weighed, parts, strict=True):
+        targets, sampler = torch.from_numpy(one.log_weights)[None], torch.from_numpy(one.sampler)[None]  # [1, n]
+        out.append(losses.steerlm2_loss(targets, q[None], sampler).item())
+    return np.array(out)
 
 
 ALPHABET = 3
@@ -286,7 +283,7 @@ def sample(log_probs: torch.Tensor, groups: int, n: int, seed: int = 0) -> torch
 def estimates(
     toy: Toy, theta: torch.Tensor, sampler: torch.Tensor, y: torch.Tensor, *, baseline: bool = True
 ) -> torch.Tensor:
-    """The gradient [groups, 12] that each group of samples y [groups, n] gives.
+    """The estimated gradient [groups, 12] of each group of samples y [groups, n].
 
     Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8, without b'. sampler:
     log Q'(y|a,x) [9], the denominator of w and b.
@@ -300,7 +297,7 @@ def estimates(
 
 
 def errors(toy: Toy, theta: torch.Tensor, sizes, groups: int = 100_000, seed: int = 0) -> pd.DataFrame:
-    """What is wrong with the estimate at theta, sampled from Q_theta itself, for each group size n.
+    """Bias and variance of the estimate at theta, sampled from Q_theta itself, for each group size n.
 
     Columns: n, estimator, bias (length of mean - exact, over the exact gradient's length), noise (its standard error),
     variance (of one group's estimate, summed over theta).
@@ -309,9 +306,9 @@ def errors(toy: Toy, theta: torch.Tensor, sizes, groups: int = 100_000, seed: in
     for n in sizes:
         y = sample(log_policy(theta), groups, n, seed)
         for name, baseline in (("equation 8, no baseline", False), ("equation 11, baseline b'", True)):
-            found = estimates(toy, theta, log_policy(theta), y, baseline=baseline)
-            variance = found.var(0).sum()
-            bias, noise = (found.mean(0) - exact).norm() / exact.norm(), (variance / groups).sqrt() / exact.norm()
+            each = estimates(toy, theta, log_policy(theta), y, baseline=baseline)  # [groups, 12]
+            variance = each.var(0).sum()
+            bias, noise = (each.mean(0) - exact).norm() / exact.norm(), (variance / groups).sqrt() / exact.norm()
             rows.append((n, name, bias.item(), noise.item(), variance.item()))
     return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
 
@@ -334,9 +331,9 @@ def descend(
     """
     sampler, theta = log_policy(theta), theta.clone()
     proposal = log_policy(theta, temperature)
-    found = [toy.kl(theta).item()]
+    values = [toy.kl(theta).item()]
     for step in range(steps):
         y = sample(proposal, groups, n, seed + step)
         theta -= rate * estimates(toy, theta, sampler, y, baseline=baseline).mean(0)
-        found.append(toy.kl(theta).item())
-    return found
+        values.append(toy.kl(theta).item())
+    return values

@@ -27,14 +27,19 @@ from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import ordered_pairs
 from hs2lib.train.progress import Log
-from hs2lib.train.trainer import AtTheEnd, Recipe, Result, described, same_run, targets_of
+from hs2lib.train.trainer import AtTheEnd, Recipe, TrainingResult, described, same_run, targets_of
 
 
 def sft_rows(items: Sequence[Item]) -> Dataset:
     """What SFTTrainer takes, tokens and labels ready made: input_ids, and labels with -100 where nothing is trained."""
-    rows = [(item.sequences[0], item.targets[0] > 0) for item in items]
-    labels = [[token if there else -100 for token, there in zip(ids, mask, strict=True)] for ids, mask in rows]
-    return Dataset.from_dict({"input_ids": [ids for ids, _ in rows], "labels": labels})
+    rows = []
+    for item in items:
+        (ids,), (predicted,) = item.sequences, item.predicted
+        labels = [-100] * len(ids)
+        for start, stop in [(predicted, len(ids))] if isinstance(predicted, int) else predicted:
+            labels[start:stop] = ids[start:stop]
+        rows.append({"input_ids": ids, "labels": labels})
+    return Dataset.from_list(rows)
 
 
 PACKING = ("none", "padding-free", "bfd")
@@ -75,7 +80,7 @@ def fit_sft(
     *,
     packing: str = "padding-free",
     callbacks: Sequence = (),
-) -> Result:
+) -> TrainingResult:
     """Train a policy in place with SFTTrainer, and leave it with its last weights.
 
     Paper: section 4.2 (constant rate, AdamW; the last step's weights, the paper names no other choice). The loss is
@@ -130,7 +135,7 @@ def fit_sft(
         write(folder / "done.json", json.dumps(done) + "\n")
         for name in ("optimizer.pt", "scheduler.pt"):  # what a finished run could go on from is of no use
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
-    return Result(**done, folder=folder) if recipe.fsdp else _sft_finished(policy, done, folder)
+    return TrainingResult(**done, folder=folder) if recipe.fsdp else _sft_finished(policy, done, folder)
 
 
 def sft_folder(parent: Path, policy, items, validation, recipe: Recipe, packing: str = "padding-free") -> Path:
@@ -151,10 +156,10 @@ def _sft_configuration(policy, items, validation, recipe: Recipe, packing: str) 
     return described(policy, items, validation, SimpleNamespace(name="SFT"), recipe, about)
 
 
-def _sft_finished(policy, done: dict, folder: Path) -> Result:
+def _sft_finished(policy, done: dict, folder: Path) -> TrainingResult:
     checkpoints.load_weights(policy.backbone, folder / f"checkpoint-{done['steps']}")
     policy.eval()
-    return Result(**done, folder=folder)
+    return TrainingResult(**done, folder=folder)
 
 
 def _flash(policy, recipe: Recipe) -> bool:
@@ -226,7 +231,7 @@ def fit_dpo(
     *,
     rows_a_batch: int = 1,
     callbacks: Sequence = (),
-) -> Result:
+) -> TrainingResult:
     """Train as `fit(policy, items, validation, dpo(beta), recipe, folder)` does, but by TRL; the last weights stay.
 
     Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch, a divisor of recipe.batch; budget, accumulation,
@@ -252,7 +257,7 @@ def fit_dpo(
     history = [_ours(entry) for entry in trainer.state.log_history]
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     end = evaluated[-1] if evaluated else float("nan")
-    return Result(history, steps, end, steps, round(time.time() - started, 1), Path(folder))
+    return TrainingResult(history, steps, end, steps, round(time.time() - started, 1), Path(folder))
 
 
 def dpo_config(

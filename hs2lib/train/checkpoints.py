@@ -1,4 +1,4 @@
-"""Checkpoints of a run: which there are, the weights that training changes, folders that appear whole, resuming."""
+"""Checkpoints: weights that training changes, in folders that appear whole."""
 
 import json
 import os
@@ -16,8 +16,8 @@ WEIGHTS = "model.safetensors"
 
 def best(folder: Path) -> dict[str, float]:
     """The validation loss of each checkpoint under `folder`/best, by its name."""
-    found = sorted((folder / "best").glob("step-*/best.json"))
-    return {path.parent.name: json.loads(path.read_text())["validation loss"] for path in found}
+    files = sorted((folder / "best").glob("step-*/best.json"))
+    return {file.parent.name: json.loads(file.read_text())["validation loss"] for file in files}
 
 
 def trained(model: nn.Module) -> list[str]:
@@ -49,7 +49,7 @@ def save_weights(model: nn.Module, folder: Path, state: dict | None = None) -> N
 
 
 def last(folder: Path) -> Path | None:
-    """The checkpoint to go on from, None if there is none yet."""
+    """The checkpoint to go on from, None before the first."""
     return max(folder.glob("checkpoint-*"), key=step, default=None)
 
 

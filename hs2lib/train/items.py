@@ -1,4 +1,4 @@
-"""What a trainer is fed: a group as token sequences with a target for each, made from rated or compared responses.
+"""Items to train on: groups as token sequences with a target for each response.
 
 Whatever is left out (unrated responses, groups without any label or comparison, groups too long for the model) is
 counted, and the report says so; nothing is replaced or cut silently. Paper: silent; the reference code replaces an
@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
@@ -22,19 +22,26 @@ from hs2lib.group import MISSING, Group
 class Item:
     """One group to train on: G token sequences and their targets, float32 [G, k], -100 where missing.
 
-    starts: where each response begins in its sequence; given where an objective needs log-probabilities of responses,
-    () where it reads end states only.
+    An objective on log-probabilities needs to know which tokens are the response's. starts: where the response begins
+    in each sequence; it goes on to the end. runs: for each sequence its several stretches (start, stop), where a
+    conversation has several answers. Both are () where an objective reads end states only.
     """
 
     id: str
     sequences: tuple[list[int], ...]
     targets: np.ndarray
     starts: tuple[int, ...] = ()
+    runs: tuple[tuple[tuple[int, int], ...], ...] = ()
+
+    @property
+    def predicted(self) -> list:
+        """For each sequence the tokens whose log-probabilities count, as `trees.plan` takes them."""
+        return list(self.runs or self.starts)
 
 
 @dataclass
-class Report:
-    """What became of the groups given: counts, and the ids of those left out because they are too long."""
+class ItemCounts:
+    """What became of some groups: counts, and the ids of those left out because they are too long."""
 
     groups: int = 0
     responses: int = 0
@@ -51,12 +58,12 @@ class Report:
         return asdict(self) | {"too_long": len(self.too_long)}
 
 
-def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], Report]:
+def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], ItemCounts]:
     """Items for regression: one target for each of the model's attributes, -100 where a response lacks it.
 
     Responses without any of these labels are not computed at all. Paper: section 3, "Training"; missing labels and
     their value are the reference code's. too_long: what to do with a group that does not fit `model.max_tokens` even
-    without its older turns, "raise" (name it) or "leave out" (count it). Raises ValueError where nothing is labelled.
+    without its older turns: "raise" (name it) or "leave out" (count it). Raises ValueError where nothing is labelled.
     """
     groups = list(groups)
 
@@ -68,7 +75,7 @@ def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[l
     if not items:
         named = sorted({name for group in groups for name in group.attributes})
         what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
-        raise ValueError(f"unlabelled training set: {what}; give rated responses, or name other attributes")
+        raise ValueError(f"unlabelled training set: {what}; pass rated responses, or name other attributes")
     return items, report
 
 
@@ -88,13 +95,13 @@ def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: s
             values = [MISSING] * len(group.responses)
         else:
             values = [-group.preference / 2, group.preference / 2]
-        there = {value for value in values if value != MISSING}
-        return np.array(values if len(there) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
+        levels = set(values) - {MISSING}
+        return np.array(values if len(levels) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
 
     items, report = _items(model, groups, targets, too_long)
     if not items:
         what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
-        raise ValueError(f"nothing to compare: {what}; give preferences, or responses rated differently")
+        raise ValueError(f"nothing to compare: {what}; pass preferences, or responses rated differently")
     return items, report
 
 
@@ -126,7 +133,7 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
 
 
 def padded_tokens(items: Sequence[Item], size: int = 8) -> int:
-    """Tokens that padded batches of `size` rows would compute, rows in the order given: what prefix trees save."""
+    """Tokens that padded batches of `size` rows would compute, rows as they come: what prefix trees save."""
     lengths = [len(sequence) for item in items for sequence in item.sequences]
     return sum(max(rows) * len(rows) for rows in (lengths[i : i + size] for i in range(0, len(lengths), size)))
 
@@ -138,6 +145,7 @@ def digest(items: Sequence[Item]) -> str:
         out.update(item.id.encode() + b"\0" + item.targets.tobytes())
         for sequence in item.sequences:
             out.update(np.asarray(sequence, np.int32).tobytes() + b"\0")
+        out.update(repr(item.runs).encode() if item.runs else b"")
     return out.hexdigest()[:16]
 
 
@@ -148,39 +156,33 @@ def order(ids: Sequence[str], seed: int) -> Iterator[int]:
         yield from (by_id[i] for i in np.random.default_rng((seed, epoch)).permutation(len(ids)))
 
 
-class Shares:
-    """What one process trains on: for each of its batches the positions of items; global batches are cut alike."""
+def shares(ids: Sequence[str], recipe, steps: int, process: int, processes: int) -> list[list[int]]:
+    """What one process trains on: positions of items, batch by batch; all processes together make the global batches.
 
-    def __init__(self, ids: Sequence[str], recipe, steps: int, process: int, processes: int):
-        self.ids, self.recipe, self.steps = ids, recipe, steps
-        self.process, self.size = process, recipe.batch // (processes * recipe.accumulation)
-        self.stride = self.size * processes
-
-    def __len__(self) -> int:
-        return self.steps * self.recipe.accumulation
-
-    def __iter__(self):
-        positions = order(self.ids, self.recipe.seed)
-        for _ in range(len(self)):
-            together = [next(positions) for _ in range(self.stride)]
-            yield together[self.process * self.size : (self.process + 1) * self.size]
+    Paper: silent. recipe: its batch, accumulation and seed. Returns steps x accumulation lists of
+    batch / (processes x accumulation) positions.
+    """
+    size = recipe.batch // (processes * recipe.accumulation)
+    positions = list(islice(order(ids, recipe.seed), steps * recipe.accumulation * size * processes))
+    return [positions[i : i + size] for i in range(process * size, len(positions), size * processes)]
 
 
-def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], Report]:
-    report, items, wanted = Report(), [], []
+def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], ItemCounts]:
+    report, items, labelled = ItemCounts(), [], []
     for group in groups:
         values = targets(group)
         kept = [i for i, row in enumerate(values) if (row != MISSING).any()]
         report.unrated_responses += len(values) - len(kept)
         report.groups_without_target += not kept
         if kept:
-            wanted.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
-    for (group, values), found in zip(wanted, tokenised(model, [group for group, _ in wanted], too_long), strict=True):
-        if found is None:
+            labelled.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
+    tokens = tokenised(model, [group for group, _ in labelled], too_long)
+    for (group, values), one in zip(labelled, tokens, strict=True):
+        if one is None:
             report.too_long.append(group.id)
             continue
-        items.append(Item(group.id, found.sequences, values, found.starts))
-        report.shortened_groups += found.dropped > 0
+        items.append(Item(group.id, one.sequences, values, one.starts))
+        report.shortened_groups += one.dropped > 0
         report.labels += int((values != MISSING).sum())
     report.groups, report.responses = len(items), sum(len(item.sequences) for item in items)
     for batch in plan([item.sequences for item in items]) if items else ():
@@ -200,11 +202,11 @@ def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Itera
         yield from model.tokenise(groups, **options)
         return
     # Whole first, so that whatever else is wrong with a group raises here; then only its length can be at fault.
-    for found in model.tokenise(groups, shorten=False, **options):
-        if max(map(len, found.sequences)) <= (model.max_tokens or math.inf):
-            yield found
+    for tokens in model.tokenise(groups, shorten=False, **options):
+        if max(map(len, tokens.sequences)) <= (model.max_tokens or math.inf):
+            yield tokens
             continue
         try:
-            yield from model.tokenise([found.group], **options)
+            yield from model.tokenise([tokens.group], **options)
         except ValueError:
             yield None

@@ -1,9 +1,8 @@
-"""What a trainer can minimise: what a model says of each response of a packed batch, and a loss of that.
+"""Objectives: what the trainer minimises, as a sum over items and their number.
 
-The formulas are in `hs2lib.train.losses`; here they are put in the one form that `hs2lib.train.trainer` takes, a sum
-over items
-(labelled cells, or pairs of responses) and the number of items, so that the mean over a whole global batch can be had
-whatever the micro-batches.
+The formulas are in `hs2lib.train.losses`. Here each is put in the one form that `hs2lib.train.trainer` takes: a sum
+over items (labelled cells, pairs of responses, tokens) and the number of these items. So the mean over a whole global
+batch is the same however the batch is cut into micro-batches.
 """
 
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hs2lib.engine.attention import end_states, log_probs, per_sequence
+from hs2lib.engine.attention import end_states, log_probs, per_sequence, states
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
 from hs2lib.stats.metrics import validation_metrics
@@ -24,19 +23,46 @@ def end_outputs(model, batch: Batch) -> torch.Tensor:
 
 
 def response_log_probs(model, batch: Batch) -> torch.Tensor:
-    """A policy's log-probability [R, 1], float32, of each response given its prompt, summed over its tokens."""
+    """A policy's log-probability [R, 1], float32, of each response after its prompt, summed over its tokens."""
     return per_sequence(log_probs(model.backbone, batch), batch)[:, None]
+
+
+def answer_outputs(model, batch: Batch) -> torch.Tensor:
+    """Of each conversation the log-probability of its trained tokens, and how many of them are the likeliest: [R, 2].
+
+    The number of likeliest tokens is for validation. It is 0 where gradients are computed.
+    """
+    hidden = states(model.backbone, batch)  # [T, H]
+    total = per_sequence(log_probs(model.backbone, batch, hidden), batch)  # [R]
+    if torch.is_grad_enabled():
+        return torch.stack([total, torch.zeros_like(total)], 1)
+    likeliest = over_vocabulary(model.backbone, batch, hidden, lambda logits: logits.argmax(-1))  # [P]
+    right = (likeliest == batch.tokens[batch.node].to(hidden.device)).float()
+    return torch.stack([total, per_sequence(right, batch)], 1)
+
+
+def over_vocabulary(model, batch: Batch, hidden: torch.Tensor, function: Callable, chunk: int = 512) -> torch.Tensor:
+    """function(logits float32 [C, V]) -> [C] where each token of `batch.node` is predicted: [P], without gradients.
+
+    Paper: silent. hidden: the states [T, H] of the batch; chunk: states at a time. A state that predicts several tokens
+    is projected once.
+    """
+    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
+    parents, inverse = batch.parent[batch.node].to(hidden.device).unique(return_inverse=True)
+    with torch.no_grad():
+        parts = [function(decoder.get_output_embeddings()(part).float()) for part in hidden[parents].split(chunk)]
+    return torch.cat(parts)[inverse]
 
 
 @dataclass(frozen=True)
 class Objective:
     """A loss on groups.
 
-    total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable; count(targets, group)
-    how many items that are. outputs(model, batch) [R, m] is called inside the wrapped forward. `one_output`: m is 1
-    whatever the targets; else m = k. `log_probs`: the model is a policy, m is 1, and the batch must know which tokens
-    are responses (`Item.starts`). metrics(outputs, targets, group, names of the outputs): what validation says besides
-    the loss, by name.
+    total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable. count(targets, group)
+    is the number of items. outputs(model, batch) [R, m] is called inside the wrapped forward. `one_output`: the reward
+    model has one output whatever the targets; else as many as targets, m = k. `log_probs`: the model is a policy
+    without a head, and items say which tokens are the response's (`Item.predicted`). metrics(outputs, targets, group,
+    names of the outputs): what validation reports besides the loss, by name.
     """
 
     name: str
@@ -66,8 +92,8 @@ REGRESSION = Objective("regression", _squared, _labelled, metrics=_by_attribute)
 def ordered_pairs(targets: torch.Tensor, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows (better [P], worse [P]) of every pair of responses of one group with different targets [R, 1]."""
     value = targets[:, 0]
-    there = (value != MISSING)[:, None] & (value != MISSING)[None]
-    return torch.nonzero((group[:, None] == group[None]) & (value[:, None] > value[None]) & there, as_tuple=True)
+    labelled = (value != MISSING)[:, None] & (value != MISSING)[None]  # [R, R]
+    return torch.nonzero((group[:, None] == group[None]) & (value[:, None] > value[None]) & labelled, as_tuple=True)
 
 
 def _pairs(targets: torch.Tensor, group: torch.Tensor) -> int:
@@ -94,6 +120,24 @@ def named(name: str) -> Objective:
     if name == REGRESSION.name:
         return REGRESSION
     return bradley_terry("plain" if name == "bradley-terry" else name)
+
+
+def _trained_tokens(targets: torch.Tensor, group: torch.Tensor) -> int:
+    return int(targets.sum())
+
+
+def _negative_log_likelihood(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    return losses.language_loss(outputs[:, 0], 1)
+
+
+def _token_accuracy(outputs, targets, group, names) -> dict[str, float]:
+    return {"accuracy": (outputs[:, 1].sum() / targets.sum()).item()}
+
+
+# Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of the whole global batch, as
+# TRL's SFTTrainer computes it. targets [R, 1]: how many tokens of a conversation are trained. Validation adds the share
+# of trained tokens that are the likeliest ones. Paper: section 4.2.
+SFT = Objective("SFT", _negative_log_likelihood, _trained_tokens, answer_outputs, True, True, _token_accuracy)
 
 
 def dpo(beta: float = 1e-3) -> Objective:

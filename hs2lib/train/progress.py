@@ -1,7 +1,6 @@
-"""What one sees of a training while it runs: a log file, a bar on a terminal, live curves in a notebook."""
+"""Progress of a training while it runs: a log file, live curves in a notebook."""
 
 import io
-import sys
 import time
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pandas as pd
 from IPython import get_ipython
 from IPython.display import HTML, Image, display
 from matplotlib.figure import Figure
-from tqdm import tqdm
 from transformers import TrainerCallback
 
 from hs2lib.engine.chat import NINE
@@ -17,15 +15,13 @@ from hs2lib.stats.metrics import METRICS
 
 
 class Log(TrainerCallback):
-    """Append a line a step to `progress.log` of the run's folder (follow it with tail -f), and a bar on a terminal."""
+    """Append a line a step to `progress.log` of the run's folder; follow it with tail -f."""
 
     def __init__(self, path: Path):
-        self.path, self.bar, self.started = path, None, 0.0
+        self.path = path
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.started, self.first = time.time(), state.global_step
-        if sys.stderr.isatty():
-            self.bar = tqdm(total=state.max_steps, initial=state.global_step, unit="step")
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if "loss" in logs:
@@ -42,14 +38,6 @@ class Log(TrainerCallback):
             return
         with self.path.open("a") as file:
             file.write(f"{time.strftime('%H:%M:%S')} step {state.global_step}/{state.max_steps}: {words}\n")
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if self.bar is not None:
-            self.bar.update(1)
-
-    def on_train_end(self, args, state, control, **kwargs):
-        if self.bar is not None:
-            self.bar.close()
 
 
 class Live(TrainerCallback):

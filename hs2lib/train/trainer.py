@@ -1,16 +1,16 @@
-"""The subclass of transformers' Trainer behind `hs2lib.train.trainer.fit`: groups, exact scale, checkpoints that are
-whole."""
+"""The one training loop, `fit`: transformers' Trainer on groups, with an exact scale and whole checkpoints."""
 
 import hashlib
 import json
 import math
 import os
 import shutil
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from transformers.integrations import TensorBoardCallback
 from hs2lib.engine.trees import plan
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
-from hs2lib.train.items import Item, Shares, digest
+from hs2lib.train.items import Item, digest, shares
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
 from hs2lib.train.recipes import Recipe
@@ -60,7 +60,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             ddp_backend="gloo" if distributed and not cuda else None, ddp_find_unused_parameters=False,
             ddp_broadcast_buffers=False, bf16=recipe.fsdp and recipe.autocast == "bfloat16",
             fsdp=recipe.fsdp or None, fsdp_config=_fsdp(outputs, recipe) if recipe.fsdp else None,
-            logging_steps=1, logging_nan_inf_filter=False, report_to="none", disable_tqdm=True,
+            logging_steps=1, logging_nan_inf_filter=False, report_to="none", disable_tqdm=not sys.stderr.isatty(),
             eval_strategy="steps" if validation else "no", eval_steps=recipe.validate_every,
             save_strategy="steps", save_steps=recipe.save_every, remove_unused_columns=False,
             dataloader_pin_memory=False,
@@ -80,8 +80,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def get_train_dataloader(self) -> DataLoader:
         ids = [item.id for item in self.items]
-        shares = Shares(ids, self.recipe, self.steps, self.args.process_index, self.args.world_size)
-        return DataLoader(self.items, batch_sampler=shares, collate_fn=list)
+        mine = shares(ids, self.recipe, self.steps, self.args.process_index, self.args.world_size)
+        return DataLoader(self.items, batch_sampler=mine, collate_fn=list)
 
     def _get_num_items_in_batch(self, batch_samples, device):
         number = torch.tensor(sum(_number(self.objective, item) for items in batch_samples for item in items))
@@ -122,7 +122,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             yield list(self._plan(_apart(item))), [item], 1.0
 
     def _plan(self, items: Sequence[Item]):
-        predict = [list(item.starts) for item in items] if self.objective.log_probs else None
+        predict = [item.predicted for item in items] if self.objective.log_probs else None
         return plan([item.sequences for item in items], self.recipe.budget, predict)
 
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
@@ -197,8 +197,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         if not self.recipe.keep:
             return
         name = f"step-{self.state.global_step:06d}"
-        there = {other: x for other, x in checkpoints.best(self.folder).items() if other != name}
-        ranked = [other for _, other in sorted([*((x, other) for other, x in there.items()), (loss, name)])]
+        by_name = checkpoints.best(self.folder) | {name: loss}
+        ranked = sorted(by_name, key=lambda other: (by_name[other], other))
         self.accelerator.wait_for_everyone()  # nobody changes what another has yet to look at
         if name in ranked[: self.recipe.keep]:
             staging = self._staging(name)
@@ -234,9 +234,9 @@ def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tenso
 
 def _apart(item: Item) -> list[Item]:
     """A group as items of one response each."""
-    starts = item.starts or (0,) * len(item.sequences)
-    parts = zip(item.sequences, item.targets, starts, strict=True)
-    return [Item(item.id, (sequence,), row[None], (start,)) for sequence, row, start in parts]
+    ones = [slice(i, i + 1) for i in range(len(item.sequences))]
+    cut = ("sequences", "targets", "starts", "runs")
+    return [replace(item, **{name: getattr(item, name)[one] for name in cut}) for one in ones]
 
 
 def _tokens(item: Item) -> int:
@@ -250,13 +250,13 @@ def _fsdp(outputs: nn.Module, recipe) -> dict:
     return settings | {"transformer_layer_cls_to_wrap": layers}
 
 
-# What may differ between the two halves of one run: it changes rounding, speed or memory, not what is computed.
+# These may differ between the two halves of one run: they change rounding, speed or memory, not what is computed.
 FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a run gave: its history (`progress.curves` makes tables of it), the best step and its validation loss."""
+class TrainingResult:
+    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss."""
 
     history: list[dict]
     best_step: int
@@ -277,13 +277,13 @@ def fit(
     about: dict | None = None,
     callbacks: Sequence = (),
     trainer: Callable[..., GroupTrainer] = GroupTrainer,
-) -> Result:
+) -> TrainingResult:
     """Train a model in place and leave it with its best weights (the last ones without validation items).
 
-    A folder that holds a part of this very run is gone on with, from its last checkpoint; one that holds all of it is
-    read, and nothing is trained. Paper: section 3, "Training". about: what else names the run (how the head began).
-    callbacks: transformers' own, as `progress.Live`. trainer: what is called to make the trainer; another than
-    GroupTrainer makes its items on the way (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
+    Where the folder holds a part of this very run, training goes on from its last checkpoint. Where it holds all of the
+    run, the weights are read and nothing is trained. Paper: section 3, "Training". about: what else names the run (how
+    the head began). callbacks: transformers' own, as `progress.Live`. trainer: makes the trainer; PPO's samples its
+    items on the way (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
     Raises ValueError, before anything is written, where there is nothing to train on or to train, ids are not unique,
     the number of outputs is not the objective's, the recipe asks for no step, or the folder is of another
     configuration; FloatingPointError, before the weights change, for a loss or gradient that is not finite.
@@ -316,9 +316,12 @@ def fit(
     if main:
         board.close()
         write(folder / "done.json", json.dumps(done) + "\n")
-        if ranked:  # what a finished run could go on from is of no use, and three times as large as its weights
+        # A finished run needs no optimiser to go on with, which is twice as large as the weights.
+        if ranked:
             shutil.rmtree(folder / f"checkpoint-{steps}")
-    return Result(**done, folder=folder) if recipe.fsdp else _finished(outputs, done, folder)
+        for name in ("optimizer.pt", "scheduler.pt"):
+            (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
+    return TrainingResult(**done, folder=folder) if recipe.fsdp else _finished(outputs, done, folder)
 
 
 def folder_of(
@@ -329,12 +332,12 @@ def folder_of(
     return Path(parent) / f"training-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
-def _finished(outputs: Outputs, done: dict, folder: Path) -> Result:
+def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:
     kept = folder / "best" / f"step-{done['best_step']:06d}"
     last = folder / f"checkpoint-{done['steps']}"
     checkpoints.load_weights(outputs, kept if kept.exists() else last)
     outputs.eval()
-    return Result(**done, folder=folder)
+    return TrainingResult(**done, folder=folder)
 
 
 def _checked(model, items, validation, objective, recipe: Recipe) -> int:
@@ -348,12 +351,12 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
             raise ValueError(f"two {named} items have the id {twice!r}: the order of the data goes by ids")
     if not checkpoints.trained(model):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
-    due = 0 if objective.log_probs else 1 if objective.one_output else items[0].targets.shape[1]
-    has = len(getattr(model, "attributes", range(due)))
-    if objective.log_probs and (has or not all(item.starts for item in items)):
+    expected = 0 if objective.log_probs else 1 if objective.one_output else items[0].targets.shape[1]
+    outputs = len(getattr(model, "attributes", range(expected)))
+    if objective.log_probs and (outputs or not all(item.predicted for item in items)):
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
-    if has != due:
-        raise ValueError(f"the model has {has} outputs, {objective.name} on these items asks for {due}")
+    if outputs != expected:
+        raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
     if recipe.autocast not in ("float32", "bfloat16"):
         raise ValueError(f'autocast is "bfloat16" or "float32", got {recipe.autocast!r}')
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
@@ -375,20 +378,24 @@ def described(model, items, validation, objective, recipe: Recipe, about: dict) 
 
 
 def same_run(folder: Path, configuration: dict) -> None:
-    """Raises ValueError where the folder holds another run, or things that are no run's."""
+    """Raises ValueError where the folder holds another run, or checkpoints that belong to no run of ours."""
     file = folder / "run.json"
     if not file.exists():
         if folder.exists() and any(folder.glob("checkpoint-*")):
             raise ValueError(f"{folder} holds checkpoints but no run.json: they are not of a run of hs2lib")
         return
-    there = json.loads(file.read_text())
-    flat = [{f"{k}.{kk}": vv for k, v in c.items() for kk, vv in (v.items() if isinstance(v, dict) else [("", v)])}
-            for c in (there, configuration)]  # fmt: skip
-    differ = sorted(key for key in flat[0] | flat[1] if flat[0].get(key) != flat[1].get(key))
-    if differ:
-        was, now = (c.get(differ[0]) for c in flat)
-        names = ", ".join(key.rstrip(".") for key in differ)
+    before, now = _flat(json.loads(file.read_text())), _flat(configuration)
+    if differ := sorted(key for key in before | now if before.get(key) != now.get(key)):
+        values = f"the first was {before.get(differ[0])!r}, now {now.get(differ[0])!r}"
         raise ValueError(
-            f"{folder} holds a run of another configuration ({names} differ; the first was {was!r}, now {now!r}): "
+            f"{folder} holds a run of another configuration ({', '.join(differ)} differ; {values}): "
             "remove that folder, or train into another"
         )
+
+
+def _flat(configuration: dict, prefix: str = "") -> dict:
+    """The values of nested dictionaries by names such as recipe.batch."""
+    out = {}
+    for key, value in configuration.items():
+        out |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return out

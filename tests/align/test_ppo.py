@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallb
 from hs2lib import paper
 from hs2lib.align import ppo, ppo_rounds
 from hs2lib.align.ppo import ActorCritic, standardised
-from hs2lib.align.ppo_rounds import Answers, Rounds, Settings, draw, rounds
+from hs2lib.align.ppo_rounds import PromptSamples, Rounds, Settings, draw, rounds
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
 from hs2lib.engine.trees import pack
@@ -53,12 +53,12 @@ def actor_critic(critic: str = "separate") -> ActorCritic:
     return ActorCritic(policy, RewardModel(LlamaModel(shape()), None, ("goodness",)), critic)
 
 
-def arms(policy, ids, round) -> list[Answers]:
+def arms(policy, ids, round) -> list[PromptSamples]:
     """Each prompt is token 1; its response one token, drawn with numbers that belong to (round, id)."""
     with torch.no_grad():
         p = policy.backbone(torch.tensor([[1]])).logits[0, -1].double().softmax(-1)
     drawn = [int(np.searchsorted(p.cumsum(0).numpy(), uniforms(round + 1, id, 0, 1)[0])) for id in ids]
-    return [Answers(id, [1], ([a],), (True,), (float(REWARD[a]),)) for id, a in zip(ids, drawn, strict=True)]
+    return [PromptSamples(id, [1], ([a],), (True,), (float(REWARD[a]),)) for id, a in zip(ids, drawn, strict=True)]
 
 
 def prompts(n: int, prefix: str = "p") -> list[Item]:
@@ -74,7 +74,7 @@ def settings(**changes) -> Settings:
     return Settings(**{"buffer": 32, "kl_weight": 0.0, "critic_rate": 1.0, "max_new_tokens": 1} | changes)
 
 
-def walk(policy, ids, round) -> list[Answers]:
+def walk(policy, ids, round) -> list[PromptSamples]:
     """Responses of up to three tokens, ended by token 0; the reward is .5 for each token but the last, 1 for each 3."""
     out = []
     for id in ids:
@@ -86,7 +86,7 @@ def walk(policy, ids, round) -> list[Answers]:
             if tokens[-1] == END:
                 break
         reward = 0.5 * (len(tokens) - 1) + tokens.count(3)
-        out.append(Answers(id, [1], (tokens,), (tokens[-1] == END,), (reward,)))
+        out.append(PromptSamples(id, [1], (tokens,), (tokens[-1] == END,), (reward,)))
     return out
 
 
@@ -212,7 +212,7 @@ def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     found = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
                           [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]])  # fmt: skip
     tally: dict = {}
-    objective = ppo_rounds.objective(None, Settings(value_weight=0.5), tally)
+    objective = ppo_rounds.objective(Settings(value_weight=0.5), tally)
     given = outputs.flatten(1).requires_grad_(), found.flatten(1), torch.tensor([0, 1])
     total = objective.total(*given)
     total.backward()
@@ -234,7 +234,7 @@ def test_outputs_are_those_of_each_response_alone():
             assert torch.allclose(row[0, :n], due, atol=1e-5) and (row[:, n:] == 0).all()
             assert torch.allclose(row[1, :n], model.head(states)[:, 0], atol=1e-5)
             assert torch.allclose(row[2, :n], -(logits.exp() * logits).sum(-1), atol=1e-5)
-    with pytest.raises(ValueError, match="has 2 tokens, at most 1"):
+    with pytest.raises(ValueError, match="has 2 tokens, expected at most 1"):
         model(pack([sequences], [[2, 2, 2]]), 1)
 
 
@@ -319,7 +319,7 @@ def test_adapters_are_their_own_reference(tmp_path):
     assert abs(found.kl.iloc[0]) < 1e-6 and found.penalty.iloc[0] < 1e-6 < found.penalty.iloc[-1]
     assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
     assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
-    with pytest.raises(ValueError, match="a reference is due"):
+    with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
         ppo.train(actor_critic(), prompts(48), walk, None, recipe(batch=16), how, tmp_path / "other")
 
 

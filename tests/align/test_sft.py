@@ -14,7 +14,8 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.train.trainer import Recipe
+from hs2lib.train.objectives import SFT
+from hs2lib.train.trainer import Recipe, fit
 
 TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
 TALK = Group("a", TURNS, (Response("a/0", " Seven, or 11"),))
@@ -141,11 +142,56 @@ def by_hand(items, name):
     model = AutoModelForCausalLM.from_pretrained(name)
     total, count = 0.0, 0
     for item in items:
-        ids, mask = torch.tensor(item.sequences), torch.from_numpy(item.targets[0, 1:] > 0)
+        ids = torch.tensor(item.sequences)
         logp = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
-        total, count = total - logp[mask].sum(), count + int(mask.sum())
+        for start, stop in item.runs[0]:
+            total, count = total - logp[start - 1 : stop - 1].sum(), count + stop - start
     (total / count).backward()
     return (total / count).item(), torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+
+
+class Gradients(TrainerCallback):
+    """The gradient of every step, as one vector."""
+
+    def __init__(self):
+        self.of = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        parts = {name.rpartition("backbone.")[2]: p.grad for name, p in model.named_parameters()}
+        self.of.append(torch.cat([parts[name].flatten() for name in sorted(parts)]).clone())
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation):
+    """Four steps on conversations of unequal lengths, padded by TRL; each step's gradient hangs on all before it."""
+    items, _ = sft.prepare(load_policy("tiny"), talks())
+    how = recipe(steps=4, batch=12, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
+    ours, theirs = Gradients(), Gradients()
+    ours_result = fit(load_policy("tiny"), items, items[:3], SFT, how, tmp_path / "ours", callbacks=[ours])
+    options = {"packing": "none", "callbacks": [theirs]}
+    their_result = trl_backends.fit_sft(load_policy("tiny"), items, items[:3], how, tmp_path / "theirs", **options)
+    for name in ("loss", "eval_loss"):
+        histories = [[x[name] for x in result.history if name in x] for result in (ours_result, their_result)]
+        assert len(histories[0]) >= 3 and histories[0] == pytest.approx(histories[1], rel=1e-5), name
+    right = [
+        [x[name] for x in result.history if name in x]
+        for result, name in ((ours_result, "eval_accuracy"), (their_result, "eval_mean_token_accuracy"))
+    ]
+    assert right[0] == pytest.approx(right[1]) and right[0][-1] > 0
+    assert len(ours.of) == len(theirs.of) == 4
+    for one, other in zip(ours.of, theirs.of, strict=True):
+        assert (one - other).norm() < 1e-5 * other.norm()
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
+    """Loss and gradient of conversations one by one, however they are cut into micro-batches."""
+    policy = load_policy("tiny")
+    items, _ = sft.prepare(policy, talks())
+    how = recipe(steps=1, batch=12, accumulation=accumulation, budget=150, clip=1e9, keep=0)
+    first = fit(policy, items, (), SFT, how, tmp_path / "run").history[0]
+    loss, norm = by_hand(items, policy.backbone.name_or_path)
+    assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-5)
 
 
 @pytest.mark.parametrize("packing", trl_backends.PACKING)

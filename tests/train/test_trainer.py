@@ -16,7 +16,7 @@ from hs2lib.run import launch
 from hs2lib.run.parameters import ParameterError
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints
-from hs2lib.train.items import Item, Shares, cluster, compared, cut, order, padded_tokens, rated
+from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares
 from hs2lib.train.objectives import REGRESSION, bradley_terry, ordered_pairs
 from hs2lib.train.progress import curves
 from hs2lib.train.trainer import Recipe, fit
@@ -157,13 +157,13 @@ def test_order_depends_on_seed_epoch_and_ids_only():
 
 def test_the_shares_of_all_processes_make_up_the_same_global_batches():
     ids = [f"g{i:02d}" for i in range(10)]
-    whole = list(Shares(ids, recipe(), 5, 0, 1))
+    whole = shares(ids, recipe(), 5, 0, 1)
     for processes, accumulation in [(2, 1), (2, 4), (1, 4), (4, 2)]:
         cut = recipe(accumulation=accumulation)
-        shares = [list(Shares(ids, cut, 5, p, processes)) for p in range(processes)]
+        parts = [shares(ids, cut, 5, p, processes) for p in range(processes)]
         for step in range(5):
             rows = range(step * accumulation, (step + 1) * accumulation)
-            assert sorted(i for share in shares for row in rows for i in share[row]) == sorted(whole[step])
+            assert sorted(i for part in parts for row in rows for i in part[row]) == sorted(whole[step])
 
 
 def test_the_papers_317_steps_follow_from_its_recipe():
