@@ -126,9 +126,9 @@ def token_kl(policy: torch.Tensor, reference: torch.Tensor, form: str = "absolut
     less likely than it was, and so only with it is the optimum the reference tilted by exp(reward / weight). With the
     other two what has become unlikely is pushed further down; they hold back what becomes more likely.
     """
-    if form == "absolute":
-        return losses.absolute_kl(policy, reference)
     difference = policy - reference
+    if form == "absolute":
+        return difference.abs()
     if form == "plain":
         return difference
     if form == "k3":
@@ -241,7 +241,7 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """The curves of `rounds`: reward (with the KL taken off), KL, length, value and policy loss, clip fraction .."""
+    """The curves of `rounds`: reward (and minus its penalty), KL, length, entropy, both losses, clip fraction, ends."""
     fig = Figure(figsize=(10, 4.6), layout="constrained")
     units = {"reward": "SD of goodness", "kl": "nats a response", "length": "tokens", "entropy": "nats a token"}
     panels = ("reward", "kl", "length", "entropy", "policy loss", "value loss", "clip fraction", "finished")
@@ -250,6 +250,6 @@ def draw(frame: pd.DataFrame) -> Figure:
         ax.set(title=name if name not in units else f"{name}, {units[name]}", xlabel="round")
         ax.title.set_fontsize(9)
     reward = fig.axes[0]
-    reward.plot(frame["round"], frame["penalised reward"], ":", color="#d55e00", label="less the penalty")
+    reward.plot(frame["round"], frame["penalised reward"], ":", color="#d55e00", label="minus the penalty")
     reward.legend(fontsize=7)
     return fig

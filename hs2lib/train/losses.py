@@ -1,7 +1,7 @@
-"""Every formula of the paper that is minimised or weighs a sample, once: pure functions of tensors.
+"""Every formula of the paper that is minimised or weighs a sample: pure functions of tensors.
 
-Letters: R responses, P pairs (or tokens, where said), A attributes, B groups, n responses of a group, T tokens of a
-response. Log-probabilities of whole responses are sums over tokens, in float32 or better, and stay in log space.
+Letters: R responses, P pairs (P tokens in `language_loss`), A attributes, B groups, n responses of a group, T tokens of
+a response. Log-probabilities of whole responses are sums over tokens, in float32 or better, and stay in log space.
 """
 
 from typing import Literal
@@ -22,7 +22,7 @@ def regression_loss(
     Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a missing
     label is -100. num_items_in_batch: the number of labelled cells of the whole optimiser step, all processes and
     accumulation steps together; a trainer that then sums the parts gets one loss however the step is cut up, which a
-    mean of each part does not give. Raises ValueError on a nan label, or where nothing is labelled and no number given.
+    mean of each part does not. Raises ValueError on a nan label, or where nothing is labelled and no number is passed.
     """
     if num_items_in_batch is None:
         num_items_in_batch = (labels != MISSING).sum()
@@ -78,7 +78,7 @@ def goodness(attributes: torch.Tensor, weights: torch.Tensor, mean: float = 0.0,
 def language_loss(log_probs: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None) -> torch.Tensor:
     """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised fine-tuning).
 
-    log_probs: [P tokens] of the responses' tokens; num_items_in_batch as in `regression_loss`.
+    log_probs: [P] of the trained tokens, or their sums; num_items_in_batch as in `regression_loss`.
     """
     return -log_probs.sum() / (log_probs.numel() if num_items_in_batch is None else num_items_in_batch)
 
@@ -106,7 +106,7 @@ def dpo_loss(
 
 EDGES = {
     "fifths": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-    # What rounds to n after scaling to 0..4.
+    # The predictions that round to n after scaling to 0..4.
     "rounding": (0.0, 0.125, 0.375, 0.625, 0.875, 1.0),
 }
 
@@ -127,7 +127,7 @@ def attribute_log_probs(
     r = predictions.detach().double().cpu().numpy()
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")
-    r = np.clip(r / 4, clamp, 1 - clamp)[..., None]
+    r = np.clip(r / 4, clamp, 1 - clamp)[..., None]  # [..., A, 1]
     alpha, beta, edge = concentration * r, concentration * (1 - r), np.array(EDGES[edges])
     # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are subtracted instead.
     below, above = np.diff(betainc(alpha, beta, edge)), -np.diff(betaincc(alpha, beta, edge))
@@ -178,12 +178,6 @@ def steerlm2_loss(targets: torch.Tensor, policy: torch.Tensor, sampler: torch.Te
     return (targets.exp() * (targets - steerlm2_policy(policy, sampler))).sum(-1)
 
 
-def absolute_kl(policy: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """|log pi - log pi_ref| of each sampled token, same shape. Paper: section 4.4 (the reference code's form)."""
-    _same(policy=policy, reference=reference)
-    return (policy - reference).abs()
-
-
 def advantages(
     rewards: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -196,7 +190,7 @@ def advantages(
     _same(rewards=rewards, values=values, mask=mask)
     values = torch.where(mask, values.detach(), 0.0)
     following = F.pad(values[:, 1:], (0, 1))
-    delta = torch.where(mask, rewards + gamma * following - values, 0.0)
+    delta = torch.where(mask, rewards + gamma * following - values, 0.0)  # [R, T]
     out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))
     for t in range(delta.shape[1] - 1, -1, -1):
         carried = delta[:, t] + gamma * lam * carried

@@ -214,10 +214,6 @@ def test_ppo_value_loss_clips():
     assert values.grad[0].tolist() == pytest.approx([0, -0.5])
 
 
-def test_absolute_kl():
-    assert losses.absolute_kl(torch.tensor([-1.0, -2.0]), torch.tensor([-2.0, -1.5])).tolist() == [1.0, 0.5]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
