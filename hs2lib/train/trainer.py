@@ -48,22 +48,14 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     """transformers' Trainer on items; made by `fit`."""
 
     def __init__(self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks):
-        distributed = int(os.environ.get("WORLD_SIZE", "1")) > 1
         # Its successor broadcasts at the start, which nothing here needs either; Trainer has no argument for it yet.
         warnings.filterwarnings("ignore", message=".*broadcast_buffers.*", category=FutureWarning)
-        cuda = torch.cuda.is_available()
-        args = TrainingArguments(
-            output_dir=str(folder), max_steps=steps, gradient_accumulation_steps=recipe.accumulation,
-            learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup, weight_decay=recipe.weight_decay,
-            adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1], max_grad_norm=recipe.clip, seed=recipe.seed,
-            use_cpu=not cuda,
-            ddp_backend="gloo" if distributed and not cuda else None, ddp_find_unused_parameters=False,
+        args = arguments(
+            TrainingArguments, folder, recipe, steps, bool(validation),
+            gradient_accumulation_steps=recipe.accumulation, ddp_find_unused_parameters=False,
             ddp_broadcast_buffers=False, bf16=recipe.fsdp and recipe.autocast == "bfloat16",
             fsdp=recipe.fsdp or None, fsdp_config=_fsdp(outputs, recipe) if recipe.fsdp else None,
-            logging_steps=1, logging_nan_inf_filter=False, report_to="none", disable_tqdm=not sys.stderr.isatty(),
-            eval_strategy="steps" if validation else "no", eval_steps=recipe.validate_every,
-            save_strategy="steps", save_steps=recipe.save_every, remove_unused_columns=False,
-            dataloader_pin_memory=False,
+            remove_unused_columns=False,
         )  # fmt: skip
         if args.n_gpu > 1:
             raise ValueError(f"{args.n_gpu} GPUs are visible to one process: start it with torchrun, or show it one")
@@ -210,6 +202,19 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         if self.args.should_save:
             for other in ranked[self.recipe.keep :]:
                 shutil.rmtree(self.folder / "best" / other, ignore_errors=True)
+
+
+def arguments(kind: type, folder: Path, recipe: Recipe, steps: int, validates: bool, **own) -> TrainingArguments:
+    """A recipe as transformers' arguments, or as TRL's, which are kinds of these; `own` are those of one trainer."""
+    processes, cpu = int(os.environ.get("WORLD_SIZE", "1")), not torch.cuda.is_available()
+    return kind(
+        output_dir=str(folder), max_steps=steps, learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup,
+        weight_decay=recipe.weight_decay, adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1],
+        max_grad_norm=recipe.clip, seed=recipe.seed, use_cpu=cpu, ddp_backend="gloo" if processes > 1 and cpu else None,
+        logging_steps=1, logging_nan_inf_filter=False, report_to="none", disable_tqdm=not sys.stderr.isatty(),
+        eval_strategy="steps" if validates else "no", eval_steps=recipe.validate_every,
+        save_strategy="steps", save_steps=recipe.save_every, dataloader_pin_memory=False, **own,
+    )  # fmt: skip
 
 
 class AtTheEnd(TrainerCallback):
