@@ -196,12 +196,12 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
     for group in bare:
         try:
             options = {"template": policy.template, "max_tokens": room if room < math.inf else None}
-            (found,) = tokenise([group], policy.tokenizer, **options)
+            (tokens,) = tokenise([group], policy.tokenizer, **options)
         except ValueError:
             left_out.append(group.id)
             continue
         system = int(group.prompt[0].role == "system")
-        kept = (*group.prompt[:system], *group.prompt[system + found.dropped :])
+        kept = (*group.prompt[:system], *group.prompt[system + tokens.dropped :])
         out.append(replace(group, prompt=kept))
     return out, left_out
 

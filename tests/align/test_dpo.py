@@ -106,13 +106,13 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
     shorter = [replace(p, responses=tuple(replace(r, text=r.text[:60]) for r in p.responses)) for p in pairs]
     items, _ = preferences.items(load_policy("tiny"), shorter)  # sums of few terms: float32 has seven digits
     trainer = trl_trainer(load_policy("tiny"), items, beta, tmp_path, reference=False)
-    due = trainer.train_dataset  # with the reference log-probabilities that TRL computed
+    their_rows = trainer.train_dataset  # with the reference log-probabilities that TRL computed
     ours = torch.from_numpy(np.stack([item.targets[:, 1] for item in items]))
-    theirs = torch.tensor([due["ref_chosen_logps"], due["ref_rejected_logps"]]).T
+    theirs = torch.tensor([their_rows["ref_chosen_logps"], their_rows["ref_rejected_logps"]]).T
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
     move(trainer.model.train())
-    their_loss = trainer.compute_loss(trainer.model, trainer.data_collator(list(due)))
+    their_loss = trainer.compute_loss(trainer.model, trainer.data_collator(list(their_rows)))
     their_loss.backward()
     logged = {name: values[-1] for name, values in trainer._metrics["train"].items()}
 
@@ -125,7 +125,9 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
     assert loss.item() == pytest.approx(their_loss.item(), rel=1e-5)
     assert abs(loss.item() - math.log(2)) > 1e-6
     # Log-ratios are differences of two sums of about -200, and 1e-6 is meant relative to these.
-    theirs_now = torch.stack(trainer.compute_ref_log_probs(trainer.model, trainer.data_collator(list(due))), dim=1)
+    theirs_now = torch.stack(
+        trainer.compute_ref_log_probs(trainer.model, trainer.data_collator(list(their_rows))), dim=1
+    )
     room = 1e-6 * theirs_now.abs().max().item()
     ratios = (outputs[:, 0] - targets[:, 1]).detach().view(-1, 2)
     torch.testing.assert_close(ratios, theirs_now - theirs, rtol=1e-5, atol=room)
@@ -135,9 +137,11 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
         assert logged[f"rewards/{name}"] == pytest.approx(value, rel=1e-5, abs=beta * room)
     assert logged["rewards/accuracies"] == objective.metrics(outputs, targets, group, ())["accuracy"]
     # A gradient is judged as the whole vector that it is: its parts are small differences of large sums.
-    found = {name: p.grad for name, p in trainer.model.named_parameters()}
-    apart = sum((p.grad - found[name]).square().sum() for name, p in policy.backbone.named_parameters()).sqrt()
-    assert apart < 1e-5 * sum(g.square().sum() for g in found.values()).sqrt()
+    their_gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
+    apart = sum(
+        (p.grad - their_gradients[name]).square().sum() for name, p in policy.backbone.named_parameters()
+    ).sqrt()
+    assert apart < 1e-5 * sum(g.square().sum() for g in their_gradients.values()).sqrt()
     # And the loss is -log sigma of the margin, written out.
     assert loss.item() == pytest.approx(-F.logsigmoid(rewards[:, 0] - rewards[:, 1]).mean().item(), rel=1e-6)
 

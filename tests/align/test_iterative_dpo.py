@@ -1,4 +1,4 @@
-"""Iterative DPO: a round pairs the best with the worst of what the policy said, and a round can be repeated."""
+"""Iterative DPO: a round pairs the best with the worst of what the policy wrote, and a round can be repeated."""
 
 import os
 import signal
@@ -30,16 +30,16 @@ def judge():
 
 
 def test_the_best_meets_the_worst_of_what_was_sampled(judge):
-    found = sampled_pairs(load_policy("tiny"), PROMPTS[:5], judge, **HOW)
-    assert found.goodness.shape == (5, 3) and len(found.pairs) == 5 - found.counts["ties"]
-    scores = judge.score(found.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
-    np.testing.assert_allclose(found.goodness.ravel(), scores, rtol=1e-5, atol=1e-6)
+    sampled = sampled_pairs(load_policy("tiny"), PROMPTS[:5], judge, **HOW)
+    assert sampled.goodness.shape == (5, 3) and len(sampled.pairs) == 5 - sampled.counts["ties"]
+    scores = judge.score(sampled.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
+    np.testing.assert_allclose(sampled.goodness.ravel(), scores, rtol=1e-5, atol=1e-6)
     by_id = {
-        r.id: g for r, g in zip([r for g in found.groups for r in g.responses], found.goodness.ravel(), strict=True)
+        r.id: g for r, g in zip([r for g in sampled.groups for r in g.responses], sampled.goodness.ravel(), strict=True)
     }
-    for pair, row in zip(found.pairs, found.goodness, strict=True):
+    for pair, row in zip(sampled.pairs, sampled.goodness, strict=True):
         assert [by_id[r.id] for r in pair.responses] == [row.max(), row.min()]
-    summary = found.summary()
+    summary = sampled.summary()
     assert summary["worst goodness"] < summary["mean goodness"] < summary["best goodness"]
     assert summary["samples"] == 15
 
@@ -71,8 +71,8 @@ def run(folder: Path, callbacks=()) -> str:
     """Two rounds as notebook 09 plays them; the fingerprint of the policy that comes out."""
     policy, judge = load_policy("tiny"), RewardModel.new("tiny", seed=3)
     for number, part in enumerate(slices(PROMPTS, 2, 4)):
-        found = sampled_pairs(policy, part, judge, file=folder, **HOW)
-        items, _ = preferences.items(policy, found.pairs, cache=folder)
+        sampled = sampled_pairs(policy, part, judge, file=folder, **HOW)
+        items, _ = preferences.items(policy, sampled.pairs, cache=folder)
         recipe = Recipe(steps=4, batch=2, learning_rate=1e-3, warmup=0, autocast="float32", save_every=1)
         fit(policy, items, [], dpo(0.1), recipe, folder / f"round-{number}", callbacks=callbacks)
     return policy.fingerprint()
@@ -104,8 +104,8 @@ def test_two_rounds_read_again_are_the_same(judge, tmp_path):
     for _ in range(2):
         policy = load_policy("tiny")
         for number, part in enumerate(slices(PROMPTS, 2, 4)):
-            found = sampled_pairs(policy, part, judge, file=tmp_path, **HOW)
-            items, _ = preferences.items(policy, found.pairs, cache=tmp_path)
+            sampled = sampled_pairs(policy, part, judge, file=tmp_path, **HOW)
+            items, _ = preferences.items(policy, sampled.pairs, cache=tmp_path)
             recipe = Recipe(steps=2, batch=2, learning_rate=1e-3, warmup=0, autocast="float32")
             fit(policy, items, [], dpo(0.1), recipe, tmp_path / f"round-{number}")
         ends.append(policy.fingerprint())

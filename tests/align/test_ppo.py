@@ -94,8 +94,8 @@ def run(folder: Path, *, model=None, sample=walk, n=48, how=None, callbacks=(), 
     """A short run on walks; returns the model and the result."""
     model = model or actor_critic()
     how = settings(**{"buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes), how or recipe(batch=16)
-    given = prompts(n), sample, actor_critic().policy, how[1], how[0], folder
-    return model, ppo.train(model, *given, validation=prompts(4, "v"), callbacks=callbacks)
+    task = prompts(n), sample, actor_critic().policy, how[1], how[0], folder
+    return model, ppo.train(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
 
 
 def arm_probabilities(policy) -> torch.Tensor:
@@ -114,10 +114,10 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     result = ppo.train(model, prompts(64), arms, reference, *how, tmp_path / "run")
     p = arm_probabilities(model.policy)
     assert p.argmax() == REWARD.argmax() and p.max() > 0.95
-    found = rounds(result.history)
-    assert found.reward.iloc[0] == pytest.approx(start, abs=0.5) and found.reward.iloc[-1] > 1.8
-    assert (found.length == 1).all() and (found.finished == 1).all()
-    assert found.entropy.iloc[0] == pytest.approx(math.log(8), abs=0.2) and found.entropy.iloc[-1] < 0.4
+    curves = rounds(result.history)
+    assert curves.reward.iloc[0] == pytest.approx(start, abs=0.5) and curves.reward.iloc[-1] > 1.8
+    assert (curves.length == 1).all() and (curves.finished == 1).all()
+    assert curves.entropy.iloc[0] == pytest.approx(math.log(8), abs=0.2) and curves.entropy.iloc[-1] < 0.4
 
 
 def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -132,16 +132,16 @@ def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.slow
 def test_with_a_plain_kl_the_optimum_is_the_tilted_reference(tmp_path):
     """Reward - beta KL has one maximum, pi proportional to pi_ref exp(r / beta): the whole distribution is known."""
-    found, due = tilted(tmp_path / "run", "plain")
-    assert (found - due).abs().sum() / 2 < 0.08
+    p, optimum = tilted(tmp_path / "run", "plain")
+    assert (p - optimum).abs().sum() / 2 < 0.08
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["absolute", "k3"])
 def test_forms_that_are_never_negative_do_not_hold_the_worse_arms_up(tmp_path, form):
     """As a reward they take from a token that has become unlikely what "plain" gives it: the policy goes further."""
-    found, due = tilted(tmp_path / "run", form)
-    assert found.max() > due.max() + 0.2 and found.argmax() == due.argmax()
+    p, optimum = tilted(tmp_path / "run", form)
+    assert p.max() > optimum.max() + 0.2 and p.argmax() == optimum.argmax()
 
 
 # What the loss reads of a round
@@ -154,23 +154,23 @@ def test_advantages_against_a_written_out_loop():
     lengths, reward = [5, 3, 1], torch.tensor([1.0, -2.0, 0.5])
     tokens = torch.arange(5) < torch.tensor(lengths)[:, None]
     how = Settings(kl_weight=0.3, gamma=0.9, lam=0.8, normalise=False)
-    found = ppo_rounds.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
+    targets = ppo_rounds.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
     for i, n in enumerate(lengths):
         r = [-0.3 * abs(float(sampler[i, t] - reference[i, t])) for t in range(n)]
         r[-1] += float(reward[i])
         v = [*values[i, :n].tolist(), 0.0]
         delta = [r[t] + 0.9 * v[t + 1] - v[t] for t in range(n)]
-        due = [sum((0.9 * 0.8) ** (k - t) * delta[k] for k in range(t, n)) for t in range(n)]
-        assert found[i, 1, :n].tolist() == pytest.approx(due, abs=1e-5)
-        assert found[i, 3, :n].tolist() == pytest.approx([a + b for a, b in zip(due, v, strict=False)], abs=1e-5)
-        assert (found[i, 1, n:] == 0).all() and found[i, 4].tolist() == [1] * n + [0] * (5 - n)
+        expected = [sum((0.9 * 0.8) ** (k - t) * delta[k] for k in range(t, n)) for t in range(n)]
+        assert targets[i, 1, :n].tolist() == pytest.approx(expected, abs=1e-5)
+        assert targets[i, 3, :n].tolist() == pytest.approx([a + b for a, b in zip(expected, v, strict=False)], abs=1e-5)
+        assert (targets[i, 1, n:] == 0).all() and targets[i, 4].tolist() == [1] * n + [0] * (5 - n)
 
 
 def test_kl_of_a_token_by_hand():
     """d = log(.5 / .25) = log 2: |d| = d = .693, and exp(-d) - 1 + d = -.5 + .693; at d = -log 2: .693, -.693, .307."""
     policy, reference = torch.tensor([0.5, 0.25]).log(), torch.tensor([0.25, 0.5]).log()
-    due = {"absolute": [0.6931, 0.6931], "plain": [0.6931, -0.6931], "k3": [0.1931, 0.3069]}
-    for form, values in due.items():
+    expected = {"absolute": [0.6931, 0.6931], "plain": [0.6931, -0.6931], "k3": [0.1931, 0.3069]}
+    for form, values in expected.items():
         assert ppo_rounds.token_kl(policy, reference, form).tolist() == pytest.approx(values, abs=1e-4)
     with pytest.raises(ValueError, match="absolute, plain, k3, got 'k2'"):
         ppo_rounds.token_kl(policy, reference, "k2")
@@ -187,17 +187,17 @@ def test_plain_and_k3_are_the_kl_in_expectation_and_absolute_is_more():
 def test_the_reward_stands_at_the_last_token():
     kl = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    found = ppo_rounds.token_rewards(torch.tensor([5.0, 7.0]), kl, mask, 0.5)
-    assert found.tolist() == [[-0.5, 4.0, 0.0], [5.0, 0.0, 0.0]]
+    rewards = ppo_rounds.token_rewards(torch.tensor([5.0, 7.0]), kl, mask, 0.5)
+    assert rewards.tolist() == [[-0.5, 4.0, 0.0], [5.0, 0.0, 0.0]]
 
 
 def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_over_the_others():
     sampler, values = torch.zeros(2, 2), torch.zeros(2, 2)
     tokens, finished = torch.ones(2, 2).bool(), torch.tensor([1.0, 0.0])
     how = Settings(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
-    found = ppo_rounds.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
-    assert found[0, 1].tolist() == pytest.approx([-1, 1]) and found[1, 1].tolist() == [0, 0]
-    assert found[:, 4].tolist() == [[1, 1], [0, 0]]
+    targets = ppo_rounds.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
+    assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, 1].tolist() == [0, 0]
+    assert targets[:, 4].tolist() == [[1, 1], [0, 0]]
     kept = ppo_rounds.targets(
         sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, replace(how, unfinished="keep")
     )
@@ -209,15 +209,17 @@ def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     Policy: -(1.2 + .5); value: (1 + 1) / 2."""
     outputs = torch.tensor([[[1.5, 0.5], [1.0, 1.0], [0.0, 0.0]], [[9.0, 9.0], [9.0, 9.0], [0.0, 0.0]]])
     outputs[:, 0] = outputs[:, 0].log()
-    found = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
+    targets = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
                           [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]])  # fmt: skip
     tally: dict = {}
     objective = ppo_rounds.objective(Settings(value_weight=0.5), tally)
-    given = outputs.flatten(1).requires_grad_(), found.flatten(1), torch.tensor([0, 1])
-    total = objective.total(*given)
+    arguments = outputs.flatten(1).requires_grad_(), targets.flatten(1), torch.tensor([0, 1])
+    total = objective.total(*arguments)
     total.backward()
-    assert total.item() == pytest.approx(-1.7 + 0.5) and objective.count(*given[1:]) == 2
-    assert (given[0].grad[1] == 0).all() and given[0].grad[0].tolist() == pytest.approx([0, -0.5, -0.5, -0.5, 0, 0])
+    assert total.item() == pytest.approx(-1.7 + 0.5) and objective.count(*arguments[1:]) == 2
+    assert (arguments[0].grad[1] == 0).all() and arguments[0].grad[0].tolist() == pytest.approx(
+        [0, -0.5, -0.5, -0.5, 0, 0]
+    )
     assert tally == pytest.approx(dict(zip(ppo_rounds.TALLY, [-1.7, 1.0, 2, 1.0, 2], strict=True)))
 
 
@@ -225,13 +227,13 @@ def test_outputs_are_those_of_each_response_alone():
     """Log-probability, value and entropy of each token, from one tree, against one sequence at a time."""
     model, sequences = actor_critic(), [[1, 2, 3, 4], [1, 2, 5], [1, 2, 3, 0]]
     with torch.no_grad():
-        found = model(pack([sequences], [[2, 2, 2]]), 3)
-        for row, sequence in zip(found.unflatten(1, (3, 3)), sequences, strict=True):
+        outputs = model(pack([sequences], [[2, 2, 2]]), 3)
+        for row, sequence in zip(outputs.unflatten(1, (3, 3)), sequences, strict=True):
             logits = model.policy.backbone(torch.tensor([sequence])).logits[0, 1:-1].log_softmax(-1)
-            due = logits.gather(-1, torch.tensor(sequence[2:])[:, None])[:, 0]
+            expected = logits.gather(-1, torch.tensor(sequence[2:])[:, None])[:, 0]
             states = model.critic(torch.tensor([sequence])).last_hidden_state[0, 1:-1]
-            n = len(due)
-            assert torch.allclose(row[0, :n], due, atol=1e-5) and (row[:, n:] == 0).all()
+            n = len(expected)
+            assert torch.allclose(row[0, :n], expected, atol=1e-5) and (row[:, n:] == 0).all()
             assert torch.allclose(row[1, :n], model.head(states)[:, 0], atol=1e-5)
             assert torch.allclose(row[2, :n], -(logits.exp() * logits).sum(-1), atol=1e-5)
     with pytest.raises(ValueError, match="has 2 tokens, expected at most 1"):
@@ -262,13 +264,13 @@ def test_on_the_first_pass_the_ratio_is_1_and_on_the_second_it_is_not(tmp_path):
 
 def test_responses_that_are_all_unfinished_change_no_weight(tmp_path):
     def cut(policy, ids, round):
-        return [replace(found, finished=(False,)) for found in walk(policy, ids, round)]
+        return [replace(samples, finished=(False,)) for samples in walk(policy, ids, round)]
 
     model, result = run(tmp_path / "run", sample=cut, unfinished="drop")
     start = dict(actor_critic().named_parameters())
     assert all(torch.equal(p, start[name]) for name, p in model.named_parameters())
-    found = rounds(result.history)
-    assert (found["tokens trained"] == 0).all() and (found.finished == 0).all()
+    curves = rounds(result.history)
+    assert (curves["tokens trained"] == 0).all() and (curves.finished == 0).all()
 
 
 @pytest.mark.slow
@@ -277,8 +279,8 @@ def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
 
     def without(last):
         def sample(policy, ids, round):
-            found = [replace(x, finished=(x.id != "p003",)) for x in walk(policy, ids, round)]
-            return found if last else [replace(x, rewards=(1e6,)) if x.id == "p003" else x for x in found]
+            samples = [replace(x, finished=(x.id != "p003",)) for x in walk(policy, ids, round)]
+            return samples if last else [replace(x, rewards=(1e6,)) if x.id == "p003" else x for x in samples]
 
         return sample
 
@@ -315,8 +317,8 @@ def test_adapters_are_their_own_reference(tmp_path):
     frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
     how = settings(buffer=16, max_new_tokens=3, unfinished="keep", critic_rate=1.0)
     result = ppo.train(model, prompts(48), walk, None, recipe(batch=16), how, tmp_path / "run")
-    found = rounds(result.history)
-    assert abs(found.kl.iloc[0]) < 1e-6 and found.penalty.iloc[0] < 1e-6 < found.penalty.iloc[-1]
+    curves = rounds(result.history)
+    assert abs(curves.kl.iloc[0]) < 1e-6 and curves.penalty.iloc[0] < 1e-6 < curves.penalty.iloc[-1]
     assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
     assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
     with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
@@ -327,17 +329,17 @@ def test_adapters_are_their_own_reference(tmp_path):
 def test_what_is_logged_lies_in_files(tmp_path):
     folder = tmp_path / "run"
     _, result = run(folder)
-    found = rounds(result.history)
-    assert found["round"].tolist() == list(range(8)) and not found.isna().any(axis=None)
+    curves = rounds(result.history)
+    assert curves["round"].tolist() == list(range(8)) and not curves.isna().any(axis=None)
     table = (folder / "rounds.csv").read_text().splitlines()
     assert len(table) == 9 and table[0].startswith("round,step,reward,kl,")
     samples = (folder / "samples" / "round-0007.jsonl").read_text().splitlines()
     assert len(samples) == 16
-    assert np.mean([json.loads(x)["rewards"][0] for x in samples]) == pytest.approx(found.reward.iloc[-1])
+    assert np.mean([json.loads(x)["rewards"][0] for x in samples]) == pytest.approx(curves.reward.iloc[-1])
     best = [x for x in result.history if "eval_loss" in x]
     assert result.best_loss == pytest.approx(min(x["eval_loss"] for x in best))
     assert best[0]["eval_loss"] == pytest.approx(-best[0]["eval_penalised reward"])
-    assert len(draw(found).axes) == 8
+    assert len(draw(curves).axes) == 8
 
 
 # Rounds
@@ -415,7 +417,7 @@ def test_goodness_is_standardised_on_the_rated_responses(texts):
 
 
 class Vowels(torch.nn.Module):
-    """A reward that a policy of random tokens can find: vowels among the characters of a text, in tenths, less 2."""
+    """A reward that a policy of random tokens can find: vowels among the characters of a text, in tenths, minus 2."""
 
     def score(self, groups, autocast=None):
         texts = (response.text for group in groups for response in group.responses)
@@ -431,10 +433,10 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     assert not left_out and len(kept) == 40
     steps = recipe(steps=16, learning_rate=3e-2, save_every=16)
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
-    given = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how, steps), reference, steps, how
-    found = rounds(ppo.train(model, *given, tmp_path / "run").history)
-    assert found.reward.iloc[-3:].mean() > found.reward.iloc[:3].mean() + 0.5
-    assert abs(found.kl.iloc[0]) < 1e-5 and 1 < found.kl.max() < 35 and (found["ratio off 1"] < 1e-5).all()
+    task = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how, steps), reference, steps, how
+    curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
+    assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
+    assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
 
 
 def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp_path):
@@ -442,15 +444,15 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     how = Settings(buffer=8, n=2, max_new_tokens=6, unfinished="keep")
     kept, _ = ppo.fitting(policy, groups[:8], 6)
     steps = recipe(steps=1, batch=8, save_every=1)
-    given = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how, steps), reference, steps, how
-    ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *given, tmp_path / "run")
+    task = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how, steps), reference, steps, how
+    ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (tmp_path / "run" / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line for line in lines}
-    said = [
+    texts_again = [
         replace(g, responses=tuple(Response(str(i), x) for i, x in enumerate(answers[g.id]["texts"]))) for g in kept
     ]
-    due = [x for group in kept for x in answers[group.id]["rewards"]]
-    assert goodness.score(said)[:, 0].tolist() == pytest.approx(due, abs=1e-3)
+    rewards = [x for group in kept for x in answers[group.id]["rewards"]]
+    assert goodness.score(texts_again)[:, 0].tolist() == pytest.approx(rewards, abs=1e-3)
     assert all(len(set(map(tuple, line["responses"]))) == 2 for line in answers.values())
 
 

@@ -33,7 +33,7 @@ GROUPS = [
 def reward_model():
     """Predictions from below 0 to above 4: two for the mean state of these answers, and what differs made large."""
     model = RewardModel.new("tiny").eval()
-    sequences = [found.sequences for found in model.tokenise(steerlm.answers(GROUPS))]
+    sequences = [tokens.sequences for tokens in model.tokenise(steerlm.answers(GROUPS))]
     with torch.no_grad():
         mean = end_states(model.backbone, pack(sequences)).mean(0)
         noise = torch.randn(5, 32, generator=torch.Generator().manual_seed(0))
@@ -51,8 +51,8 @@ def test_whole_clamps_and_rounds_half_to_even():
 
 def test_every_answer_is_labelled_once_with_what_precedes_it():
     """The greeting that opens both talks is one answer; a response of a tree is no second one in a later prompt."""
-    found = steerlm.answers(GROUPS)
-    assert [(g.id, len(g.prompt), g.responses[0].text) for g in found] == [
+    each = steerlm.answers(GROUPS)
+    assert [(g.id, len(g.prompt), g.responses[0].text) for g in each] == [
         ("a/1", 1, "Hello."),
         ("a/3.0", 3, "Seven."),
         ("a/3.1", 3, "Nine."),
@@ -80,8 +80,8 @@ def test_fifths_are_ranks_and_ratings_are_what_people_said(reward_model):
     other = ("verbosity", "helpfulness", "correctness", "coherence", "complexity")
     rated = Group("r", TALK[2:], (Response("x", "Two.", (0, 4, 3.5, 4, 1)), Response("y", "Three.")), other)
     missing = Group("m", TALK[2:], (Response("z", "Five.", (0, 4, math.nan, 4, 1)),), other)
-    (found,) = steerlm.label([rated, missing, *GROUPS], reward_model, levels="ratings")
-    assert steerlm.label_of(found) == "helpfulness:4,correctness:4,coherence:4,complexity:1,verbosity:0"
+    (labelled,) = steerlm.label([rated, missing, *GROUPS], reward_model, levels="ratings")
+    assert steerlm.label_of(labelled) == "helpfulness:4,correctness:4,coherence:4,complexity:1,verbosity:0"
     with pytest.raises(ValueError, match="no answer is rated on all of helpfulness"):
         steerlm.label(GROUPS, reward_model, levels="ratings")
     with pytest.raises(ValueError, match="levels are one of rounded, fifths, ratings"):
@@ -95,10 +95,10 @@ def test_balanced_takes_of_each_level_alike():
     """
     levels = [2] * 10 + [0, 4] + [2] * 10 + [0, 0]
     made = [Group(str(i), TALK[2:], (Response(str(i), "x", (4, v)),), ("a", "b")) for i, v in enumerate(levels)]
-    found = steerlm.balanced(made, "b", 8, seed=0)
-    assert [g.responses[0].labels[1] for g in found].count(2) == 4 and len(found) == 8
-    assert {"10", "11", "22", "23"} < {g.id for g in found} and sorted(found, key=lambda g: int(g.id)) == found
-    assert steerlm.balanced(made, "b", 8, seed=1) != found and steerlm.balanced(made, "b", 99, seed=0) == made
+    picked = steerlm.balanced(made, "b", 8, seed=0)
+    assert [g.responses[0].labels[1] for g in picked].count(2) == 4 and len(picked) == 8
+    assert {"10", "11", "22", "23"} < {g.id for g in picked} and sorted(picked, key=lambda g: int(g.id)) == picked
+    assert steerlm.balanced(made, "b", 8, seed=1) != picked and steerlm.balanced(made, "b", 99, seed=0) == made
     assert [g.id for g in steerlm.balanced(made, "b", 8, 0, [0, 4])] == ["10", "11", "22", "23"]
     with pytest.raises(ValueError, match="no answer has b at one of the levels 1, 3"):
         steerlm.balanced(made, "b", 8, 0, [1, 3])
@@ -147,7 +147,7 @@ def test_a_stopped_labelling_goes_on_and_gives_the_same_file(reward_model, tmp_p
     assert again.scored == 3  # the torn line's chunk of two, and the last answer
     for name in ("labelled.jsonl", kept.name):
         lines = ((tmp_path / place / name).read_text().splitlines() for place in ("straight", "stopped"))
-        straight, stopped = (sorted(line for line in found if line.endswith(("]", "}"))) for found in lines)
+        straight, stopped = (sorted(line for line in part if line.endswith(("]", "}"))) for part in lines)
         assert set(straight) <= set(stopped)
     once_more = _Counted(reward_model)
     steerlm.label(GROUPS, once_more, file=file)
@@ -223,8 +223,8 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
 
 
 def test_targets_vary_one_attribute_of_the_base():
-    found = steerlm.targets("helpfulness:4,verbosity:2", "verbosity", [0, 4])
-    assert found == {0: "helpfulness:4,verbosity:0", 4: "helpfulness:4,verbosity:4"}
+    labels = steerlm.targets("helpfulness:4,verbosity:2", "verbosity", [0, 4])
+    assert labels == {0: "helpfulness:4,verbosity:0", 4: "helpfulness:4,verbosity:4"}
     with pytest.raises(ValueError, match="does not name 'humor'"):
         steerlm.targets("helpfulness:4", "humor", [0])
 

@@ -51,8 +51,8 @@ def test_the_estimates_mean_converges_to_the_exact_gradient_of_equation_2(baseli
     exact, left = TOY.gradient(THETA), []
     for n, groups in ((4, 40_000), (40, 40_000), (1000, 8_000)):
         y = steerlm2.sample(sampler, groups, n)
-        found = steerlm2.estimates(TOY, THETA, sampler, y, baseline=baseline)
-        left.append(((found.mean(0) - exact).norm() / exact.norm()).item())
+        gradients = steerlm2.estimates(TOY, THETA, sampler, y, baseline=baseline)
+        left.append(((gradients.mean(0) - exact).norm() / exact.norm()).item())
     assert left[2] < 0.01 and left[2] < left[1] / 5 < left[0] / 5
 
 
@@ -69,15 +69,15 @@ def test_the_estimate_is_the_gradient_of_the_loss_that_is_trained():
 def test_the_baseline_lowers_the_variance_and_at_the_optimum_removes_it():
     """Measured: at the start about a half at n = 10, and five sixths at n = 2; where Q_theta is the optimum every
     group gives exactly zero with b', and without it still noise."""
-    found = steerlm2.errors(TOY, THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
-    ratio = {n: found[n, "equation 11, baseline b'"] / found[n, "equation 8, no baseline"] for n in (2, 10)}
+    variance = steerlm2.errors(TOY, THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
+    ratio = {n: variance[n, "equation 11, baseline b'"] / variance[n, "equation 8, no baseline"] for n in (2, 10)}
     assert ratio[2] < 0.2 and ratio[10] < 0.6
     optimum = THETA.clone()
     for _ in range(600):
         optimum -= TOY.gradient(optimum)
     assert TOY.kl(optimum) < 1e-12
-    found = steerlm2.errors(TOY, optimum, [10], groups=2_000).variance
-    assert found[1] < 1e-10 < 0.05 < found[0]
+    variance = steerlm2.errors(TOY, optimum, [10], groups=2_000).variance
+    assert variance[1] < 1e-10 < 0.05 < variance[0]
 
 
 def test_descent_reaches_the_optimum_with_the_baseline_and_stalls_without():
@@ -149,10 +149,10 @@ def drawn(policy: Policy, prior: torch.Tensor, groups: int, n: int, seed: int = 
     for i, y in enumerate(steerlm2.sample(sampler, groups, n, seed)):
         three = (TOY.attributes[y], prior[y], sampler[y])
         sequences = tuple([*PROMPT, *steerlm2.RESPONSES[k].tolist()] for k in y)
-        found = steerlm2.Weighed(
+        weighed = steerlm2.Weighed(
             Group(f"{i:03d}", (), ()), sequences, len(PROMPT), *(x.numpy() for x in three), np.full(n, 2)
         )
-        out.append(found)
+        out.append(weighed)
     return steerlm2.items(out)
 
 
@@ -179,13 +179,13 @@ def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path, by_le
 
 
 def test_the_first_step_has_no_loss_but_that_of_uniform_weights(tmp_path):
-    """At theta = Q' b' = 1/n, so the distance is log n less the entropy of w', for each group."""
+    """At theta = Q' b' = 1/n, so the distance is log n minus the entropy of w', for each group."""
     policy = small(1)
-    found = drawn(policy, whole(small(2)), 8, 10)
-    due = np.mean([np.log(10) + (np.exp(i.targets[:, 0]) * i.targets[:, 0]).sum() for i in found])
+    drawn_items = drawn(policy, whole(small(2)), 8, 10)
+    expected = np.mean([np.log(10) + (np.exp(i.targets[:, 0]) * i.targets[:, 0]).sum() for i in drawn_items])
     recipe = Recipe(steps=1, batch=8, warmup=0, autocast="float32")
-    result = fit(policy, found, [], objective(), recipe, tmp_path / "run")
-    assert result.history[0]["loss"] == pytest.approx(due, rel=1e-4)
+    result = fit(policy, drawn_items, [], objective(), recipe, tmp_path / "run")
+    assert result.history[0]["loss"] == pytest.approx(expected, rel=1e-4)
 
 
 # Log-probabilities of long responses
@@ -197,11 +197,11 @@ def test_weights_survive_log_probabilities_of_minus_ten_thousand():
     log_p = log_q + np.array([0.0, 0.25, -0.5, -1e4])
     log_a = np.log([0.1, 0.2, 0.4, 0.3])
     sequences = tuple([0, i] for i in range(4))
-    found = steerlm2.Weighed(Group("g", (), ()), sequences, 1, log_a, log_p, log_q, np.full(4, 2000))
+    weighed = steerlm2.Weighed(Group("g", (), ()), sequences, 1, log_a, log_p, log_q, np.full(4, 2000))
     raw = np.array([0.1, 0.2 * np.exp(0.25), 0.4 * np.exp(-0.5), 0.0])
-    np.testing.assert_allclose(np.exp(found.log_weights), raw / raw.sum(), rtol=1e-9)
-    assert found.effective == pytest.approx(raw.sum() ** 2 / (raw**2).sum())
-    (item,) = steerlm2.items([found])
+    np.testing.assert_allclose(np.exp(weighed.log_weights), raw / raw.sum(), rtol=1e-9)
+    assert weighed.effective == pytest.approx(raw.sum() ** 2 / (raw**2).sum())
+    (item,) = steerlm2.items([weighed])
     targets, outputs = torch.from_numpy(item.targets), torch.tensor(log_q[:, None]).float().requires_grad_()
     loss = objective().total(outputs, targets, torch.zeros(4, dtype=torch.int64))
     loss.backward()
@@ -228,8 +228,8 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
     names = ("helpfulness", "correctness", "verbosity")
     predictions = torch.tensor([[3.5, 0.1, 2.2], [1.0, 4.0, 3.0]])
     by_level = losses.attribute_log_probs(predictions)
-    due = by_level[:, 0, 4] + by_level[:, 2, 2]
-    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, choices), due)
+    expected = by_level[:, 0, 4] + by_level[:, 2, 2]
+    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, choices), expected)
     other = replace(choices, edges="rounding", concentration=10.0, clamp=0.05)
     by_level = losses.attribute_log_probs(predictions, edges="rounding", concentration=10.0, clamp=0.05)
     assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, other), by_level[:, 0, 4] + by_level[:, 2, 2])
@@ -272,17 +272,17 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
             logp = policy.backbone(ids).logits[0].log_softmax(-1)
         return sum(logp[len(prompt) - 1 + i, t].item() for i, t in enumerate(sample.tokens))
 
-    for found in weighed[:2]:
-        asked = found.group.prompt[-1].text
-        for i, sample in enumerate(found.group.responses):
-            assert found.sampler[i] == pytest.approx(plain(asked, sample, CHOICES.target), abs=1e-3)
-            assert found.sampler[i] == pytest.approx(sample.log_prob, abs=1e-3)
-            assert found.prior[i] == pytest.approx(plain(asked, sample, None), abs=1e-3)
-            assert found.tokens[i] == len(sample.tokens)
-        predictions = reward_model.score([found.group])
-        due = steerlm2.attribute_log_prob(predictions, reward_model.attributes, CHOICES)
-        np.testing.assert_allclose(found.attributes, due, rtol=1e-4)
-        np.testing.assert_allclose(np.exp(found.log_weights).sum(), 1)
+    for one in weighed[:2]:
+        asked = one.group.prompt[-1].text
+        for i, sample in enumerate(one.group.responses):
+            assert one.sampler[i] == pytest.approx(plain(asked, sample, CHOICES.target), abs=1e-3)
+            assert one.sampler[i] == pytest.approx(sample.log_prob, abs=1e-3)
+            assert one.prior[i] == pytest.approx(plain(asked, sample, None), abs=1e-3)
+            assert one.tokens[i] == len(sample.tokens)
+        predictions = reward_model.score([one.group])
+        expected = steerlm2.attribute_log_prob(predictions, reward_model.attributes, CHOICES)
+        np.testing.assert_allclose(one.attributes, expected, rtol=1e-4)
+        np.testing.assert_allclose(np.exp(one.log_weights).sum(), 1)
     assert steerlm2.distances(policy, weighed).min() > 0
     rows = steerlm2.table(weighed)
     assert len(rows) == 16 and rows.groupby("prompt").weight.sum().round(9).eq(1).all()
@@ -308,9 +308,9 @@ def test_each_model_is_asked_about_its_own_end_of_turn(models):
     ending = policy.ending(CHOICES.target)
     first = replace(group.responses[0], tokens=(*group.responses[0].tokens, *ending), finished=True)
     group = replace(group, responses=(first, group.responses[1]))
-    (found,) = unlabelled(policy, policy, [group], CHOICES.target)
-    assert ending != policy.ending() and found.sequences[0][-len(policy.ending()) :] == policy.ending()
-    assert found.sequences[1][found.starts[1] :] == list(group.responses[1].tokens)
+    (tokens,) = unlabelled(policy, policy, [group], CHOICES.target)
+    assert ending != policy.ending() and tokens.sequences[0][-len(policy.ending()) :] == policy.ending()
+    assert tokens.sequences[1][tokens.starts[1] :] == list(group.responses[1].tokens)
     assert steerlm2.weigh([group], policy, policy, reward_model, CHOICES)
 
 
@@ -319,19 +319,19 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     reward_model, policy = models[1], load_policy("tiny")
     before = {name: p.clone() for name, p in policy.named_parameters()}
     prior = models[0]
-    found = steerlm2.iterate(
+    done = steerlm2.iterate(
         policy, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], CHOICES, RECIPE, tmp_path
     )
-    first, second = (i.training for i in found)
+    first, second = (i.training for i in done)
     assert any(not torch.equal(p, before[name]) for name, p in policy.named_parameters())
     # In the first iteration Q' is the SFT model itself but for the label; in the second it has moved.
     assert [w.sequences for w in first] != [w.sequences for w in second]
-    assert all("eval_distance" in x for i in found for x in i.result.history if "eval_loss" in x)
+    assert all("eval_distance" in x for i in done for x in i.result.history if "eval_loss" in x)
     again = load_policy("tiny")
     repeated = steerlm2.iterate(
         again, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], CHOICES, RECIPE, tmp_path
     )
-    assert [i.result.history for i in repeated] == [i.result.history for i in found]
+    assert [i.result.history for i in repeated] == [i.result.history for i in done]
     assert all(torch.equal(p, dict(policy.named_parameters())[name]) for name, p in again.named_parameters())
 
 

@@ -6,8 +6,8 @@ from hs2lib.train import cost
 
 
 def value(table, stage, quantity):
-    (found,) = table[(table.stage == stage) & (table.quantity == quantity)].value
-    return found
+    (value,) = table[(table.stage == stage) & (table.quantity == quantity)].value
+    return value
 
 
 def test_tokens_count_each_prompt_once():

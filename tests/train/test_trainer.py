@@ -75,8 +75,8 @@ def test_ordered_pairs_stay_inside_their_group_and_skip_ties_and_missing_labels(
 def test_bradley_terry_by_hand():
     """Outputs 1 and 0, strength 2: plain log(1 + e^-1), margin log(1 + e^1), scaled 2 log(1 + e^-1)."""
     outputs, targets, group = torch.tensor([[1.0], [0.0]]), torch.tensor([[3.0], [1.0]]), torch.tensor([0, 0])
-    due = {"plain": np.log1p(np.exp(-1)), "margin": np.log1p(np.exp(1)), "scaled": 2 * np.log1p(np.exp(-1))}
-    for form, loss in due.items():
+    expected = {"plain": np.log1p(np.exp(-1)), "margin": np.log1p(np.exp(1)), "scaled": 2 * np.log1p(np.exp(-1))}
+    for form, loss in expected.items():
         objective = bradley_terry(form)
         assert objective.total(outputs, targets, group).item() == pytest.approx(loss, rel=1e-6)
         assert objective.count(targets, group) == 1
@@ -112,8 +112,8 @@ def test_the_best_weights_are_kept_and_come_back(tmp_path):
     assert result.best_loss == validation.loss.min() < validation.loss.iloc[-1]
     scores = model.score_tokens([item.sequences for item in held_out])
     labels = torch.from_numpy(np.concatenate([item.targets for item in held_out]))
-    there = labels != -100
-    assert ((scores - labels)[there] ** 2).mean().item() == pytest.approx(result.best_loss, rel=1e-5)
+    labelled = labels != -100
+    assert ((scores - labels)[labelled] ** 2).mean().item() == pytest.approx(result.best_loss, rel=1e-5)
     again = tiny()  # a finished run is read, not trained
     assert fit(again, made(20), held_out, REGRESSION, recipe(steps=20, learning_rate=0.05, keep=2), folder) == result
     assert torch.equal(again.head.weight, model.head.weight)
@@ -150,7 +150,7 @@ def test_order_depends_on_seed_epoch_and_ids_only():
     ids = [f"g{i:02d}" for i in range(10)]
     epochs = [ids[i] for i in islice(order(ids, 3), 20)]
     assert sorted(epochs[:10]) == sorted(epochs[10:]) == ids and epochs[:10] != epochs[10:]
-    shuffled = ids[5:] + ids[:5]  # the same groups, given in another order
+    shuffled = ids[5:] + ids[:5]  # the same groups in another order
     assert [shuffled[i] for i in islice(order(shuffled, 3), 20)] == epochs
     assert [ids[i] for i in islice(order(ids, 4), 20)] != epochs
 
@@ -282,18 +282,20 @@ def test_metrics_by_hand_and_against_numpy():
     labels = np.array([[3.0], [1.0], [2.0], [-100.0], [4.0], [4.0]])
     outputs = np.array([[2.0], [0.0], [2.0], [9.0], [1.0], [3.0]])
     groups = np.array([0, 0, 0, 1, 1, 1])
-    found = metrics.validation_metrics(outputs, labels, groups, ["helpfulness"])
-    there = labels[:, 0] != -100
-    assert found["MSE helpfulness"] == pytest.approx((1 + 1 + 0 + 9 + 1) / 5)
-    assert found["Pearson helpfulness"] == pytest.approx(np.corrcoef(outputs[there, 0], labels[there, 0])[0, 1])
+    measured = metrics.validation_metrics(outputs, labels, groups, ["helpfulness"])
+    labelled = labels[:, 0] != -100
+    assert measured["MSE helpfulness"] == pytest.approx((1 + 1 + 0 + 9 + 1) / 5)
+    assert measured["Pearson helpfulness"] == pytest.approx(
+        np.corrcoef(outputs[labelled, 0], labels[labelled, 0])[0, 1]
+    )
     # Pairs 3 > 1 (right), 3 > 2 (equal outputs: wrong), 2 > 1 (right); the two fours are a tie and no pair.
-    assert found["pairwise accuracy helpfulness"] == pytest.approx(2 / 3)
+    assert measured["pairwise accuracy helpfulness"] == pytest.approx(2 / 3)
 
 
 def test_metrics_that_are_undefined_are_nan_and_the_mean_has_no_correlation():
     labels, groups = np.array([[1.0], [2.0], [-100.0]]), np.array([0, 0, 0])
-    found = metrics.validation_metrics(np.full((3, 1), 1.5), labels, groups, ["x"])
-    assert np.isnan(found["Pearson x"]) and found["pairwise accuracy x"] == 0 and found["MSE x"] == 0.25
+    measured = metrics.validation_metrics(np.full((3, 1), 1.5), labels, groups, ["x"])
+    assert np.isnan(measured["Pearson x"]) and measured["pairwise accuracy x"] == 0 and measured["MSE x"] == 0.25
     with pytest.raises(ValueError, match="must be"):
         metrics.validation_metrics(np.zeros((3, 2)), labels, groups, ["x"])
 
@@ -344,8 +346,8 @@ def test_progress_can_be_followed_in_a_file(tmp_path):
 
 
 def test_a_launch_runs_the_notebooks_own_cells_up_to_the_training():
-    found = [name for name, _ in launch.cells("05_reward_model_training")]
-    assert found[0] == "parameters" and found[-1] == "fit" and "finish" not in found
+    names = [name for name, _ in launch.cells("05_reward_model_training")]
+    assert names[0] == "parameters" and names[-1] == "fit" and "finish" not in names
     with pytest.raises(ParameterError, match="trains nothing"):
         launch.cells("01_dataset_statistics")
 
