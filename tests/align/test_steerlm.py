@@ -179,7 +179,7 @@ def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone(
     label = "helpfulness:4,correctness:4,coherence:4,complexity:0,verbosity:1"
     assert policy.tokenizer.decode(sequence[:start]).endswith(f"<|im_start|>assistant\n<extra_id_2>{label}\n")
     assert policy.tokenizer.decode(sequence[start:]) == "Seven.<|im_end|>"
-    assert item.targets.tolist() == [[0.0] * start + [1.0] * (len(sequence) - start)]
+    assert item.targets.tolist() == [[len(sequence) - start]]
 
 
 def test_answers_that_do_not_fit_are_refused_or_left_out():
