@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import ipywidgets
-from IPython.display import HTML, Code, display
+import pandas as pd
+from IPython.display import HTML, Code, Markdown, display
 
 from hs2lib.group import Group
 
@@ -29,6 +30,21 @@ def group_html(group: Group, longest: int = 1500) -> str:
         labels = ", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value)) or "unrated"
         parts.append(f"<b>Response {number}</b> ({labels})" + _box("assistant", response.text, longest))
     return f"<div><small>{html.escape(group.id)}</small>{''.join(parts)}</div>"
+
+
+def sentences(*texts: str) -> None:
+    """Show sentences as a list: what a notebook says about the numbers of its own run."""
+    display(Markdown("\n".join(f"* {text}" for text in texts)))
+
+
+def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[str]:
+    """A sentence for each of these measures on what a policy changed: rows of `hs2lib.evaluate.policies.gains_of`."""
+    out = []
+    for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(index=False):
+        measure, _, difference, low, high = row
+        way = "rises" if low > 0 else "falls" if high < 0 else "does not clearly change"
+        out.append(f"{policy}, {measure}: {way} ({difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}).")
+    return out
 
 
 def groups(shown: Sequence[Group], longest: int = 600) -> None:
