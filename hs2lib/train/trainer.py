@@ -283,7 +283,7 @@ def fit(
     callbacks: Sequence = (),
     trainer: Callable[..., GroupTrainer] = GroupTrainer,
 ) -> TrainingResult:
-    """Train a model in place and leave it with its best weights (the last ones without validation items).
+    """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
 
     Where the folder holds a part of this very run, training goes on from its last checkpoint. Where it holds all of the
     run, the weights are read and nothing is trained. Paper: section 3, "Training". about: what else names the run (how
@@ -313,10 +313,12 @@ def fit(
         trainer.add_callback(TensorBoardCallback(board))
         trainer.add_callback(Log(folder / "progress.log"))
     trainer.train(resume_from_checkpoint=str(last) if last else None)
-    ranked = sorted((loss, name) for name, loss in checkpoints.best(folder).items())
-    loss, name = ranked[0] if ranked else (float("nan"), f"step-{steps:06d}")
-    done = {"history": trainer.state.log_history, "best_step": int(name.rpartition("-")[2]), "best_loss": loss}
-    done |= {"steps": steps, "seconds": round(time.time() - started, 1)}
+    history = trainer.state.log_history
+    evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
+    ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
+    loss, step = ranked[0] if ranked else (evaluated[-1] if evaluated else float("nan"), steps)
+    done = {"history": history, "best_step": step, "best_loss": loss, "steps": steps}
+    done |= {"seconds": round(time.time() - started, 1)}
     trainer.accelerator.wait_for_everyone()
     if main:
         board.close()
