@@ -5,7 +5,6 @@ pairs, counts = by_score(sampled, goodness)        # iterative DPO: the best of 
 pair_items, counts = items(policy, pairs, cache=folder)    # for trainer.fit with objectives.dpo(beta)
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hs2lib.engine.chat import TokenGroup
+from hs2lib.engine.chat import TokenGroup, label_vector
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
-from hs2lib.group import Group
+from hs2lib.group import MISSING, Group
 from hs2lib.models.policy import Policy
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, ItemCounts, compared
@@ -34,7 +33,8 @@ def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tup
     named = sorted({name for group in groups for name in group.attributes})
     if attribute not in named:
         raise ValueError(f"no group has labels for {attribute!r}; there are: {', '.join(named)}")
-    return by_score(groups, [score for group in groups for score in _labels(group, attribute)])
+    each = [label_vector(r.labels, group.attributes, (attribute,))[0] for group in groups for r in group.responses]
+    return by_score(groups, np.where(np.equal(each, MISSING), np.nan, each))
 
 
 def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Group], dict[str, int]]:
@@ -99,11 +99,6 @@ def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
 def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
     total, _ = policy.log_probs([TokenGroup(None, item.sequences, item.starts) for item in pairs], **options)
     return total.numpy().reshape(len(pairs), 2)
-
-
-def _labels(group: Group, attribute: str) -> list[float]:
-    at = group.attributes.index(attribute) if attribute in group.attributes else None
-    return [math.nan if at is None or not r.labels else r.labels[at] for r in group.responses]
 
 
 @dataclass(frozen=True)

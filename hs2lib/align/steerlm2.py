@@ -232,9 +232,8 @@ TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Att
 
 @dataclass(frozen=True)
 class Toy:
-    """Predicted attributes [9, A] of each response on the scale 0-4, log P(a|x,y) [9] and log P(y|x) [9], float64."""
+    """Nine responses, two tokens of an alphabet of three: log P(a|x,y) [9] and log P(y|x) [9], float64."""
 
-    ratings: torch.Tensor
     attributes: torch.Tensor
     prior: torch.Tensor
 
@@ -258,7 +257,7 @@ def made(seed: int = 0) -> Toy:
     away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
     ratings = (TOY_TARGET + away).clamp(0, 4)
     attributes = losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET)
-    return Toy(ratings, attributes, log_policy(logits(seed + 1)))
+    return Toy(attributes, log_policy(logits(seed + 1)))
 
 
 def logits(seed: int, scale: float = 0.7) -> torch.Tensor:

@@ -39,11 +39,12 @@ def sentences(*texts: str) -> None:
 
 def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[str]:
     """A sentence for each of these measures on what a policy changed: rows of `hs2lib.evaluate.policies.gains_of`."""
-    out = []
+    out, against = [], gains.columns[2].partition(" ")[2]
     for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(index=False):
         measure, _, difference, low, high = row
         way = "rises" if low > 0 else "falls" if high < 0 else "does not clearly change"
-        out.append(f"{policy}, {measure}: {way} ({difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}).")
+        interval = f"{difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}"
+        out.append(f"From {against} to {policy}, {measure} {way} ({interval}).")
     return out
 
 
