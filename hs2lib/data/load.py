@@ -1,8 +1,6 @@
-"""Data as groups: a prompt and the responses to it, whatever the data set; loading, prompt strings, tables.
+"""Data sets as groups, loaded from an explicit source, every row validated.
 
-Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
-`Group`. `load` reads one from an explicit source and validates every row; `table` and `ratings_array` turn groups into
-the arrays that `hs2lib.stats.describe` works on.
+loaded = load("helpsteer2", "hub", split="train")   # loaded.groups, loaded.source, loaded.generated
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +38,7 @@ def load(
     seed: int = 0,
     length_scale: float = 1.0,
 ) -> Loaded:
-    """Load a data set as groups, every row validated, from the one source named; there is no fallback to another.
+    """A data set as groups, every row validated, from the one source named; there is no fallback to another.
 
     name    helpsteer2, helpsteer2-disagreements, helpsteer2-preference, helpsteer2-unrated, helpsteer, oasst1, hh-rlhf,
             daring-anteater, summeval, pandalm, or ratings (your own file)
@@ -50,7 +48,8 @@ def load(
     path    read this file, whatever its name, in place of the data set's own ones, as the whole of the split; a
             relative one is looked for in the current directory, then in the folder
     split   "train", "validation" or "both"
-    strict  True: the first faulty row raises. False: faulty rows are left out, and all reported in `set_aside`
+    strict  True: faulty rows raise one error a file, which lists them. False: they are left out, and all reported in
+            `set_aside`
     n_prompts, seed, length_scale  of the embedded corpus: prompts (both splits together), and text length against the
             paper's (1 = the same). "train" is the first 95 % of the prompts, as in HelpSteer2
 
@@ -64,15 +63,14 @@ def load(
     out = Loaded([], "", False)
     files = sources.files(name, source, folder=folder, path=path, split=split)
     for file in files:
-        faults = Faults(file.path, strict)
-        out.groups.extend(file.read(faults))
+        with Faults(file.path, strict, "Or set such rows aside with strict=False.") as faults:
+            out.groups.extend(file.read(faults))
         out.set_aside.extend(faults.set_aside)
     out.source = "; ".join(dict.fromkeys(file.source for file in files))
     return out
 
 
 def _embedded(name: str, split: str, n_prompts: int, seed: int, length_scale: float) -> Loaded:
-
     stage = {"helpsteer2": "released", "helpsteer2-disagreements": "annotated"}[name]
     groups = list(generate.groups(n_prompts, seed=seed, stage=stage, length_scale=length_scale))
     n_train = round(0.95 * len(groups))

@@ -1,35 +1,41 @@
-"""Pairs of a better and a worse response: RewardBench from the Hub or a folder, prior sets, generated and own pairs.
+"""Pairs of a better and a worse response: RewardBench, prior sets, generated, own.
 
 Every set becomes groups of two responses, the chosen one first (preference -1), with ids `subset/number`. Whether a set
 is the whole of RewardBench is counted from what was read, never assumed: see `hs2lib.evaluate.rewardbench`.
 """
 
 import math
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, model_validator
 
 from hs2lib.corpus import generate
 from hs2lib.data import sources
-from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
-from hs2lib.group import Group, Response, Turn
-from hs2lib.names import WORDINGS
+from hs2lib.data.readers import Name, chosen_first
+from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, shown, with_unread
+from hs2lib.group import Group, Turn
+from hs2lib.names import SOURCES, WORDINGS
 
-# The commit whose file independent public code pins too (sha256 65473c20ed06..): 2,985 rows, the counts of COUNTS.
-OFFICIAL = sources.DataSet(None, "RewardBench", "allenai/reward-bench", "168d848cdbbea9764fae4a544dc9ca1e6cca4931")
-
-OFFICIAL_FILE = "data/filtered-00000-of-00001.parquet"
-
-# The four prior sets that RewardBench's leaderboard added as a fifth section.
-PRIOR = sources.DataSet(
-    None, "preference test sets", "allenai/preference-test-sets", "74d7c11476db2a6b48b93f5430b5911576eebf22"
+# The commit whose file independent public code pins too (sha256 65473c20ed06..): 2,985 rows.
+OFFICIAL = sources.DataSet(
+    *(None, "RewardBench", "allenai/reward-bench", "168d848cdbbea9764fae4a544dc9ca1e6cca4931"),
+    hub={"both": ("data/filtered-00000-of-00001.parquet",)},
+    licence="ODC-BY",
 )
 
-PRIOR_FILES = {
-    name: f"data/{name}-00000-of-00001.parquet" for name in ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
-}
+# The four prior sets that RewardBench's leaderboard added as a fifth section: a file each.
+PRIOR = sources.DataSet(
+    *(None, "preference test sets", "allenai/preference-test-sets", "74d7c11476db2a6b48b93f5430b5911576eebf22"),
+    hub={
+        name: (f"data/{name}-00000-of-00001.parquet",)
+        for name in ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
+    },
+    licence="ODC-BY",
+)
 
 LLMBAR = {
     "llmbar-natural": "LLMBar_Natural_dataset.json.gz",
@@ -40,6 +46,129 @@ LLMBAR = {
 }
 
 HUMANEVALPACK = ("cpp", "go", "java", "js", "python", "rust")
+
+
+# Rows: pair(wording) is the prompt, the chosen and the rejected answer
+
+
+class LLMBar(Row):
+    """LLMBar as RewardBench has it: `input` is the prompt, the output that `label` names is the chosen one."""
+
+    input: Text
+    output_1: Text
+    output_2: Text
+    label: Literal[1, 2]
+
+    def pair(self, wording: str) -> tuple[tuple[Turn, ...], str, str]:
+        """Prompt, chosen and rejected answer."""
+        answers = (self.output_1, self.output_2)
+        return (Turn("user", self.input),), *(answers if self.label == 1 else answers[::-1])
+
+
+class HumanEvalPack(Row, extra="ignore"):
+    """HumanEvalPack: the canonical solution of a task is the chosen answer, the buggy one the rejected."""
+
+    prompt: Text
+    instruction: Text
+    declaration: str
+    canonical_solution: Text
+    buggy_solution: Text
+
+    def pair(self, wording: str) -> tuple[tuple[Turn, ...], str, str]:
+        """Prompt, chosen and rejected answer, in one of two wordings.
+
+        "prompt": the unfinished function is the prompt, the two bodies are the answers; "instruction": the task in
+        words is the prompt, the answers are whole functions. The official file could not be read where this was
+        written: which of the two it has is not known for certain, and accuracies on built pairs need not be the
+        official ones.
+        """
+        before = "" if wording == "prompt" else self.declaration
+        return (Turn("user", getattr(self, wording)),), before + self.canonical_solution, before + self.buggy_solution
+
+
+class Message(Row):
+    """One message of a conversation, as chat templates take it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+Talk = Annotated[Text | list[Message], Expected("text", "text or a list of {role, content}")]
+
+
+def _no_path(name: str) -> str:
+    if "/" in name:
+        raise Fault(None, f"expected a name without /, got {shown(name)}", "name the subset")
+    return name
+
+
+class OwnPair(with_unread(optional=("chosen_model", "rejected_model"))):
+    """Own pairs, and RewardBench's: texts or conversations; an answer's ends in it and may begin with the prompt."""
+
+    chosen: Talk
+    rejected: Talk
+    prompt: Talk | None = None
+    subset: Annotated[Text, AfterValidator(_no_path)] | None = None
+    id: Name = None
+    _pair: tuple[tuple[Turn, ...], str, str]
+
+    @model_validator(mode="after")
+    def _one_prompt(self):
+        (before, chosen), (other_before, rejected) = self._answer("chosen"), self._answer("rejected")
+        prompt = before if self.prompt is None else _turns(self.prompt)
+        if not prompt or prompt[-1].role != "user":
+            raise Fault("prompt", "no prompt that ends with the user", "give prompt, or whole conversations as answers")
+        if before not in ((), prompt) or other_before not in ((), prompt):
+            raise Fault("chosen", "its conversation does not begin with the prompt", "make both answer one prompt")
+        self._pair = (prompt, chosen, rejected)
+        return self
+
+    def _answer(self, name: str) -> tuple[tuple[Turn, ...], str]:
+        talk = getattr(self, name)
+        if isinstance(talk, str):
+            return (), talk
+        if not talk or talk[-1].role != "assistant":
+            what = f"the last message is the {talk[-1].role}'s" if talk else "no messages"
+            raise Fault(name, what, "end with the assistant's answer")
+        return _turns(talk[:-1]), talk[-1].content
+
+    def pair(self, wording: str) -> tuple[tuple[Turn, ...], str, str]:
+        """Prompt, chosen and rejected answer."""
+        return self._pair
+
+
+class PriorPair(OwnPair, extra="ignore"):
+    """A row of a prior set: an own pair among other columns."""
+
+
+def _turns(talk: str | list[Message]) -> tuple[Turn, ...]:
+    if isinstance(talk, str):
+        return (Turn("user", talk),)
+    return tuple(Turn(message.role, message.content) for message in talk)
+
+
+def _pairs(
+    file: Path, model: type[Row], subset: str | None, source: str, *, wording="prompt", named=False
+) -> list[Group]:
+    """All pairs of a file; any fault raises: with rows left out it is another benchmark.
+
+    Their ids are the subset and the number of the row; named: what a row itself says goes before.
+    """
+    pairs: dict[str, Group] = {}
+    with Faults(file) as faults:
+        for line, row in checked(file, model, faults):
+            if row is None:
+                continue
+            name, number = subset, line - 1
+            if named:
+                name, number = row.subset or subset, row.id or number
+            if not name:
+                faults.add(line, Fault("subset", "the row names no subset", "name the subset"))
+            elif (key := f"{name}/{number}") in pairs:
+                faults.add(line, Fault("id", f"the id {key} a second time", "number the rows of a subset"))
+            else:
+                pairs[key] = chosen_first(key, *row.pair(wording), source)
+    return list(pairs.values())
 
 
 @dataclass(frozen=True)
@@ -58,13 +187,13 @@ class Benchmark:
     def first(self, n: int) -> "Benchmark":
         """The first n pairs of each subset (0: all); where that leaves any out, the source says so."""
         seen: Counter[str] = Counter()
-        kept = []
+        first = []
         for pair in self.pairs:
             seen[subset := pair.id.partition("/")[0]] += 1
-            kept += [pair] if not n or seen[subset] <= n else []
-        if len(kept) == len(self.pairs):
+            first += [pair] if not n or seen[subset] <= n else []
+        if len(first) == len(self.pairs):
             return self
-        return Benchmark(tuple(kept), self.kind, f"{self.source}, the first {n} pairs of each subset")
+        return Benchmark(tuple(first), self.kind, f"{self.source}, the first {n} pairs of each subset")
 
 
 def load_pairs(
@@ -85,41 +214,55 @@ def load_pairs(
     HumanEvalPack), or "embedded" (generated by `hs2lib.corpus.generate.benchmark`: n_per_section, seed, length_scale).
     path: own pairs in place of them, a JSONL, JSON or Parquet file with prompt, chosen, rejected and, if wished, subset
     and id; prompt is a text or a list of {role, content}, the answers are texts or such lists that end in the answer.
-    prior_sets: also the four prior sets ("hub" only). wording: how built HumanEvalPack pairs ask, see `humanevalpack`.
-    Raises DataError naming file, line, field and fix.
+    prior_sets: also the four prior sets ("hub" only). wording: how built HumanEvalPack pairs ask, see `HumanEvalPack`.
+    Raises DataError naming file, line, field and fix, ValueError for an unknown source or wording.
     """
+    if source not in SOURCES or wording not in WORDINGS:
+        what, name, known = ("source", source, SOURCES) if source not in SOURCES else ("wording", wording, WORDINGS)
+        raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(known)}")
     if path is not None:
-        if not Path(path).is_file():
-            raise DataError(path, None, None, "there is no such file", "correct path=")
-        return Benchmark(tuple(_pairs(Path(path), Path(path).name.split(".")[0], str(path))), "own", Path(path).name)
+        path = sources.own_file(path, folder)
+        pairs = _pairs(path, OwnPair, path.name.split(".")[0], str(path), named=True)
+        return Benchmark(tuple(pairs), "own", path.name)
     if source == "embedded":
         pairs = (_chosen_first(pair) for pair in generate.benchmark(n_per_section, seed, length_scale))
-        what = (
-            f"embedded corpus (generated), seed {seed}, {n_per_section} pairs a section, length scale {length_scale:g}"
-        )
-        return Benchmark(tuple(pairs), "generated", what)
+        what = f"seed {seed}, {n_per_section} pairs a section, length scale {length_scale:g}"
+        return Benchmark(tuple(pairs), "generated", f"embedded corpus (generated), {what}")
     if source == "hub":
-        found, commit = sources.fetch(OFFICIAL, OFFICIAL_FILE)
+        path, commit = sources.fetch(OFFICIAL, *OFFICIAL.hub["both"])
         name = f"{OFFICIAL.repo}@{commit[:7]}"
-        pairs = list(_pairs(found, None, name))
-        for subset, file in PRIOR_FILES.items() if prior_sets else ():
-            found, commit = sources.fetch(PRIOR, file)
-            pairs += _pairs(found, subset, f"{PRIOR.repo}@{commit[:7]} {file}", rename=True)
+        pairs = _pairs(path, OwnPair, None, name, named=True)
+        for subset, (file,) in PRIOR.hub.items() if prior_sets else ():
+            path, commit = sources.fetch(PRIOR, file)
+            pairs += _pairs(path, PriorPair, subset, f"{PRIOR.repo}@{commit[:7]} {file}")
         return Benchmark(tuple(pairs), "rewardbench", name + (" and prior sets" if prior_sets else ""))
-    if source != "folder":
-        raise ValueError(f"unknown source {source!r}; there are: hub, folder, embedded")
-    chosen = folder or os.environ.get("HS2_DATA_DIR")
-    if not chosen or not Path(chosen).expanduser().is_dir():
-        fix = "pass folder=, or set HS2_DATA_DIR to the folder that holds the data sets"
-        raise DataError(chosen or "RewardBench", None, None, "source='folder' needs a folder that exists", fix)
-    root = Path(chosen).expanduser()
-    for place in ("rewardbench", "reward-bench", "allenai/reward-bench"):
-        for file in (OFFICIAL_FILE, Path(OFFICIAL_FILE).name):
-            if (found := root / place / file).is_file():
-                return Benchmark(
-                    tuple(_pairs(found, None, f"RewardBench, {place}/{file}")), "rewardbench", f"{place}/{file}"
-                )
+    root = sources.data_folder(folder, OFFICIAL.title)
+    present, _ = sources.find(root, "rewardbench", OFFICIAL)
+    if present:
+        name = present[0].relative_to(root).as_posix()
+        pairs = _pairs(present[0], OwnPair, None, f"RewardBench, {name}", named=True)
+        return Benchmark(tuple(pairs), "rewardbench", name)
     return _parts(root, wording)
+
+
+def _parts(root: Path, wording: str) -> Benchmark:
+    """What of RewardBench can be built from its sources in a folder."""
+    parts: dict[str, list[Group]] = {"LLMBar": [], "HumanEvalPack": []}
+    for subset, name in LLMBAR.items():
+        if (file := root / "rewardbench" / name).is_file():
+            parts["LLMBar"] += _pairs(file, LLMBar, subset, f"LLMBar {name}")
+    for language in HUMANEVALPACK:
+        if (file := root / "rewardbench" / "humanevalpack" / f"{language}.jsonl.gz").is_file():
+            what = f"HumanEvalPack {file.name}"
+            parts["HumanEvalPack"] += _pairs(file, HumanEvalPack, f"hep-{language}", what, wording=wording)
+    built = [name for name, pairs in parts.items() if pairs]
+    if not built:
+        what = (
+            f"neither {OFFICIAL.hub['both'][0]} nor LLMBar or HumanEvalPack files are below rewardbench/ in this folder"
+        )
+        raise DataError(root, None, None, what, sources.download(OFFICIAL, root / "rewardbench"))
+    pairs = tuple(pair for name in built for pair in parts[name])
+    return Benchmark(pairs, "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
 
 
 def preferred(groups: Iterable[Group], source: str, attribute: str = "helpfulness") -> Benchmark:
@@ -148,126 +291,8 @@ def preferred(groups: Iterable[Group], source: str, attribute: str = "helpfulnes
     return Benchmark(tuple(pairs), "own", source)
 
 
-def _parts(root: Path, wording: str) -> Benchmark:
-    """What of RewardBench can be built from its sources in a folder."""
-    pairs: list[Group] = []
-    for subset, name in LLMBAR.items():
-        if (file := root / "rewardbench" / name).is_file():
-            pairs += llmbar(file, subset)
-    for language in HUMANEVALPACK:
-        if (file := root / "rewardbench" / "humanevalpack" / f"{language}.jsonl.gz").is_file():
-            pairs += humanevalpack(file, f"hep-{language}", wording)
-    if not pairs:
-        what = f"neither {OFFICIAL_FILE} nor LLMBar or HumanEvalPack files are below rewardbench/ in this folder"
-        fix = f"with a network: hf download {OFFICIAL.repo} --repo-type dataset --revision {OFFICIAL.revision}"
-        raise DataError(root, None, None, what, f"{fix} --local-dir {root / 'rewardbench'}")
-    built = [
-        name for name, there in (("LLMBar", "llmbar"), ("HumanEvalPack", "hep")) if any(there in p.id for p in pairs)
-    ]
-    return Benchmark(tuple(pairs), "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
-
-
-def llmbar(file: Path, subset: str) -> Iterator[Group]:
-    """LLMBar as RewardBench has it: `input` is the prompt, the output that `label` names is the chosen one."""
-
-    def check(row):
-        columns(row, ("input", "output_1", "output_2", "label"))
-        if row["label"] not in (1, 2):
-            raise Fault("label", f"1 or 2 is due, got {say(row['label'])}", "write the number of the better output")
-        outputs = [text(row, "output_1"), text(row, "output_2")]
-        return text(row, "input"), *(outputs if row["label"] == 1 else outputs[::-1])
-
-    for number, row in _sound(file, check):
-        yield _pair(f"{subset}/{number - 1}", (Turn("user", row[0]),), *row[1:], f"LLMBar {file.name}")
-
-
-def humanevalpack(file: Path, subset: str, wording: str = "prompt") -> Iterator[Group]:
-    """HumanEvalPack as pairs of the canonical and the buggy solution.
-
-    wording "prompt": the unfinished function is the prompt, the two bodies are the answers; "instruction": the task in
-    words is the prompt, the answers are whole functions. The official file could not be read where this was written:
-    which of the two it has is not known for certain, and accuracies on built pairs need not be the official ones.
-    """
-    if wording not in WORDINGS:
-        raise ValueError(f"unknown wording {wording!r}; there are: {', '.join(WORDINGS)}")
-
-    def check(row):
-        for name in (due := ("prompt", "instruction", "declaration", "canonical_solution", "buggy_solution")):
-            if not isinstance(row, dict) or name not in row:
-                raise Fault(name, "the column is missing", f"HumanEvalPack rows have {', '.join(due)}")
-        before = "" if wording == "prompt" else row["declaration"]
-        return text(row, wording), before + text(row, "canonical_solution"), before + text(row, "buggy_solution")
-
-    for number, row in _sound(file, check):
-        yield _pair(f"{subset}/{number - 1}", (Turn("user", row[0]),), *row[1:], f"HumanEvalPack {file.name}")
-
-
-def _pairs(file: Path, subset: str | None, source: str, rename: bool = False) -> Iterator[Group]:
-    """Rows of prompt, chosen, rejected; `subset` names rows that name none (rename: all), lines stand in for ids."""
-    other = ("subset", "id", "chosen_model", "rejected_model")
-
-    def answer(row, name):
-        if isinstance(row[name], list):
-            *before, last = _messages(row[name], name)
-            if last.role != "assistant":
-                raise Fault(name, f"the last message is the {last.role}'s", "end with the assistant's answer")
-            return tuple(before), last.text
-        return None, text(row, name)
-
-    def check(row):
-        columns(row, ("chosen", "rejected"), tuple(row) if rename and isinstance(row, dict) else ("prompt", *other))
-        (before, chosen), (other_before, rejected) = answer(row, "chosen"), answer(row, "rejected")
-        prompt = row.get("prompt")
-        if isinstance(prompt, list):
-            turns = _messages(prompt, "prompt")
-        elif prompt is not None:
-            turns = (Turn("user", text(row, "prompt")),)
-        else:
-            turns = before or ()
-        if not turns or turns[-1].role != "user":
-            raise Fault("prompt", "no prompt that ends with the user", "give prompt, or whole conversations as answers")
-        if before not in (None, turns) or other_before not in (None, turns):
-            raise Fault("chosen", "its conversation does not begin with the prompt", "make both answer one prompt")
-        name = subset if rename else row.get("subset") or subset
-        if not isinstance(name, str) or not name or "/" in name:
-            raise Fault("subset", f"a name without / is due, got {say(name)}", "name the subset")
-        return name, row.get("id"), turns, chosen, rejected
-
-    seen: set[str] = set()
-    for line, (name, given, turns, chosen, rejected) in _sound(file, check):
-        key = f"{name}/{line - 1 if given is None or rename else given}"
-        if key in seen:
-            raise DataError(file, line, "id", f"the id {key} is given a second time", "number the rows of a subset")
-        seen.add(key)
-        yield _pair(key, turns, chosen, rejected, source)
-
-
-def _messages(given: list, name: str) -> tuple[Turn, ...]:
-    for message in given:
-        columns(message, ("role", "content"))
-        if message["role"] not in ("system", "user", "assistant"):
-            raise Fault(name, f"unknown role {say(message['role'])}", "roles are system, user and assistant")
-    return tuple(Turn(message["role"], text(message, "content")) for message in given)
-
-
-def _sound(file: Path, check) -> Iterator[tuple[int, tuple]]:
-    """(line, what check returned) of every row; the first fault raises: with rows left out it is another benchmark."""
-    faults = Faults(file)
-    for line, row in read(file, faults):
-        try:
-            checked = check(row)
-        except Fault as fault:
-            raise DataError(file, line, *fault.args) from None
-        yield line, checked
-
-
-def _pair(name: str, prompt: tuple[Turn, ...], chosen: str, rejected: str, source: str) -> Group:
-    responses = (Response(f"{name}/chosen", chosen), Response(f"{name}/rejected", rejected))
-    return Group(name, prompt, responses, (), preference=-1.0, source=source)
-
-
 def _chosen_first(pair: Group) -> Group:
     if not pair.preference or len(pair.responses) != 2:
-        raise ValueError(f"pair {pair.id}: two responses and a preference that is not 0 are due")
+        raise ValueError(f"pair {pair.id}: expected two responses and a preference that is not 0")
     first, second = pair.responses if pair.preference < 0 else pair.responses[::-1]
     return Group(pair.id, pair.prompt, (first, second), (), preference=-abs(pair.preference), source=pair.source)

@@ -1,88 +1,74 @@
-"""Readers of rated responses: HelpSteer2 and its companions, HelpSteer, and your own ratings.
+"""Readers of the data sets: one model per file format, and how its rows make groups.
 
-Each takes (path, faults, prefix, source) and yields groups whose ids start with `prefix`. Faulty rows go to `faults`.
-Conversations, trees and comparisons of other makers are read in `hs2lib.data.readers`.
+A reader takes (path, faults, prefix, source) and yields groups whose ids start with `prefix`. Faulty rows go to
+`faults`. Where every row is a group, the model says which in a method `group`, and `each(model)` is the reader.
 """
 
+import math
 import re
-from collections.abc import Iterator
-from itertools import product
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hs2lib.data.rows import Fault, Faults, columns, encodes, number, read, say, text
+from hs2lib.data.rows import Expected, Fault, Faults, Row, Text, checked, real, shown, whole, with_unread
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
 
 NAN = float("nan")
 
-COLUMNS = ("prompt", "response", *ATTRIBUTES)
-
-_texts = itemgetter("prompt", "response")
-
-_ratings = itemgetter(*ATTRIBUTES)
-
-_TYPES = (*(int,) * len(ATTRIBUTES), str, str)
-
-# All 3,125 legal ratings. One look-up validates a row, and equal labels share one tuple in memory.
-_LABELS = {ratings: tuple(map(float, ratings)) for ratings in product(range(5), repeat=len(ATTRIBUTES))}
+Reader = Callable[..., Iterator[Group]]
 
 
-def turns(string: str, column: str = "prompt") -> tuple[Turn, ...]:
+def turns(string: str) -> tuple[Turn, ...]:
     """The turns of a prompt string; raises Fault where its markers do not make a conversation."""
     parsed = parse_prompt(string)
     if "<extra_id_" in string:
         try:
             prompt_string(parsed)
         except ValueError as error:
-            raise Fault(column, f"the turn markers make no conversation: {error}", "mend the markers") from None
+            raise Fault(None, f"the turn markers make no conversation: {error}", "mend the markers") from None
     return parsed
 
 
-def _rated(row: object) -> tuple[str, str, tuple[float, ...]]:
-    """(prompt, response, labels) of one row of HelpSteer's columns, or Fault.
+# A prompt in HelpSteer2's string format, as its turns.
+Conversation = Annotated[Text, AfterValidator(turns)]
 
-    Fast path first: a sound row costs a few look-ups. Only a row that fails it is taken apart to say why.
-    """
-    try:
-        prompt, response = _texts(row)
-        ratings = _ratings(row)
-        # The types are compared before the look-up because True == 1 and 1.0 == 1, also as keys.
-        if (
-            (*map(type, ratings), type(prompt), type(response)) == _TYPES
-            and (labels := _LABELS.get(ratings))
-            and len(row) == len(COLUMNS)
-            and prompt
-            and response
-            and not prompt.isspace()
-            and not response.isspace()
-            and encodes(prompt)
-            and encodes(response)
-        ):
-            return prompt, response, labels
-    except (KeyError, TypeError, IndexError):
-        pass
-    columns(row, COLUMNS)
-    labels = tuple(number(row, name, 0, 4) for name in ATTRIBUTES)
-    return text(row, "prompt"), text(row, "response"), labels
+Rating = whole(0, 4)
 
 
-def sound(check, line: int, row: object, faults: Faults):
-    """check(row), or None where the row could not be read or has a fault, which is then reported."""
-    if row is None:
-        return None
-    try:
-        return check(row)
-    except Fault as fault:
-        faults.add(line, fault)
-        return None
+class Rated(Row):
+    """HelpSteer and HelpSteer2: a response and its five labels."""
+
+    prompt: Conversation
+    response: Text
+    helpfulness: Rating
+    correctness: Rating
+    coherence: Rating
+    complexity: Rating
+    verbosity: Rating
+
+    @property
+    def labels(self) -> tuple[float, ...]:
+        """The labels in the order of ATTRIBUTES."""
+        return tuple([float(getattr(self, name)) for name in ATTRIBUTES])
+
+    ratings: ClassVar = ()
 
 
-def _group(name: str, prompt: tuple[Turn, ...], answers: list[tuple[str, tuple]], source: str) -> Group:
-    responses = tuple([Response(f"{name}/{i}", answer, labels) for i, (answer, labels) in enumerate(answers)])
-    return Group(name, prompt, responses, source=source)
+def _group(name: str, rows: list, source: str) -> Group:
+    responses = [Response(f"{name}/{i}", row.response, row.labels, row.ratings) for i, row in enumerate(rows)]
+    return Group(name, rows[0].prompt, tuple(responses), source=source)
+
+
+def _runs(path: Path, model: type[Row], faults: Faults, key: Callable[[Row], object]) -> Iterator[list[tuple]]:
+    """The sound rows (line, row) of a file, those in a row with one key together."""
+    sound = (item for item in checked(path, model, faults) if item[1])
+    for _, run in groupby(sound, key=lambda item: key(item[1])):
+        yield list(run)
 
 
 def helpsteer2(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -91,30 +77,22 @@ def helpsteer2(path: Path, faults: Faults, prefix: str, source: str) -> Iterator
     Paired by position, not by prompt: one train prompt occurs in two pairs. What is set aside are whole pairs, each
     row of them reported. Paper: section 2 (two responses per prompt).
     """
-    rows = read(path, faults)
-    for line, row in rows:
-        first = sound(_rated, line, row, faults)
-        second_line, second_row = next(rows, (None, None))
+    rows = checked(path, Rated, faults)
+    for line, first in rows:
+        second_line, second = next(rows, (None, None))
         if second_line is None:
             what = f"the file has {line} rows, an odd number: the last has no partner"
             faults.add(line, Fault(None, what, "restore the lost row, or remove this one"))
             return
-        second = sound(_rated, second_line, second_row, faults)
-        if first is None or second is None:
-            for own, other, checked in ((line, second_line, first), (second_line, line, second)):
-                if checked is not None:
-                    faults.add(own, Fault(None, f"its pair partner, line {other}, is set aside", "mend that row"))
+        if first and second and first.prompt == second.prompt:
+            yield _group(f"{prefix}/{line // 2}", [first, second], source)
             continue
-        try:
-            if first[0] != second[0]:
-                what = f"lines {line} and {second_line} are a pair by position, but their prompts differ"
-                raise Fault("prompt", what, "restore the row that was lost, doubled or moved at or before this line")
-            prompt = turns(first[0])
-        except Fault as fault:
-            faults.add(line, fault)
-            faults.add(second_line, fault)
-            continue
-        yield _group(f"{prefix}/{line // 2}", prompt, [first[1:], second[1:]], source)
+        if first and second:
+            what = f"lines {line} and {second_line} are a pair by position, but their prompts differ"
+            fix = "restore the row that was lost, doubled or moved at or before this line"
+            faults.add(line, Fault("prompt", what, fix))
+        faults.partners |= {line: f"its pair partner, line {second_line}, is set aside"}
+        faults.partners |= {second_line: f"its pair partner, line {line}, is set aside"}
 
 
 def helpsteer(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -122,126 +100,325 @@ def helpsteer(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[
 
     Paper: Table 2, column HS. Faulty rows are set aside one by one; the other responses to the prompt stay.
     """
+    for rows in _runs(path, Rated, faults, attrgetter("prompt")):
+        yield _group(f"{prefix}/{rows[0][0] - 1}", [row for _, row in rows], source)
 
-    def check(row):
-        prompt, response, labels = _rated(row)
-        return turns(prompt), (response, labels)
 
-    prompt, answers, start = None, [], 0
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is None:
-            continue
-        if checked[0] != prompt:
-            if answers:
-                yield _group(f"{prefix}/{start}", prompt, answers, source)
-            prompt, answers, start = checked[0], [], line - 1
-        answers.append(checked[1])
-    if answers:
-        yield _group(f"{prefix}/{start}", prompt, answers, source)
+Ratings = Annotated[list[Rating], Field(min_length=1)]
+
+
+class Disagreement(Row):
+    """HelpSteer2's disagreements: each attribute a list, one rating per annotator, no annotator ids."""
+
+    prompt: Conversation
+    response: Text
+    helpfulness: Ratings
+    correctness: Ratings
+    coherence: Ratings
+    complexity: Ratings
+    verbosity: Ratings
+    labels: ClassVar = ()
+
+    @model_validator(mode="after")
+    def _as_many(self):
+        for name in ATTRIBUTES:
+            if len(getattr(self, name)) != len(self.helpfulness):
+                what = f"{len(getattr(self, name))} ratings, but helpfulness has {len(self.helpfulness)}"
+                raise Fault(name, what, "give every annotator's rating of every attribute")
+        return self
+
+    @property
+    def ratings(self) -> tuple[tuple[float, ...], ...]:
+        """N annotators x A: lists are read by position, the same place is the same annotator."""
+        return tuple(zip(*(map(float, getattr(self, name)) for name in ATTRIBUTES), strict=True))
 
 
 def disagreements(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """HelpSteer2's individual annotations: each attribute a list, one rating per annotator, no annotator ids.
+    """HelpSteer2's individual annotations, as ratings; labels stay () and follow from `hs2lib.stats.aggregate`.
 
-    Consecutive rows with one prompt make a pair; a row whose partner is absent makes a group of one. The lists of a
-    row are read by position (the same place, the same annotator), so their lengths must agree. Labels stay (): the
-    released label follows from `hs2lib.stats.aggregate`. Paper: section 2.1 (three annotators, or five).
+    Consecutive rows with one prompt make a pair; a row whose partner is absent makes a group of one.
+    Paper: section 2.1 (three annotators, or five).
     """
-
-    def check(row):
-        columns(row, COLUMNS)
-        by_attribute = []
-        for name in ATTRIBUTES:
-            given = row[name]
-            if not isinstance(given, list) or not given:
-                raise Fault(name, f"a list of ratings is due, got {say(given)}", "write one rating per annotator")
-            by_attribute.append([number({name: rating}, name, 0, 4) for rating in given])
-            if len(given) != len(by_attribute[0]):
-                what = f"{len(given)} ratings, but {ATTRIBUTES[0]} has {len(by_attribute[0])}"
-                raise Fault(name, what, "give every annotator's rating of every attribute")
-        ratings = tuple(zip(*by_attribute, strict=True))
-        return turns(text(row, "prompt")), text(row, "response"), ratings
-
-    held = None  # a checked row waiting for its partner: (line, prompt, response, ratings)
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is None:
-            continue
-        if held and held[1] == checked[0]:
-            yield _annotated(prefix, source, held, (line, *checked))
-            held = None
-            continue
-        if held:
-            yield _annotated(prefix, source, held)
-        held = (line, *checked)
-    if held:
-        yield _annotated(prefix, source, held)
+    for rows in _runs(path, Disagreement, faults, attrgetter("prompt")):
+        for pair in (rows[i : i + 2] for i in range(0, len(rows), 2)):
+            yield _group(f"{prefix}/{pair[0][0] - 1}", [row for _, row in pair], source)
 
 
-def _annotated(prefix: str, source: str, *rows: tuple) -> Group:
-    name = f"{prefix}/{rows[0][0] - 1}"
-    responses = tuple(Response(f"{name}/{i}", row[2], (), row[3]) for i, row in enumerate(rows))
-    return Group(name, rows[0][1], responses, source=source)
+# Every row is a group
 
 
-PREFERENCE_COLUMNS = (
-    *("split", "prompt", "response_1", "response_2", "preference_strength", "preference_statement"),
-    *("preference_elaboration", "three_most_similar_preferences", "all_preferences_unprocessed"),
-)
+def each(model: type[Row]) -> Reader:
+    """The reader of a format whose rows are groups: `model` has a method group(name, source)."""
+
+    def read(
+        path: Path, faults: Faults, prefix: str, source: str, only: Callable[[Row], bool] = bool
+    ) -> Iterator[Group]:
+        for line, row in checked(path, model, faults):
+            if row and only(row):
+                yield row.group(f"{prefix}/{line - 1}", source)
+
+    return read
+
+
+def _two(name: str, *answers: str) -> tuple[Response, ...]:
+    return tuple([Response(f"{name}/{i}", answer) for i, answer in enumerate(answers)])
+
+
+class Unrated(Row):
+    """HelpSteer2 prompts with both responses and no ratings."""
+
+    input: Conversation
+    response_a: Text
+    response_b: Text
+
+    def group(self, name: str, source: str) -> Group:
+        """A group of two responses without labels."""
+        return Group(name, self.input, _two(name, self.response_a, self.response_b), source=source)
+
+
+unrated = each(Unrated)
+
+
+Strength = whole(-3, 3)
+
+
+class Vote(with_unread(optional=("justification", "statement", "elaboration"))):
+    """One annotator's preference; -100 in the file, none here, where neither response was valid."""
+
+    strength: Annotated[Strength | None, BeforeValidator(lambda value: None if value == -100 else value)]
+
+
+class Preference(
+    with_unread("preference_statement", "preference_elaboration", "three_most_similar_preferences"),
+):
+    """HelpSteer2-Preference: strength -3..3, negative where response 1 is better; one file with a column `split`."""
+
+    split: Literal["train", "val"]
+    prompt: Conversation
+    response_1: Text
+    response_2: Text
+    preference_strength: Strength
+    all_preferences_unprocessed: list[Vote]
+
+    def group(self, name: str, source: str) -> Group:
+        """A group of two responses; `preferences` are all annotators' strengths as collected, nan where not valid."""
+        votes = tuple(
+            NAN if vote.strength is None else float(vote.strength) for vote in self.all_preferences_unprocessed
+        )
+        responses, strength = _two(name, self.response_1, self.response_2), float(self.preference_strength)
+        return Group(name, self.prompt, responses, preference=strength, preferences=votes, source=source)
 
 
 def preference(path: Path, faults: Faults, prefix: str, source: str, split: str = "both") -> Iterator[Group]:
-    """HelpSteer2-Preference: strength -3..3, negative where response 1 is better; one file, its `split` column read.
+    """The rows of HelpSteer2-Preference that are in the split; all rows are checked."""
+    wanted = {"train": ("train",), "validation": ("val",), "both": ("train", "val")}[split]
+    return each(Preference)(path, faults, prefix, source, lambda row: row.split in wanted)
 
-    `preferences` are all annotators' strengths as collected, nan where an annotator found neither response valid
-    (-100 in the file). The written justifications are not kept.
+
+_HH_TURN = re.compile(r"\n\n(Human|Assistant):")
+
+
+def _human_assistant(string: str) -> tuple[Turn, ...]:
+    pieces = _HH_TURN.split(string)
+    if pieces[0].strip() or len(pieces) < 5 or pieces[1] != "Human" or pieces[-2] != "Assistant":
+        what = f"expected a conversation from Human to Assistant, got {shown(string)}"
+        raise Fault(None, what, r"write \n\nHuman: .. \n\nAssistant: ..")
+    if not pieces[-1].strip():
+        raise Fault(None, "the last answer is empty", "remove the row or give the answer")
+    roles = ("user" if name == "Human" else "assistant" for name in pieces[1::2])
+    return tuple(Turn(role, words.strip()) for role, words in zip(roles, pieces[2::2], strict=True))
+
+
+HumanAssistant = Annotated[Text, AfterValidator(_human_assistant)]
+
+
+class HelpfulHarmless(Row):
+    """HH-RLHF: two conversations that differ in the last answer. White space around each message is removed.
+
+    Conversations that differ earlier, or end without an answer, are faults (the released files have some).
+    Paper: section 3 (HH-RLHF as a baseline).
     """
 
-    def strength(entry):
-        columns(entry, ("strength",), ("justification", "statement", "elaboration"))
-        return NAN if entry["strength"] in (-100, None) else number(entry, "strength", -3, 3)
+    chosen: HumanAssistant
+    rejected: HumanAssistant
 
-    def check(row):
-        columns(row, PREFERENCE_COLUMNS)
-        if row["split"] not in ("train", "val"):
-            raise Fault("split", f"train or val is due, got {say(row['split'])}", "write one of the two")
-        given = row["all_preferences_unprocessed"]
-        if not isinstance(given, list):
-            raise Fault("all_preferences_unprocessed", f"a list is due, got {say(given)}", "write a list")
-        answers = [(text(row, "response_1"), ()), (text(row, "response_2"), ())]
-        overall = number(row, "preference_strength", -3, 3)
-        return turns(text(row, "prompt")), answers, overall, tuple(map(strength, given)), row["split"]
+    @model_validator(mode="after")
+    def _one_prompt(self):
+        if self.chosen[:-1] != self.rejected[:-1]:
+            what = "chosen and rejected differ before their last answer, so they do not share a prompt"
+            raise Fault("rejected", what, "make the two conversations equal up to the last answer")
+        return self
 
-    wanted = {"train": ("train",), "validation": ("val",), "both": ("train", "val")}[split]
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None and checked[4] in wanted:
-            prompt, answers, overall, each, _ = checked
-            name = f"{prefix}/{line - 1}"
-            responses = tuple(Response(f"{name}/{i}", answer) for i, (answer, _) in enumerate(answers))
-            yield Group(name, prompt, responses, preference=overall, preferences=each, source=source)
+    def group(self, name: str, source: str) -> Group:
+        """The chosen answer first; the data say which is better, not by how much: -1 is our smallest preference."""
+        return chosen_first(name, self.chosen[:-1], self.chosen[-1].text, self.rejected[-1].text, source)
 
 
-def unrated(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """HelpSteer2 prompts with both responses and no ratings (columns input, response_a, response_b)."""
+hh_rlhf = each(HelpfulHarmless)
 
-    def check(row):
-        columns(row, ("input", "response_a", "response_b"))
-        return turns(text(row, "input"), "input"), [(text(row, name), ()) for name in ("response_a", "response_b")]
 
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            yield _group(f"{prefix}/{line - 1}", *checked, source)
+def chosen_first(name: str, prompt: tuple[Turn, ...], chosen: str, rejected: str, source: str) -> Group:
+    """A pair of responses, the better one first, preference -1."""
+    responses = (Response(f"{name}/chosen", chosen), Response(f"{name}/rejected", rejected))
+    return Group(name, prompt, responses, (), preference=-1.0, source=source)
 
+
+_SHOWN_TO_ANNOTATORS = Annotated[str | bool, AfterValidator(str), Expected("text", "text")]
+
+Choice = whole(0, 2)
+
+
+class PandaLM(with_unread(optional=("idx", "motivation_app", "cmp_key"))):
+    """PandaLM's test set: which of two responses each of three annotators prefers (0 tie, 1 or 2 the better one).
+
+    As released, some responses are empty, and some "True" became the boolean true: both were shown to annotators, so
+    both are kept, as text.
+    """
+
+    instruction: str | None
+    input: str | None
+    response1: _SHOWN_TO_ANNOTATORS
+    response2: _SHOWN_TO_ANNOTATORS
+    annotator1: Choice
+    annotator2: Choice
+    annotator3: Choice
+
+    @model_validator(mode="after")
+    def _not_empty(self):
+        if not self._prompt():
+            raise Fault("instruction", "the text is empty, and so is input", "remove the row or give its text")
+        return self
+
+    def _prompt(self) -> str:
+        return "\n\n".join(part for part in (self.instruction, self.input) if part and part.strip())
+
+    def group(self, name: str, source: str) -> Group:
+        """Preferences become 0, -1 and 1; the group's is their median (the majority, or a tie)."""
+        votes = tuple((0.0, -1.0, 1.0)[vote] for vote in (self.annotator1, self.annotator2, self.annotator3))
+        responses = _two(name, self.response1, self.response2)
+        return Group(name, (Turn("user", self._prompt()),), responses, (), float(median(votes)), votes, source)
+
+
+pandalm = each(PandaLM)
+
+
+_LABEL = re.compile(rf"({'|'.join(ATTRIBUTES)}):([0-4])")
+
+
+def _label_string(label: object) -> tuple[float, ...]:
+    """The five labels of a SteerLM label string, nan where one is not named; () for null or an empty string."""
+    if label is None or label == "":
+        return ()
+    parts = [_LABEL.fullmatch(part) for part in label.split(",")] if isinstance(label, str) else [None]
+    values = dict(part.groups() for part in parts if part)
+    if len(values) != len(parts):
+        what = f"expected a label string of whole numbers from 0 to 4, got {shown(label)}"
+        raise Fault(None, what, "write helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2")
+    return tuple(float(values.get(name, NAN)) for name in ATTRIBUTES)
+
+
+class Spoken(Row):
+    """One turn of a conversation of Daring-Anteater; a user's may itself hold a conversation in HelpSteer2's format."""
+
+    speaker: Literal["User", "Assistant"] = Field(alias="from")
+    value: Text
+    labels: Annotated[Any, AfterValidator(_label_string)] = Field((), alias="label")
+    _turns: tuple[Turn, ...]
+
+    @model_validator(mode="after")
+    def _parsed(self):
+        self._turns = turns(self.value) if self.speaker == "User" else (Turn("assistant", self.value),)
+        return self
+
+
+class DaringAnteater(with_unread("mask", "dataset", optional=("type",))):
+    """Daring-Anteater: conversations as groups of one response, the last assistant turn; the rest is the prompt.
+
+    Paper: section 4 (SFT, SteerLM).
+    """
+
+    system: str
+    conversations: Annotated[list[Spoken], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _alternate(self):
+        for i, turn in enumerate(self.conversations):
+            expected = ("User", "Assistant")[i % 2]
+            if turn.speaker != expected:
+                what = f"expected a turn from {expected}, got {shown(turn.speaker)}"
+                raise Fault(f"conversations[{i}].from", what, "make turns alternate, the user's first")
+        if turn.speaker == "User":
+            raise Fault("conversations", "the last turn is the user's", "remove it or give the answer")
+        return self
+
+    def group(self, name: str, source: str) -> Group:
+        """The last answer to all that came before it; labels, where there are any, are those of the answer."""
+        system = (Turn("system", self.system),) if self.system.strip() else ()
+        *before, last = self.conversations
+        prompt = sum((turn._turns for turn in before), system)
+        return Group(name, prompt, (Response(f"{name}/0", last.value, last.labels),), source=source)
+
+
+daring_anteater = each(DaringAnteater)
+
+
+# Open Assistant
 
 OASST_ATTRIBUTES = ("quality", "helpfulness", "creativity", "humor", "toxicity", "violence")
 
-OASST_OTHER = (
-    *("user_id", "created_date", "lang", "review_count", "review_result", "deleted", "rank", "synthetic"),
-    *("model_name", "detoxify", "message_tree_id", "tree_state", "emojis"),
-)
+Score = real(0, 1)
+
+
+class Scores(Row, extra="ignore"):
+    """Means of about three volunteers' labels, from either layout of the exports."""
+
+    quality: Score = NAN
+    helpfulness: Score = NAN
+    creativity: Score = NAN
+    humor: Score = NAN
+    toxicity: Score = NAN
+    violence: Score = NAN
+
+    @model_validator(mode="before")
+    @classmethod
+    def _either_layout(cls, labels):
+        """{name: [..], value: [..]} (Parquet) or {quality: {value: ..}, ..} (JSONL), as {quality: .., ..}."""
+        if not isinstance(labels, dict):
+            return labels
+        if isinstance(labels.get("name"), list):
+            values = labels.get("value")
+            if not isinstance(values, list) or len(values) != len(labels["name"]):
+                raise Fault(None, "the lists name and value differ in length", "write the labels as exported")
+            return dict(zip(labels["name"], values, strict=True))
+        return {name: entry.get("value") if isinstance(entry, dict) else entry for name, entry in labels.items()}
+
+
+class Message(
+    with_unread(
+        optional=(
+            *("user_id", "created_date", "lang", "review_count", "review_result", "deleted", "rank", "synthetic"),
+            *("model_name", "detoxify", "message_tree_id", "tree_state", "emojis"),
+        )
+    )
+):
+    """A message of a tree of Open Assistant."""
+
+    message_id: Text
+    parent_id: Text | None
+    text: Text
+    role: Literal["prompter", "assistant"]
+    labels: Scores | None
+
+    @property
+    def turn(self) -> Turn:
+        """The message as a turn of a conversation."""
+        return Turn("user" if self.role == "prompter" else "assistant", self.text)
+
+    @property
+    def response(self) -> Response:
+        """The message as a response: labels times 4, nan where one is missing, () without any."""
+        values = [4 * getattr(self.labels, name) for name in OASST_ATTRIBUTES] if self.labels else []
+        return Response(self.message_id, self.text, tuple(values))
 
 
 def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -252,37 +429,24 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     A message whose parent is not in the file is a fault, and so are the messages under it.
     Paper: section 3 (Open Assistant as a baseline); the scaling follows SteerLM's reference code.
     """
-    nodes: dict[str, tuple] = {}  # message id -> (line, parent id, role, text, labels)
-
-    def check(row):
-        columns(row, ("message_id", "parent_id", "text", "role", "labels"), OASST_OTHER)
-        name, parent = text(row, "message_id"), row["parent_id"]
-        if name in nodes:
-            what = f"this message is given a second time (first in line {nodes[name][0]})"
-            raise Fault("message_id", what, "keep one of the two")
-        role = {"prompter": "user", "assistant": "assistant"}.get(row["role"])
-        if role is None:
-            raise Fault("role", f"prompter or assistant is due, got {say(row['role'])}", "write one of the two")
-        if parent is not None:
-            text(row, "parent_id")
-        return name, (parent, role, text(row, "text"), _oasst_labels(row["labels"]))
-
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            nodes[checked[0]] = (line, *checked[1])
+    nodes: dict[str, tuple[int, Message]] = {}  # message id -> (line, message)
+    for line, message in checked(path, Message, faults):
+        if message and message.message_id in nodes:
+            what = f"this message a second time (first in line {nodes[message.message_id][0]})"
+            faults.add(line, Fault("message_id", what, "keep one of the two"))
+        elif message:
+            nodes[message.message_id] = (line, message)
 
     paths: dict[str, tuple[Turn, ...] | None] = {}  # message id -> turns from the root to it; None: set aside
-    replies: dict[str, list[str]] = {}
-    for name, (line, parent, role, _, _) in nodes.items():
-        if _path(name, nodes, paths, faults) is not None and role == "assistant":
-            if parent is None:
+    replies: dict[str, list[Response]] = {}
+    for name, (line, message) in nodes.items():
+        if _path(name, nodes, paths, faults) is not None and message.role == "assistant":
+            if message.parent_id is None:
                 faults.add(line, Fault("role", "an assistant message opens the tree", "give the prompt it answers"))
             else:
-                replies.setdefault(parent, []).append(name)
-    for parent, names in replies.items():
-        responses = tuple(Response(name, nodes[name][3], nodes[name][4]) for name in names)
-        yield Group(f"{prefix}/{parent}", paths[parent], responses, OASST_ATTRIBUTES, source=source)
+                replies.setdefault(message.parent_id, []).append(message.response)
+    for parent, responses in replies.items():
+        yield Group(f"{prefix}/{parent}", paths[parent], tuple(responses), OASST_ATTRIBUTES, source=source)
 
 
 def _path(name: str, nodes: dict, paths: dict, faults: Faults) -> tuple[Turn, ...] | None:
@@ -290,210 +454,96 @@ def _path(name: str, nodes: dict, paths: dict, faults: Faults) -> tuple[Turn, ..
     chain = []
     while name in nodes and name not in paths and name not in chain:
         chain.append(name)
-        name = nodes[name][1]
+        name = nodes[name][1].parent_id
     # name is now None (above a root), a message already settled, one that is absent, or one met twice (a circle).
     above = () if name is None else paths.get(name)
     circle = name in chain
     for child in reversed(chain):
-        line, parent, role, words, _ = nodes[child]
+        line, message = nodes[child]
         if above is None:
             why = "leads back to the message itself" if circle else "is not in the file, or was itself set aside"
-            what = f"the message's parent {parent} {why}"
+            what = f"the message's parent {message.parent_id} {why}"
             faults.add(line, Fault("parent_id", what, "add the parent, or remove all messages under it"))
-        elif above and above[-1].role == role:
-            faults.add(line, Fault("role", f"a {role} message answers a {role} message", "make the roles alternate"))
+        elif above and above[-1].role == message.turn.role:
+            what = f"a {message.role} message answers a {message.role} message"
+            faults.add(line, Fault("role", what, "make the roles alternate"))
             above = None
         else:
-            above = (*above, Turn(role, words))
+            above = (*above, message.turn)
         paths[child] = above
     return paths.get(chain[0]) if chain else above
 
 
-def _oasst_labels(labels: object) -> tuple[float, ...]:
-    """Six labels from either layout: {name: [..], value: [..]} (Parquet) or {quality: {value: ..}, ..} (JSONL)."""
-    if labels is None:
-        return ()
-    if not isinstance(labels, dict):
-        raise Fault("labels", f"an object or null is due, got {say(labels)}", "write the labels as exported")
-    if isinstance(labels.get("name"), list):
-        if not isinstance(labels.get("value"), list) or len(labels["value"]) != len(labels["name"]):
-            raise Fault("labels", "the lists name and value differ in length", "write the labels as exported")
-        values = dict(zip(labels["name"], labels["value"], strict=True))
-    else:
-        values = {name: entry.get("value") if isinstance(entry, dict) else entry for name, entry in labels.items()}
-    given = (number(values, name, 0, 1, whole=False) if name in values else None for name in OASST_ATTRIBUTES)
-    return tuple(NAN if value is None else 4 * value for value in given)
-
-
-_HH_TURN = re.compile(r"\n\n(Human|Assistant):")
-
-
-def hh_rlhf(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """HH-RLHF: two conversations that differ in the last answer; responses[0] is the chosen one, preference -1.
-
-    The data say which is better, not by how much: -1 is the smallest preference of our scale. White space around
-    each message is removed. Conversations that differ earlier, or end without an answer, are faults (the released
-    files have some). Paper: section 3 (HH-RLHF as a baseline).
-    """
-
-    def conversation(row, column):
-        string = text(row, column)
-        pieces = _HH_TURN.split(string)
-        if pieces[0].strip() or len(pieces) < 5 or pieces[1] != "Human" or pieces[-2] != "Assistant":
-            what = f"a conversation from Human to Assistant is due, got {say(string)}"
-            raise Fault(column, what, r"write \n\nHuman: .. \n\nAssistant: ..")
-        if not pieces[-1].strip():
-            raise Fault(column, "the last answer is empty", "remove the row or give the answer")
-        roles = ("user" if name == "Human" else "assistant" for name in pieces[1::2])
-        return tuple(Turn(role, words.strip()) for role, words in zip(roles, pieces[2::2], strict=True))
-
-    def check(row):
-        columns(row, ("chosen", "rejected"))
-        chosen, rejected = conversation(row, "chosen"), conversation(row, "rejected")
-        if chosen[:-1] != rejected[:-1]:
-            what = "chosen and rejected differ before their last answer, so they do not share a prompt"
-            raise Fault("rejected", what, "make the two conversations equal up to the last answer")
-        return chosen[:-1], (chosen[-1].text, rejected[-1].text)
-
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            name = f"{prefix}/{line - 1}"
-            responses = (
-                Response(f"{name}/chosen", checked[1][0]),
-                Response(f"{name}/rejected", checked[1][1]),
-            )
-            yield Group(name, checked[0], responses, (), preference=-1.0, source=source)
-
-
-def daring_anteater(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """Daring-Anteater: conversations as groups of one response, the last assistant turn; the rest is the prompt.
-
-    Labels, where given ("helpfulness:4,correctness:4,.."), are those of that last turn. A user turn may itself hold a
-    conversation in HelpSteer2's string format, as in the reference format. Paper: section 4 (SFT, SteerLM).
-    """
-
-    def check(row):
-        columns(row, ("system", "mask", "dataset", "conversations"), ("type",))
-        given = row["conversations"]
-        if not isinstance(given, list) or len(given) < 2:
-            raise Fault("conversations", f"a list of turns is due, got {say(given)}", "give the prompt and the answer")
-        if not isinstance(row["system"], str):
-            raise Fault("system", f"text is due, got {say(row['system'])}", 'write "" where there is none')
-        spoken = [Turn("system", row["system"])] if row["system"].strip() else []
-        last = "assistant"
-        for turn in given:
-            columns(turn, ("from", "value"), ("label",))
-            role = {"User": "user", "Assistant": "assistant"}.get(turn["from"])
-            if role is None or role == last:
-                due = "Assistant" if last == "user" else "User"
-                raise Fault(
-                    "conversations",
-                    f"a turn from {due} is due, got {say(turn['from'])}",
-                    "make turns alternate",
-                )
-            last = role
-            words = text(turn, "value")
-            spoken += turns(words, "conversations") if role == "user" else [Turn(role, words)]
-        if last != "assistant":
-            raise Fault("conversations", "the last turn is the user's", "remove it or give the answer")
-        return tuple(spoken[:-1]), spoken[-1].text, _label_string(given[-1].get("label"))
-
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            name = f"{prefix}/{line - 1}"
-            yield Group(name, checked[0], (Response(f"{name}/0", *checked[1:]),), source=source)
-
-
-def _label_string(label: object) -> tuple[float, ...]:
-    """The five labels of a SteerLM label string, nan where one is not named; () for null or an empty string."""
-    if label is None or label == "":
-        return ()
-    fix = "write helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
-    pairs = [part.split(":") for part in label.split(",")] if isinstance(label, str) else [[]]
-    given = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[0] in ATTRIBUTES and pair[1].isdecimal()}
-    if len(given) != len(pairs):
-        raise Fault("conversations", f"a label string is due, got {say(label)}", fix)
-    whole = {name: int(value) for name, value in given.items()}
-    return tuple(number(whole, name, 0, 4) if name in whole else NAN for name in ATTRIBUTES)
-
+# SummEval
 
 SUMMEVAL_ATTRIBUTES = ("coherence", "consistency", "fluency", "relevance")
 
+Three = Annotated[list[whole(1, 5)], Field(min_length=3, max_length=3)]
+
+
+class Experts(Row):
+    """Three experts' ratings of four attributes, on a scale of 1 to 5."""
+
+    coherence: Three
+    consistency: Three
+    fluency: Three
+    relevance: Three
+
+
+class Summary(Row):
+    """SummEval: a system's summary of an article; labels are the experts' means."""
+
+    doc_id: Text
+    system: Text
+    source: Text
+    summary: Text
+    expert_ratings: Experts
+
+    @property
+    def response(self) -> Response:
+        """The summary with the experts' ratings [3][A] and their means."""
+        by_attribute = [getattr(self.expert_ratings, name) for name in SUMMEVAL_ATTRIBUTES]
+        ratings = tuple(tuple(map(float, expert)) for expert in zip(*by_attribute, strict=True))
+        labels = tuple(sum(values) / 3 for values in by_attribute)
+        return Response(f"{self.doc_id}/{self.system}", self.summary, labels, ratings)
+
 
 def summeval(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """SummEval: 16 systems' summaries of an article, four attributes, three experts each, on a scale of 1 to 5.
-
-    The article is the prompt; labels are the experts' means. Rows in a row with one doc_id are a group.
-    """
-
-    def check(row):
-        columns(row, ("doc_id", "system", "source", "summary", "expert_ratings"))
-        columns(row["expert_ratings"], SUMMEVAL_ATTRIBUTES)
-        by_attribute = []
-        for name in SUMMEVAL_ATTRIBUTES:
-            given = row["expert_ratings"][name]
-            if not isinstance(given, list) or len(given) != 3:
-                raise Fault(name, f"a list of three ratings is due, got {say(given)}", "give every expert's rating")
-            by_attribute.append([number({name: rating}, name, 1, 5) for rating in given])
-        raw = tuple(zip(*by_attribute, strict=True))
-        labels = tuple(sum(given) / 3 for given in by_attribute)
-        names = text(row, "doc_id"), text(row, "system")
-        return names[0], text(row, "source"), Response("/".join(names), text(row, "summary"), labels, raw)
-
-    article, responses = None, []
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            if checked[:2] != article and responses:
-                yield _summaries(prefix, article, responses, source)
-                responses = []
-            article = checked[:2]
-            responses.append(checked[2])
-    if responses:
-        yield _summaries(prefix, article, responses, source)
+    """SummEval: the summaries of an article are a group, the article its prompt; rows in a row with one doc_id."""
+    for run in _runs(path, Summary, faults, attrgetter("doc_id", "source")):
+        rows = [row for _, row in run]
+        prompt = (Turn("user", rows[0].source),)
+        responses = tuple(row.response for row in rows)
+        yield Group(f"{prefix}/{rows[0].doc_id}", prompt, responses, SUMMEVAL_ATTRIBUTES, source=source)
 
 
-def _summaries(prefix: str, article: tuple[str, str], responses: list[Response], source: str) -> Group:
-    prompt = (Turn("user", article[1]),)
-    return Group(f"{prefix}/{article[0]}", prompt, tuple(responses), SUMMEVAL_ATTRIBUTES, source=source)
+# Your own ratings
+
+Name = Annotated[
+    Text | int | None, AfterValidator(lambda name: None if name is None else str(name)), Expected("name", "a name")
+]
+
+Value = real(0, 4) | None
 
 
-def pandalm(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
-    """PandaLM's test set: which of two responses each of three annotators prefers (0 tie, 1 or 2 the better one).
+class OwnRating(Row):
+    """Your own ratings of a response; an attribute may be null (an empty cell in CSV) where nobody rated it."""
 
-    Preferences become 0, -1 and 1; the group's is their median (the majority, or a tie). As released, some responses
-    are empty, and some "True" became the boolean true: both were shown to annotators, so both are kept, as text.
-    """
-    annotators = ("annotator1", "annotator2", "annotator3")
+    prompt: Conversation
+    response: Text
+    helpfulness: Value
+    correctness: Value
+    coherence: Value
+    complexity: Value
+    verbosity: Value
+    group: Name = None
+    id: Name = None
+    annotator: Name = None
 
-    def check(row):
-        columns(
-            row,
-            ("instruction", "input", "response1", "response2", *annotators),
-            ("idx", "motivation_app", "cmp_key"),
-        )
-        parts = [row[name] for name in ("instruction", "input") if isinstance(row[name], str) and row[name].strip()]
-        text({"instruction": "\n\n".join(parts)}, "instruction")
-        answers = []
-        for name in ("response1", "response2"):
-            if not isinstance(row[name], (str, bool)):
-                raise Fault(name, f"text is due, got {say(row[name])}", "write the text as a string")
-            answers.append(str(row[name]))
-        each = tuple({0: 0.0, 1: -1.0, 2: 1.0}[number(row, name, 0, 2)] for name in annotators)
-        return (Turn("user", "\n\n".join(parts)),), answers, each
-
-    for line, row in read(path, faults):
-        checked = sound(check, line, row, faults)
-        if checked is not None:
-            prompt, answers, each = checked
-            name = f"{prefix}/{line - 1}"
-            responses = tuple(Response(f"{name}/{i}", answer) for i, answer in enumerate(answers))
-            yield Group(name, prompt, responses, (), float(median(each)), each, source)
-
-
-OPTIONAL = ("group", "id", "annotator")
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The ratings in the order of ATTRIBUTES, nan where missing."""
+        return tuple(NAN if getattr(self, a) is None else float(getattr(self, a)) for a in ATTRIBUTES)
 
 
 def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -503,70 +553,40 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
     plain mean of those present (the paper's rule, three most in agreement, is `hs2lib.stats.aggregate`'s). Two rows
     of one response by one annotator, or without annotators, are a fault: which of them counts cannot be known.
     """
-    from_csv = ".csv" in path.suffixes
-    seen: dict[tuple, int] = {}  # (group, prompt, response, annotator) -> line
-    prompts: dict[object, tuple] = {}  # group key -> (name of the group, prompt string, turns)
-    answers: dict[object, dict] = {}  # group key -> {response text: [(line, id, annotator, values)]}
-
-    def check(row):
-        columns(row, COLUMNS, OPTIONAL)
-        values = tuple(NAN if row[a] is None else number(_parsed(row, a, from_csv), a, 0, 4, False) for a in ATTRIBUTES)
-        prompt, response = text(row, "prompt"), text(row, "response")
-        group, given, annotator = (_name(row, column) for column in OPTIONAL)
-        return prompt, turns(prompt), response, values, group, given, annotator
-
-    def place(line, row):
-        prompt, conversation, response, values, group, given, annotator = check(row)
-        key = prompt if group is None else (group,)
-        if key in prompts and prompts[key][1] != prompt:
-            what = f"the prompt differs from that of an earlier row of group {group!r}"
-            raise Fault("prompt", what, "give one group one prompt")
-        earlier = seen.setdefault((key, response, annotator), line)
-        if earlier != line:
-            who = f"by annotator {annotator!r}" if annotator is not None else "and no annotator is named"
-            what = f"this response is rated a second time (first in line {earlier}) {who}"
-            raise Fault("annotator", what, "keep one of the rows, or name who gave each rating in a column annotator")
-        prompts.setdefault(key, (group or str(line - 1), prompt, conversation))
-        answers.setdefault(key, {}).setdefault(response, []).append((line, given, annotator, values))
-
-    for line, row in read(path, faults):
-        if row is not None:
-            sound(lambda row, line=line: place(line, row), line, row, faults)
-    for key, (group, _, conversation) in prompts.items():
-        name = f"{prefix}/{group}"
-        responses = [_response(f"{name}/{i}", *item) for i, item in enumerate(answers[key].items())]
-        yield Group(name, conversation, tuple(responses), source=source)
-
-
-def _response(name: str, answer: str, rows: list[tuple]) -> Response:
-    name = next((given for _, given, _, _ in rows if given is not None), name)
-    if len(rows) == 1 and rows[0][2] is None:
-        return Response(name, answer, rows[0][3])
-    raw = np.array([values for _, _, _, values in rows])
-    present = ~np.isnan(raw)
-    # Sum over count rather than nanmean, which warns where nobody rated an attribute.
-    with np.errstate(invalid="ignore"):
-        labels = np.where(present, raw, 0).sum(axis=0) / present.sum(axis=0)
-    return Response(name, answer, tuple(labels.tolist()), tuple(values for _, _, _, values in rows))
-
-
-def _parsed(row: dict, name: str, from_csv: bool) -> dict:
-    """CSV has only text: its numbers are read here; what is no number stays text, for `number` to refuse."""
-    if not from_csv:
-        return row
-    for kind in (int, float):
-        try:
-            return {name: kind(row[name])}
-        except ValueError:
+    lines: dict[tuple, int] = {}  # (group, response, annotator) -> line
+    groups: dict[object, list[OwnRating]] = {}
+    first_lines: dict[object, int] = {}
+    for line, row in checked(path, OwnRating, faults):
+        if not row:
             continue
-    return row
+        key = row.group or row.prompt
+        first = groups.setdefault(key, [])
+        earlier = lines.setdefault((key, row.response, row.annotator), line)
+        if first and first[0].prompt != row.prompt:
+            what = f"the prompt differs from that of an earlier row of group {row.group!r}"
+            faults.add(line, Fault("prompt", what, "give one group one prompt"))
+        elif earlier != line:
+            who = f"by annotator {row.annotator!r}" if row.annotator is not None else "and no annotator is named"
+            what = f"this response is rated a second time (first in line {earlier}) {who}"
+            fix = "keep one of the rows, or name who gave each rating in a column annotator"
+            faults.add(line, Fault("annotator", what, fix))
+        else:
+            first_lines.setdefault(key, line)
+            first.append(row)
+    for key, rows in groups.items():
+        name = f"{prefix}/{rows[0].group or first_lines[key] - 1}"
+        responses: dict[str, list[OwnRating]] = {}
+        for row in rows:
+            responses.setdefault(row.response, []).append(row)
+        made = [_own_response(f"{name}/{i}", given) for i, given in enumerate(responses.values())]
+        yield Group(name, rows[0].prompt, tuple(made), source=source)
 
 
-def _name(row: dict, column: str) -> str | None:
-    """A group, id or annotator as text; numbers are welcome as names, null and absence mean none."""
-    value = row.get(column)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise Fault(column, f"a name is due, got {say(value)}", "write a text or a whole number, or leave it out")
-    return str(value)
+def _own_response(name: str, rows: list[OwnRating]) -> Response:
+    name = next((row.id for row in rows if row.id is not None), name)
+    if len(rows) == 1 and rows[0].annotator is None:
+        return Response(name, rows[0].response, rows[0].values)
+    by_attribute = zip(*(row.values for row in rows), strict=True)
+    present = [[value for value in values if not math.isnan(value)] for values in by_attribute]
+    labels = tuple(sum(values) / len(values) if values else NAN for values in present)
+    return Response(name, rows[0].response, labels, tuple(row.values for row in rows))

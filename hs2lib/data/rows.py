@@ -1,36 +1,37 @@
-"""Rows of a file with their line numbers, and the one error for everything that can be wrong with them.
+"""Rows of data files: read by line, checked by a model, all faults reported.
 
-JSONL and JSON (plain or gzip), CSV and Parquet come out the same way: (line number, row as a dict). Nothing is
-repaired and nothing is skipped: a faulty row raises `DataError`, or with strict=False is set aside and reported.
+JSONL and JSON (plain or gzip), CSV and Parquet come out the same way: (line number, row as a dict). A pydantic model, a
+`Row`, describes the rows of a file format. Nothing is repaired and nothing is skipped: the faulty rows of a file raise
+one `DataError` that lists them, or with strict=False are set aside and reported.
+
+    with Faults(path) as faults:                       # raises DataError at its end
+        for line, row in checked(path, Rated, faults):  # row is None where it is faulty
+            ...
 """
 
 import csv
 import gzip
 import io
 import json
-import math
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic_core import core_schema
 
-class DataError(ValueError):
-    """Faulty or absent data; the message names file, line, field, what arrived and the fix."""
-
-    def __init__(self, file, line: int | None, column: str | None, what: str, fix: str):
-        self.file, self.line, self.field, self.what, self.fix = str(file), line, column, what, fix
-        where = str(file) + (f", line {line}" if line else "") + (f", field {column!r}" if column else "")
-        super().__init__(f"{where}: {what}. Fix: {fix}.")
+SHOWN = 20  # so many faults of a file are listed, the others are counted
 
 
 class Fault(ValueError):
-    """What is wrong with one row, before the file and the line are known: (field, what arrived, the fix)."""
+    """What is wrong with one row: (field or None, what arrived, the fix)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A row left out under strict=False; `field` is None where the whole row is at fault."""
+    """A row left out under strict=False and its first fault; `field` is None where the whole row is at fault."""
 
     file: str
     line: int
@@ -38,20 +39,188 @@ class SetAside:
     reason: str
 
 
+class DataError(ValueError):
+    """Faulty or absent data; the message names file, line, field, what arrived and the fix."""
+
+    def __init__(self, file, line: int | None, column: str | None, what: str, fix: str):
+        self.file, self.line, self.field, self.what, self.fix = str(file), line, column, what, fix
+        self.faults = [(line, column, what, fix)]
+        place = ", " if line or column else ""
+        super().__init__(f"{file}{place}{_sentence(line, column, what, fix)}")
+
+    @classmethod
+    def listing(cls, file, faults: list[tuple], advice: str = "") -> "DataError":
+        """One error for all faults (line, field, what, fix) of a file; the error's line, field and fix are the first's.
+
+        Up to SHOWN faults are written out, in the order of their lines; `advice` ends the message.
+        """
+        faults = sorted(faults, key=lambda fault: fault[0])
+        error = cls(file, *faults[0])
+        error.faults = faults
+        message = str(error)
+        if len(faults) > 1:
+            rows = len({line for line, *_ in faults})
+            listed = [f"  {_sentence(*fault)}" for fault in faults[:SHOWN]]
+            listed += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+            message = "\n".join([f"{file}: {len(faults):,} faults in {rows:,} rows", *listed])
+        error.args = (f"{message}{' ' if len(faults) == 1 else chr(10)}{advice}".rstrip(),)
+        return error
+
+
+def _sentence(line: int | None, column: str | None, what: str, fix: str) -> str:
+    where = ", ".join([*([f"line {line}"] if line else []), *([f"field {column!r}"] if column else [])])
+    return f"{where}: {what}. Fix: {fix}."
+
+
 @dataclass
 class Faults:
-    """Where faults of one file go: strict raises at the first, otherwise each is written down."""
+    """Collects the faults of one file; used as a context manager, it raises them all at its end if strict."""
 
     file: Path
     strict: bool = True
-    set_aside: list[SetAside] = field(default_factory=list)
+    advice: str = ""  # the last sentence of the error
+    faults: list[tuple] = field(default_factory=list)  # (line, field, what arrived, the fix)
+    partners: dict[int, str] = field(default_factory=dict)  # line of a sound row left out with another -> why
+
+    collecting: bool = False  # inside a with block; outside of one the first fault raises
 
     def add(self, line: int, fault: Fault) -> None:
-        """Report a faulty row; raises DataError if strict."""
-        column, what, fix = fault.args
-        if self.strict:
-            raise DataError(self.file, line, column, what, f"{fix}, or set such rows aside with strict=False")
-        self.set_aside.append(SetAside(str(self.file), line, column, what))
+        """Note a fault of the row in `line`."""
+        self.faults.append((line, *fault.args))
+        if self.strict and not self.collecting:
+            raise DataError.listing(self.file, self.faults, self.advice)
+
+    def __enter__(self) -> "Faults":
+        self.collecting = True
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is None and self.strict and self.faults:
+            raise DataError.listing(self.file, self.faults, self.advice)
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        """One entry for each row left out, in the order of lines."""
+        out = {line: SetAside(str(self.file), line, None, why) for line, why in self.partners.items()}
+        for line, column, what, _ in reversed(self.faults):
+            out[line] = SetAside(str(self.file), line, column, what)
+        return [out[line] for line in sorted(out)]
+
+
+# What a row holds
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Says in an error what a field should hold, in place of pydantic's words; `kind` chooses the advice."""
+
+    kind: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source, handler):
+        """The field's own schema, whose every error becomes one of this kind."""
+        return core_schema.custom_error_schema(handler(source), self.kind, custom_error_message=self.words)
+
+
+# A text with something other than white space in it. JSON may hold half a surrogate pair, which nothing can encode,
+# tokenise or save: pydantic refuses it.
+Text = Annotated[str, StringConstraints(pattern=r"\S"), Expected("text", "text")]
+
+
+def whole(low: int, high: int):
+    """The type of a whole number from low to high; true and 2.0 are none."""
+    return Annotated[int, Field(ge=low, le=high), Expected("number", f"a whole number from {low} to {high}")]
+
+
+def real(low: float, high: float):
+    """The type of a number from low to high; true and NaN are none."""
+    return Annotated[float, Field(ge=low, le=high), Expected("number", f"a number from {low} to {high}")]
+
+
+class Row(BaseModel):
+    """A row of a file: its columns and no others, with values of just these types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def with_unread(*required: str, optional: tuple[str, ...] = ()) -> type[Row]:
+    """A `Row` to derive from, with columns that the file has, or may have, and that are not read."""
+    unread = {**dict.fromkeys(required, (Any, ...)), **dict.fromkeys(optional, (Any, None))}
+    return create_model("Row", __base__=Row, **unread)
+
+
+def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
+    """(line, row as `model`) for every row of a file; the row is None where it has faults, which go to `faults`."""
+    # CSV has only text: numbers in it are parsed.
+    strict = False if ".csv" in path.suffixes else None
+    validate = model.model_validate
+    for line, row in read(path, faults):
+        if row is not None:
+            try:
+                row = validate(row, strict=strict)
+            except ValidationError as error:
+                for each in error.errors(include_url=False):
+                    faults.add(line, _fault(each, model))
+                row = None
+        yield line, row
+
+
+def _fault(error: dict, model: type[Row]) -> Fault:
+    """One of pydantic's errors as (field, what arrived, the fix)."""
+    value = error["input"]
+    column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])[1:] or None
+    kind, words = error["type"], error["msg"].replace("Input should be ", "")
+    if kind == "value_error":  # raised by a check of ours
+        inner, what, fix = error["ctx"]["error"].args
+        return Fault(".".join(filter(None, (column, inner))) or None, what, fix)
+    if kind == "missing":
+        name = error["loc"][-1]
+        return Fault(
+            column, f"the column is missing; the row has: {', '.join(value) or 'none'}", f"add the column {name!r}"
+        )
+    if kind == "extra_forbidden":
+        fields = sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
+        known = f"; the columns are: {', '.join(name for name, _ in fields)}" if len(error["loc"]) == 1 else ""
+        return Fault(column, "an unknown extra column", f"remove or rename it{known}")
+    if kind == "text" and isinstance(value, str):
+        return Fault(column, *_unfit(value))
+    if kind == "model_type":
+        words = "an object"
+    fixes = {"text": "write the text as a string", "an object": "write an object with named columns"}
+    fix = _number_fix(value, words) if kind == "number" else fixes.get(words, f"write {words}")
+    return Fault(column, f"expected {words}, got {shown(value)}", fix)
+
+
+def _unfit(value: str) -> tuple[str, str]:
+    if not value.strip():
+        return f"the text is empty, got {shown(value)}", "remove the row or give its text"
+    half = next(character for character in value if "\ud800" <= character <= "\udfff")
+    return f"half a surrogate pair (\\u{ord(half):04x}), which is not text", "write the whole character"
+
+
+def _number_fix(value: object, words: str) -> str:
+    if str(value).lower() == "nan":
+        return "NaN is not a rating: leave the row out"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "write the number itself, without quotes"
+    if "whole" in words and not isinstance(value, int):
+        return "write it without a decimal point, rounded as you mean it"
+    return f"map the scale to {words.partition(' from ')[2].replace(' to ', '..')} before loading"
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: its beginning if it is long, and its kind."""
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return f"{written if len(written) <= 60 else written[:57] + '...'} ({type(value).__name__})"
+
+
+# Files
+
+
+def rows(path: Path) -> list[tuple[int, dict]]:
+    """(line, row) of every row of a file, as dicts; raises DataError with all faults."""
+    with Faults(path) as faults:
+        return list(read(path, faults))
 
 
 def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
@@ -76,11 +245,17 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
 def _jsonl(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     for number, line in _lines(path):
         try:
-            row = _object(line.decode())
+            row = _object(_decode(line.decode()))
         except (ValueError, RecursionError) as error:
             faults.add(number, _unreadable(line, error))
             row = None
         yield number, row
+
+
+def _object(value: object) -> dict:
+    if not isinstance(value, dict):
+        raise Fault(None, f"expected an object, got {shown(value)}", "write one JSON object with named columns a line")
+    return value
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -103,12 +278,12 @@ def _unique(pairs: list[tuple[str, object]]) -> dict:
     if len(row) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Fault(twice, "this column is given twice in the row", "keep one of the two values")
+        raise Fault(twice, "the row has this column twice", "keep one of the two values")
     return row
 
 
 # Built once: json.loads with a keyword builds a new decoder for every row.
-_object = json.JSONDecoder(object_pairs_hook=_unique).decode
+_decode = json.JSONDecoder(object_pairs_hook=_unique).decode
 
 
 def _unreadable(line: bytes, error: Exception) -> Fault:
@@ -150,30 +325,36 @@ def _whole_text(path: Path) -> str:
 def _json(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     text = _whole_text(path)
     try:
-        rows = _object(text)
+        values = _decode(text)
     except json.JSONDecodeError as error:
         what = f"bad JSON at column {error.colno}: {error.msg}"
         raise DataError(path, error.lineno, None, what, "write one JSON array of objects") from None
     except Fault as fault:
         raise DataError(path, None, *fault.args) from None
-    if not isinstance(rows, list):
-        raise DataError(path, 1, None, f"a JSON array is due, got {say(rows)}", "write one JSON array of objects")
-    yield from enumerate(rows, 1)
+    if not isinstance(values, list):
+        what = f"expected a JSON array, got {shown(values)}"
+        raise DataError(path, 1, None, what, "write one JSON array of objects")
+    for number, value in enumerate(values, 1):
+        try:
+            yield number, _object(value)
+        except Fault as fault:
+            faults.add(number, fault)
+            yield number, None
 
 
 def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     # The default limit of 131,072 characters a field is shorter than some conversations.
     csv.field_size_limit(2**31 - 1)
-    rows = csv.reader(io.StringIO(_whole_text(path), newline=""), strict=True)
+    lines = csv.reader(io.StringIO(_whole_text(path), newline=""), strict=True)
     try:
-        names = next(rows, [])
+        names = next(lines, [])
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(path, 1, twice, "this column is given twice", "keep one of the two columns")
-        first = rows.line_num + 1
-        for values in rows:
+            raise DataError(path, 1, twice, "the header has this column twice", "keep one of the two columns")
+        first = lines.line_num + 1
+        for values in lines:
             # A quoted text may span lines: the row is named by the line it starts on.
-            line, first = first, rows.line_num + 1
+            line, first = first, lines.line_num + 1
             if len(values) == len(names):
                 # An empty cell is CSV's only way to say "missing".
                 yield line, {name: value or None for name, value in zip(names, values, strict=True)}
@@ -182,81 +363,42 @@ def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
                 faults.add(line, Fault(None, what, 'put a cell with a comma or a line break in "quotes"'))
                 yield line, None
     except csv.Error as error:
-        raise DataError(path, rows.line_num, None, f"bad CSV: {error}", "close every quote") from None
+        raise DataError(path, lines.line_num, None, f"bad CSV: {error}", "close every quote") from None
 
 
 def _parquet(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 
-    read = 0
+    number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=4096):
-                yield from enumerate(batch.to_pylist(), read + 1)
-                read += batch.num_rows
+                yield from enumerate(batch.to_pylist(), number + 1)
+                number += batch.num_rows
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         what = f"this is not a sound Parquet file ({str(error).splitlines()[0]})"
-        raise DataError(path, read + 1, None, what, "download or write the file again") from None
+        raise DataError(path, number + 1, None, what, "download or write the file again") from None
 
 
-def say(value: object) -> str:
-    """A value as an error message shows it: its kind, and its beginning if it is long."""
-    shown = json.dumps(value, ensure_ascii=False, default=str)
-    return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
-
-
-def columns(row: object, due: Iterable[str], allowed: Iterable[str] = ()) -> None:
-    """Raise Fault unless the row is an object with the columns due and no others but those allowed."""
-    due = tuple(due)
-    if not isinstance(row, dict):
-        raise Fault(None, f"an object is due, got {say(row)}", "write one JSON object with named columns a line")
-    for name in due:
+def columns(row: dict, expected: tuple[str, ...]) -> None:
+    """Raise Fault unless the row has the columns expected and no others."""
+    for name in expected:
         if name not in row:
-            given = ", ".join(map(str, row)) or "none"
-            raise Fault(name, f"the column is missing; the row has: {given}", f"add the column {name!r}")
+            names = ", ".join(map(str, row)) or "none"
+            raise Fault(name, f"the column is missing; the row has: {names}", f"add the column {name!r}")
     for name in row:
-        if name not in due and name not in allowed:
-            fix = f"remove or rename it; the columns are: {', '.join([*due, *allowed])}"
+        if name not in expected:
+            fix = f"remove or rename it; the columns are: {', '.join(expected)}"
             raise Fault(name, "an unknown extra column", fix)
 
 
 def text(row: dict, name: str) -> str:
     """The text in a column; raises Fault unless it is a string with something other than white space in it."""
-    value = row[name]
-    if type(value) is not str:
-        raise Fault(name, f"text is due, got {say(value)}", "write the text as a string")
-    if not value or value.isspace():
-        raise Fault(name, f"the text is empty, got {say(value)}", "remove the row or give its text")
-    if not encodes(value):
-        lone = next(character for character in value if "\ud800" <= character <= "\udfff")
-        what = f"half a surrogate pair (\\u{ord(lone):04x}), which is not text"
-        raise Fault(name, what, "write the whole character")
-    return value
+    if type(row[name]) is not str:
+        raise Fault(name, f"expected text, got {shown(row[name])}", "write the text as a string")
+    if not row[name].strip() or any("\ud800" <= character <= "\udfff" for character in row[name]):
+        raise Fault(name, *_unfit(row[name]))
+    return row[name]
 
 
-def encodes(value: str) -> bool:
-    """Whether a string is text: JSON may hold half a surrogate pair, which nothing can encode, tokenise or save."""
-    if value.isascii():  # costs nothing, and is most of English
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def number(row: dict, name: str, low: float, high: float, whole: bool = True) -> float:
-    """The number in a column as a float; raises Fault unless it is in [low, high] (and whole, if so asked)."""
-    value = row[name]
-    kind = "a whole number" if whole else "a number"
-    due = f"{kind} from {low:g} to {high:g} is due, got {say(value)}"
-    # bool is an int to Python and true is 1 to nobody: it is refused by name.
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Fault(name, due, "write the number itself, without quotes")
-    if math.isnan(value):
-        raise Fault(name, due, "NaN is not a rating: leave the row out")
-    if whole and not isinstance(value, int):
-        raise Fault(name, due, "write it without a decimal point, rounded as you mean it")
-    if not low <= value <= high:
-        raise Fault(name, due, f"map the scale to {low:g}..{high:g} before loading")
-    return float(value)
+say = shown

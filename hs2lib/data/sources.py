@@ -1,6 +1,7 @@
-"""Where the data sets are: on the Hub at pinned revisions, or in a folder; and which reader reads them.
+"""Where data sets are: the table of sets, a folder, the Hub, GitHub.
 
-Only data files are fetched (JSONL and Parquet), never loading scripts or pickles.
+Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or pickles; each from a pinned commit, so
+that a file cannot change under its name.
 """
 
 import difflib
@@ -13,8 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import yaml
+
 from hs2lib.data import readers
-from hs2lib.data.rows import DataError, Faults, read
+from hs2lib.data.rows import DataError, Faults
+from hs2lib.data.rows import rows as rows
 from hs2lib.group import Group
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS
 from hs2lib.paths import runs, sha256, write
@@ -22,92 +26,30 @@ from hs2lib.paths import runs, sha256, write
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where one data set is kept.
+    """What a data set is, its reader, its public place, its files and its licence: an entry of `sets.yaml`."""
 
-    `hub` names the files of each split in the Hub repository; a set without splits has only "both". `local` names
-    further files, relative to the data folder, which a local mirror may hold in their place.
-    """
-
-    read: Callable[..., Iterator[Group]]
+    read: readers.Reader | None
     title: str
     repo: str = ""
     revision: str = ""
     hub: dict[str, tuple[str, ...]] = field(default_factory=dict)
     local: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    licence: str = ""
+    place: str = ""
+    split_column: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether the set is divided into train and validation."""
+        return "train" in self.hub or "train" in self.local
 
 
-_HELPSTEER2 = {"repo": "nvidia/HelpSteer2", "revision": "990b2711a36180dd19d9c94b8627844866f8982a"}
+def _table() -> dict[str, DataSet]:
+    entries = yaml.safe_load((Path(__file__).parent / "sets.yaml").read_text())
+    return {name: DataSet(getattr(readers, entry.pop("reader")), **entry) for name, entry in entries.items()}
 
-_JSONL = {"train": ("train.jsonl.gz",), "validation": ("validation.jsonl.gz",)}
 
-_HH = ("harmless-base", "helpful-base", "helpful-online", "helpful-rejection-sampled")
-
-# Revisions: HelpSteer2's is the one of the paper's released rows that this project is checked against; the others are
-# those that independent public code pins for the same files. A revision is a commit, so a file cannot change under it.
-SETS = {
-    "helpsteer2": DataSet(readers.helpsteer2, "HelpSteer2", hub=_JSONL, **_HELPSTEER2),
-    "helpsteer2-disagreements": DataSet(
-        readers.disagreements,
-        "HelpSteer2 disagreements",
-        hub={"both": ("disagreements/disagreements.jsonl.gz",)},
-        **_HELPSTEER2,
-    ),
-    "helpsteer2-preference": DataSet(
-        readers.preference,
-        "HelpSteer2-Preference",
-        hub=dict.fromkeys(SPLITS, ("preference/preference.jsonl.gz",)),
-        **_HELPSTEER2,
-    ),
-    "helpsteer2-unrated": DataSet(
-        readers.unrated,
-        "HelpSteer2 validation pairs, unrated (facebookresearch/RAM)",
-        local={"both": ("helpsteer2/validation_pairs_unrated.jsonl.gz",)},
-    ),
-    "helpsteer": DataSet(
-        readers.helpsteer, "HelpSteer", "nvidia/HelpSteer", "3ca5d59c1bc1080af195b4254e7407db60b6f450", _JSONL
-    ),
-    "oasst1": DataSet(
-        readers.oasst1,
-        "Open Assistant",
-        "OpenAssistant/oasst1",
-        "fdf72ae0827c1cda404aff25b6603abec9e3399b",
-        # Parquet, not the .messages.jsonl.gz export: only there are the official splits.
-        {
-            "train": ("data/train-00000-of-00001-b42a775f407cee45.parquet",),
-            "validation": ("data/validation-00000-of-00001-134b8fd0c89408b6.parquet",),
-        },
-        {
-            "train": ("oasst1/en-train.jsonl.gz",),
-            "validation": ("oasst1/en-validation.jsonl.gz",),
-            "both": ("oasst1/2023-04-12_oasst_ready.messages.jsonl.gz",),
-        },
-    ),
-    "hh-rlhf": DataSet(
-        readers.hh_rlhf,
-        "HH-RLHF",
-        "Anthropic/hh-rlhf",
-        "09be8c5bbc57cb3887f3a9732ad6aa7ec602a1fa",
-        {
-            "train": tuple(f"{tranche}/train.jsonl.gz" for tranche in _HH),
-            "validation": tuple(f"{tranche}/test.jsonl.gz" for tranche in _HH),
-        },
-    ),
-    "daring-anteater": DataSet(
-        readers.daring_anteater,
-        "Daring-Anteater",
-        "nvidia/Daring-Anteater",
-        "ae79f8ac44cf185fbd3250dbe46057a7f7c4ec40",
-        {"both": ("train.jsonl",)},
-        {"both": ("steerlm/attribute_labelled_512.jsonl.gz",)},
-    ),
-    "summeval": DataSet(
-        readers.summeval,
-        "SummEval",
-        local={"both": ("agreement/summeval_1600_text_and_3expert_ratings.jsonl.gz",)},
-    ),
-    "pandalm": DataSet(readers.pandalm, "PandaLM", local={"both": ("agreement/testset-v1.json.gz",)}),
-    "ratings": DataSet(readers.ratings, "your own ratings"),
-}
+SETS = _table()
 
 
 @dataclass(frozen=True)
@@ -126,62 +68,116 @@ def check(name: str, source: str, split: str, path: str | Path | None = None) ->
             near = difflib.get_close_matches(str(value), known, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"unknown {what} {value!r}{hint}; there are: {', '.join(known)}")
-    spec = SETS[name]
     if source == "embedded" and name not in EMBEDDED:
         raise ValueError(f"the embedded corpus has no {name!r}, only {', '.join(EMBEDDED)}: load it from hub or folder")
-    if source == "hub" and not spec.repo:
+    if source == "hub" and not SETS[name].repo:
         raise ValueError(f"{name!r} is not on the Hub in a form that can be read: load it with source='folder'")
     if source != "folder" and path is not None:
         raise ValueError(f"path={str(path)!r} is read with source='folder', not with source={source!r}")
     if name == "ratings" and path is None:
         raise ValueError("your own ratings need path=, the JSONL, CSV or Parquet file to read")
-    has_splits = source == "embedded" or "train" in {**spec.hub, **spec.local}
-    if split != "both" and not has_splits and path is None:
+    if split != "both" and source != "embedded" and not SETS[name].splits and path is None:
         raise ValueError(f"{name!r} has no splits: load it with split='both'")
 
 
 def files(name: str, source: str, *, folder=None, path=None, split: str = "both") -> list[File]:
     """The files of a data set, fetched from the Hub or found in a folder; raises DataError where one is absent."""
     spec = SETS[name]
+
+    def file(part: str, path: Path, source: str) -> File:
+        # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches). Where one file
+        # holds all splits, ids must not depend on the split that is asked for.
+        tranche = path.parent.name if len(spec.hub.get(part, ())) > 1 else ""
+        prefix = "/".join(filter(None, (name, "" if part == "both" or spec.split_column else part, tranche)))
+        options = {"split": split} if spec.split_column else {}
+        read = partial(spec.read, path, prefix=prefix, source=source, **options)
+        return File(path, source, lambda faults: read(faults=faults))
+
     if path is not None:
-        return [_file(name, split, _own(path, folder), spec, split=split)]
-    whole_in_one_file = name == "helpsteer2-preference"
-    if whole_in_one_file or split != "both" or "train" not in {**spec.hub, **spec.local}:
-        splits = (split,)
-    else:
-        splits = ("train", "validation")
-    out = []
+        path = own_file(path, folder)
+        return [file(split, path, provenance(spec.title, path))]
+    both = split == "both" and spec.splits and not spec.split_column
+    parts = ("train", "validation") if both else (split,)
     if source == "hub":
-        for part in splits:
-            for file in spec.hub[part]:
-                fetched, commit = fetch(spec, file)
-                out.append(_file(name, part, fetched, spec, f"{spec.repo}@{commit[:7]} {file}", split))
-        return out
-    root = local_root(folder, name, spec)
-    if split == "both" and (single := _first(root, spec.local.get("both", ()))) and len(splits) == 2:
-        return [_file(name, "", single, spec, None, split, root)]
-    for part in splits:
-        for found in _find(root, name, spec, part):
-            out.append(_file(name, part, found, spec, None, split, root))
-    return out
+        fetched = [(part, each, *fetch(spec, each)) for part in parts for each in spec.hub[part]]
+        return [file(part, path, f"{spec.repo}@{commit[:7]} {each}") for part, each, path, commit in fetched]
+    root = data_folder(folder, name)
+    if both and (single := _first(root, spec.local.get("both", ()))):
+        places = [("both", single)]
+    else:
+        places = [(part, path) for part in parts for path in _present(root, name, spec, part)]
+    return [file(part, path, provenance(spec.title, path, root)) for part, path in places]
 
 
-def _file(name: str, part: str, path: Path, spec: DataSet, source: str | None = None, split="both", root=None) -> File:
-    if source is None:
-        # Only the place under the folder is shown: reports must not carry the paths of one machine. The hash says
-        # which file it was.
-        shown = path.relative_to(root).as_posix() if root else path.name
-        source = f"{spec.title}, {shown} (sha256 {sha256(path)[:12]})"
-    # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches).
-    tranche = path.parent.name if path.parent.name in _HH else ""
-    # One file with a split column: ids must not depend on the split that is asked for.
-    extra = {"split": split} if spec.read is readers.preference else {}
-    prefix = "/".join(filter(None, (name, part if part != "both" and not extra else "", tranche)))
-    return File(path, source, partial(_read, spec.read, path, prefix, source, extra))
+def provenance(title: str, path: Path, root: Path | None = None) -> str:
+    """What a caption says of a local file: its place under the folder, never the path of one machine, and its hash."""
+    return f"{title}, {path.relative_to(root).as_posix() if root else path.name} (sha256 {sha256(path)[:12]})"
 
 
-def _read(read, path: Path, prefix: str, source: str, extra: dict, faults: Faults) -> Iterator[Group]:
-    return read(path, faults, prefix, source, **extra)
+def data_folder(folder: str | Path | None, title: str) -> Path:
+    """The folder that holds data sets, by default HS2_DATA_DIR; raises DataError where there is none."""
+    chosen = folder or os.environ.get("HS2_DATA_DIR")
+    if not chosen:
+        fix = "pass folder=, set HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
+        raise DataError(title, None, None, "source='folder' needs a folder, and none is named", fix)
+    root = Path(chosen).expanduser()
+    if not root.is_dir():
+        raise DataError(root, None, None, "the data folder does not exist", "correct folder= or HS2_DATA_DIR")
+    return root
+
+
+def local_root(folder, title: str, spec: DataSet) -> Path:
+    """The data folder."""
+    return data_folder(folder, title)
+
+
+def own_file(path: str | Path, folder: str | Path | None) -> Path:
+    """A file of the user's, looked for in the current directory, then in the data folder; raises DataError."""
+    path = Path(path).expanduser()
+    root = folder or os.environ.get("HS2_DATA_DIR")
+    tried = [path] if path.is_absolute() or not root else [path, Path(root).expanduser() / path]
+    for candidate in tried:
+        if candidate.is_file():
+            return candidate
+    what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
+    raise DataError(path, None, None, what, "correct path=, or put the file there")
+
+
+def _first(root: Path, names: tuple[str, ...]) -> Path | None:
+    return next((root / name for name in names if (root / name).is_file()), None)
+
+
+def find(root: Path, name: str, spec: DataSet, split: str = "both") -> tuple[list[Path], list[str]]:
+    """A split's files under the folder, [] unless all are there, and the names that were looked for.
+
+    They may lie as in a clone of the Hub repository (with its names, or unpacked, or all in one folder), or as the
+    mirror lays them out.
+    """
+    wanted, looked = spec.hub.get(split, ()), []
+    for place in filter(None, (spec.place or name, spec.repo.rpartition("/")[2], spec.repo)):
+        flat = (Path(wanted[0]).name,) if len(wanted) == 1 else ()  # several files may share a name
+        present = [_first(root / place, (file, file.removesuffix(".gz"), *flat)) for file in wanted]
+        if present and None not in present:
+            return present, looked
+        looked += [f"{place}/{file}" for file in wanted]
+    local = spec.local.get(split, ())
+    single = _first(root, local)
+    return [single] if single else [], list(dict.fromkeys([*looked, *local]))
+
+
+def _present(root: Path, name: str, spec: DataSet, split: str) -> list[Path]:
+    present, looked = find(root, name, spec, split)
+    if not present:
+        what = f"{spec.title} ({split}) is not in this folder; looked for {', '.join(looked)}"
+        fix = download(spec, root / (spec.place or name)) if spec.repo else "put the file there"
+        raise DataError(root, None, None, what, fix)
+    return present
+
+
+def download(spec: DataSet, folder: Path) -> str:
+    """The command that downloads a data set, as the fix of an error."""
+    command = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {folder}"
+    return f"with a network: {command}"
 
 
 def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
@@ -208,55 +204,6 @@ def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
     return path, commit
 
 
-def local_root(folder: str | Path | None, name: str, spec: DataSet) -> Path:
-    chosen = folder or os.environ.get("HS2_DATA_DIR")
-    if not chosen:
-        fix = "pass folder=, or set HS2_DATA_DIR to the folder that holds the data sets"
-        raise DataError(name, None, None, "source='folder' needs a folder, and none was given", fix)
-    root = Path(chosen).expanduser()
-    if not root.is_dir():
-        raise DataError(root, None, None, "the data folder does not exist", "correct folder= or HS2_DATA_DIR")
-    return root
-
-
-def _own(path: str | Path, folder: str | Path | None) -> Path:
-    path = Path(path).expanduser()
-    root = folder or os.environ.get("HS2_DATA_DIR")
-    tried = [path] if path.is_absolute() or not root else [path, Path(root).expanduser() / path]
-    for candidate in tried:
-        if candidate.is_file():
-            return candidate
-    what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
-    raise DataError(path, None, None, what, "correct path=, or put the file there")
-
-
-def _first(root: Path, names: tuple[str, ...]) -> Path | None:
-    return next((root / name for name in names if (root / name).is_file()), None)
-
-
-def _find(root: Path, name: str, spec: DataSet, split: str) -> list[Path]:
-    """A split's files under the folder: as a clone of the Hub repository, or as the mirror lays them out."""
-    looked = []
-    places = [name.partition("-")[0] if spec.repo == "nvidia/HelpSteer2" else name]
-    places += [spec.repo.rpartition("/")[2], spec.repo] if spec.repo else []
-    for place in places:
-        wanted = spec.hub.get(split, ())
-        # A clone keeps the Hub's names; whoever unpacked the files has them without .gz.
-        found = [_first(root / place, (file, file.removesuffix(".gz"))) for file in wanted]
-        if found and None not in found:
-            return found
-        looked += [f"{place}/{file}" for file in wanted]
-    if single := _first(root, spec.local.get(split, ())):
-        return [single]
-    looked += spec.local.get(split, ())
-    fix = "put the file there"
-    if spec.repo:
-        download = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision}"
-        fix = f"with a network: {download} --local-dir {root / places[0]}"
-    what = f"{spec.title} ({split}) is not in this folder; looked for {', '.join(dict.fromkeys(looked))}"
-    raise DataError(root, None, None, what, fix)
-
-
 RAW = "https://raw.githubusercontent.com"
 
 
@@ -270,6 +217,11 @@ class PublicFile:
     path: str
     local: tuple[str, ...]
 
+    @property
+    def url(self) -> str:
+        """The address of the file at its commit."""
+        return f"{RAW}/{self.repo}/{self.commit}/{self.path}"
+
 
 def locate(file: PublicFile, source: str, folder: str | Path | None = None) -> tuple[Path, str]:
     """(path, provenance) of a file from the one source named: "folder" (default HS2_DATA_DIR) or "hub".
@@ -281,40 +233,28 @@ def locate(file: PublicFile, source: str, folder: str | Path | None = None) -> t
         return _fetch(file), f"{file.title}, {file.repo}@{file.commit[:7]} {file.path}"
     if source != "folder":
         raise ValueError(f"{file.title} comes from source 'folder' or 'hub', got {source!r}")
-    chosen = folder or os.environ.get("HS2_DATA_DIR")
-    if not chosen:
-        fix = "pass folder=, set HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
-        raise DataError(file.title, None, None, "source='folder' needs a folder, and none was given", fix)
-    root = Path(chosen).expanduser()
+    root = data_folder(folder, file.title)
     for name in file.local:
-        for path in (root / name, root / f"{name}.gz"):
-            if path.is_file():
-                # Only the place under the folder is shown: reports must not carry the paths of one machine.
-                shown = path.relative_to(root).as_posix()
-                return path, f"{file.title}, {shown} (sha256 {sha256(path)[:12]})"
+        if path := _first(root, (name, f"{name}.gz")):
+            return path, provenance(file.title, path, root)
     what = f"{file.title} is not in this folder; looked for {', '.join(file.local)}"
-    url = f"{RAW}/{file.repo}/{file.commit}/{file.path}"
-    raise DataError(root, None, None, what, f"with a network: source='hub', or put {url} there")
-
-
-def rows(path: Path) -> list[tuple[int, dict]]:
-    """(line, row) of every row of a JSONL file; the first faulty one raises DataError."""
-    return [(line, row) for line, row in read(path, Faults(path)) if row is not None]
+    raise DataError(root, None, None, what, f"with a network: source='hub', or put {file.url} there")
 
 
 def _fetch(file: PublicFile) -> Path:
     path = runs() / "public" / file.repo / file.commit / file.path
     if path.is_file():
         return path
-    url = f"{RAW}/{file.repo}/{file.commit}/{file.path}"
     try:
-        with urllib.request.urlopen(url, timeout=60) as reply:
+        with urllib.request.urlopen(file.url, timeout=60) as reply:
             content = reply.read()
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         fix = f"check the network, or copy the file into the data folder as {file.local[0]} and use source='folder'"
-        raise DataError(url, None, None, f"could not be fetched ({getattr(error, 'reason', error)})", fix) from None
+        raise DataError(
+            file.url, None, None, f"could not be fetched ({getattr(error, 'reason', error)})", fix
+        ) from None
     if content.startswith(b"version https://git-lfs"):
         fix = f"copy the file into the data folder as {file.local[0]} and use source='folder'"
-        raise DataError(url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
+        raise DataError(file.url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
     write(path, content)
     return path

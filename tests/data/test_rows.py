@@ -6,11 +6,14 @@ costs an afternoon, and a silently skipped row a wrong table.
 
 import gzip
 
+import pandas as pd
 import pytest
-from made_rows import caught, line, rated
+from made_rows import caught, line, rated, write
 
+from hs2lib.data import rows
 from hs2lib.data.load import load
 from hs2lib.data.rows import DataError
+from hs2lib.group import ATTRIBUTES
 
 GOOD = [rated(), rated(response="s"), rated("q"), rated("q", "s")]
 
@@ -28,20 +31,20 @@ BAD_ROWS = [
     ("bad JSON", b'{"prompt": "q", "response"\n', None, ["bad JSON at column 27", "one complete JSON object a line"]),
     ("two rows on a line", line(rated("q"))[:-1] + line(rated("q")), None, ["bad JSON", "Extra data"]),
     ("blank line", b"\n", None, ["the line is blank", "remove blank lines"]),
-    ("a list", b"[1, 2]\n", None, ["an object is due, got [1, 2] (list)"]),
+    ("a list", b"[1, 2]\n", None, ["expected an object, got [1, 2] (list)"]),
     ("too deep", b"[" * 100_000 + b"\n", None, ["bad JSON", "plain JSON object"]),
     ("missing column", line(without("coherence")), "coherence", ["column is missing", "the row has: prompt, response"]),
     ("missing text", line(without("prompt")), "prompt", ["column is missing", "add the column 'prompt'"]),
     ("extra column", line(rated("q", quality=1)), "quality", ["unknown extra column", "remove or rename it"]),
-    ("column twice", b'{"prompt": "p", "prompt": "q"}\n', "prompt", ["given twice", "keep one of the two"]),
+    ("column twice", b'{"prompt": "p", "prompt": "q"}\n', "prompt", ["has this column twice", "keep one of the two"]),
     (
         "rating above",
         line(rated("q", helpfulness=5)),
         "helpfulness",
-        ["from 0 to 4 is due, got 5 (int)", "map the scale"],
+        ["expected a whole number from 0 to 4, got 5 (int)", "map the scale to 0..4"],
     ),
-    ("rating below", line(rated("q", verbosity=-1)), "verbosity", ["from 0 to 4 is due, got -1 (int)"]),
-    ("huge rating", line(rated("q", verbosity=10**30)), "verbosity", ["from 0 to 4 is due"]),
+    ("rating below", line(rated("q", verbosity=-1)), "verbosity", ["from 0 to 4, got -1 (int)"]),
+    ("huge rating", line(rated("q", verbosity=10**30)), "verbosity", ["from 0 to 4, got 1000"]),
     (
         "fraction",
         line(rated("q", complexity=2.5)),
@@ -57,8 +60,8 @@ BAD_ROWS = [
     ("rating list", line(rated("q", coherence=[3, 3])), "coherence", ["got [3, 3] (list)"]),
     ("empty text", line(rated("q", "")), "response", ['the text is empty, got "" (str)', "remove the row"]),
     ("only spaces", line(rated(" \n\t")), "prompt", ["the text is empty"]),
-    ("text is a number", line(rated("q", 7)), "response", ["text is due, got 7 (int)", "as a string"]),
-    ("text is null", line(rated("q", None)), "response", ["text is due, got null (NoneType)"]),
+    ("text is a number", line(rated("q", 7)), "response", ["expected text, got 7 (int)", "as a string"]),
+    ("text is null", line(rated("q", None)), "response", ["expected text, got null (NoneType)"]),
     (
         "broken UTF-8",
         line(rated("q")).replace(b'"r"', b'"\xe9t\xe9"'),
@@ -98,6 +101,36 @@ def test_every_character_of_emoji_escapes_is_kept(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_bytes(line(rated("\U0001f600")) * 2)
     assert load("helpsteer2", "folder", path=path).groups[0].prompt[0].text == "\U0001f600"
+
+
+def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
+    """Correcting a file one error at a time takes as many runs as it has faults; a row may have several."""
+    bad = [rated("q", complexity=5, verbosity="2"), rated("q"), rated("r"), without("coherence")]
+    path = write(tmp_path / "train.jsonl", [*GOOD, *bad])
+    error = caught(path)
+    assert [(at, column) for at, column, *_ in error.faults] == [(5, "complexity"), (5, "verbosity"), (8, "coherence")]
+    assert (error.line, error.field) == (5, "complexity"), "the first"
+    first, *listed, last = str(error).splitlines()
+    assert first == f"{path}: 3 faults in 2 rows" and "strict=False" in last
+    assert listed[0] == (
+        "  line 5, field 'complexity': expected a whole number from 0 to 4, got 5 (int). "
+        "Fix: map the scale to 0..4 before loading."
+    )
+    assert len(listed) == 3 and all("Fix: " in fault for fault in listed)
+
+
+def test_of_many_faults_the_first_are_listed_and_the_others_counted(tmp_path):
+    """A file on another scale has a fault in every row: a screenful says so as well as twenty thousand lines."""
+    error = caught(write(tmp_path / "train.jsonl", [rated(helpfulness=7)] * 2000))
+    listed = str(error).splitlines()
+    assert len(listed) == rows.SHOWN + 3 and listed[0].endswith("2,000 faults in 2,000 rows")
+    assert listed[-2].strip() == f"and {2000 - rows.SHOWN:,} more"
+
+
+def test_a_line_that_is_null_is_no_row(tmp_path):
+    """null is sound JSON and no object: it must be a fault like any other, not a row that is silently not there."""
+    error = caught(write(tmp_path / "rows.jsonl", [rated(), None]), "ratings")
+    assert error.line == 2 and "expected an object, got null" in str(error)
 
 
 def test_fault_in_the_second_row_takes_the_pair(tmp_path):
@@ -171,6 +204,183 @@ def test_unknown_kind_of_file(tmp_path):
     path = tmp_path / "rows.pkl"
     path.write_bytes(b"\x80\x04.")
     assert "unknown kind of file '.pkl'" in str(caught(path, "ratings")) and ".parquet" in str(caught(path, "ratings"))
+
+
+# The other data sets and formats: every model has checks of its own, each here with the smallest row that trips it
+
+
+LISTS = {**rated(), **{name: [2, 2, 2] for name in ATTRIBUTES}}
+PREFERENCE = {
+    **{"split": "val", "prompt": "p", "response_1": "a", "response_2": "b", "preference_strength": -2},
+    **{"preference_statement": "s", "preference_elaboration": "e", "three_most_similar_preferences": []},
+    "all_preferences_unprocessed": [],
+}
+MESSAGE = {"message_id": "a", "parent_id": None, "role": "prompter", "text": "Hi", "labels": None}
+HH = {"chosen": "\n\nHuman: Hi\n\nAssistant: a", "rejected": "\n\nHuman: Hi\n\nAssistant: b"}
+USER, ASSISTANT = {"from": "User", "value": "Hi"}, {"from": "Assistant", "value": "Hello", "label": None}
+SFT = {"system": "", "mask": "User", "dataset": "d", "conversations": [USER, ASSISTANT]}
+SUMMARY = {"doc_id": "d", "system": "M0", "source": "long", "summary": "short"}
+EXPERTS = {name: [1, 2, 3] for name in ("coherence", "consistency", "fluency", "relevance")}
+PANDA = {"instruction": "i", "input": "", "response1": "a", "response2": "b"}
+VOTES = {"annotator1": 0, "annotator2": 1, "annotator3": 2}
+SCORES = {"quality": {"value": 1.5}}
+
+OTHERS = [
+    ("helpsteer", rated(coherence=9), "coherence", "from 0 to 4"),
+    ("helpsteer", rated("<extra_id_0>System\na"), "prompt", "make no conversation"),
+    ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2]}, "verbosity", "2 ratings, but helpfulness has 3"),
+    ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2, 2.5]}, "verbosity[2]", "a whole number"),
+    ("helpsteer2-disagreements", {**LISTS, "helpfulness": []}, "helpfulness", "at least 1 item"),
+    ("helpsteer2-disagreements", {**LISTS, "helpfulness": 3}, "helpfulness", "got 3 (int)"),
+    ("helpsteer2-preference", {**PREFERENCE, "preference_strength": 4}, "preference_strength", "from -3 to 3"),
+    ("helpsteer2-preference", {**PREFERENCE, "split": "test"}, "split", "expected 'train' or 'val', got"),
+    ("helpsteer2-preference", {**PREFERENCE, "response_2": ""}, "response_2", "the text is empty"),
+    ("helpsteer2-unrated", {"input": "a", "response_a": "b"}, "response_b", "column is missing"),
+    ("oasst1", {**MESSAGE, "role": "system"}, "role", "expected 'prompter' or 'assistant'"),
+    ("oasst1", {**MESSAGE, "role": "assistant"}, "role", "opens the tree"),
+    ("oasst1", {**MESSAGE, "parent_id": "b"}, "parent_id", "parent b is not in the file"),
+    ("oasst1", {**MESSAGE, "parent_id": "a"}, "parent_id", "leads back to the message itself"),
+    ("oasst1", {**MESSAGE, "labels": SCORES}, "labels.quality", "from 0 to 1"),
+    ("oasst1", {**MESSAGE, "labels": {"name": ["quality"], "value": []}}, "labels", "differ in length"),
+    ("hh-rlhf", {**HH, "chosen": "Hi"}, "chosen", "from Human to Assistant"),
+    ("hh-rlhf", {**HH, "chosen": "\n\nHuman: Hi\n\nAssistant: "}, "chosen", "last answer is empty"),
+    ("hh-rlhf", {**HH, "chosen": "\n\nHuman: Ho\n\nAssistant: a"}, "rejected", "do not share a prompt"),
+    (
+        "daring-anteater",
+        {**SFT, "conversations": [ASSISTANT, USER]},
+        "conversations[0].from",
+        "expected a turn from User",
+    ),
+    (
+        "daring-anteater",
+        {**SFT, "conversations": [USER, USER]},
+        "conversations[1].from",
+        "expected a turn from Assistant",
+    ),
+    ("daring-anteater", {**SFT, "conversations": [USER, ASSISTANT, USER]}, "conversations", "the user's"),
+    (
+        "daring-anteater",
+        {**SFT, "conversations": [USER, {**ASSISTANT, "label": "x:4"}]},
+        "conversations[1].label",
+        "label string",
+    ),
+    (
+        "daring-anteater",
+        {**SFT, "conversations": [USER, {**ASSISTANT, "label": "verbosity:7"}]},
+        "conversations[1].label",
+        "0 to 4",
+    ),
+    (
+        "summeval",
+        {**SUMMARY, "expert_ratings": {**EXPERTS, "fluency": [1, 2]}},
+        "expert_ratings.fluency",
+        "at least 3 items",
+    ),
+    (
+        "summeval",
+        {**SUMMARY, "expert_ratings": {**EXPERTS, "fluency": [0, 2, 3]}},
+        "expert_ratings.fluency[0]",
+        "from 1 to 5",
+    ),
+    ("pandalm", {**PANDA, **VOTES, "annotator2": 3}, "annotator2", "from 0 to 2"),
+    ("pandalm", {**PANDA, **VOTES, "response1": None}, "response1", "expected text"),
+    ("pandalm", {**PANDA, **VOTES, "instruction": ""}, "instruction", "the text is empty"),
+    ("ratings", rated(coherence=4.5), "coherence", "expected a number from 0 to 4, got 4.5"),
+    ("ratings", rated(notes="?"), "notes", "unknown extra column"),
+    ("ratings", rated(annotator=True), "annotator", "expected a name, got true"),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "field", "words"), OTHERS, ids=[f"{row[0]}-{row[3][:20]}" for row in OTHERS])
+def test_bad_row_of_another_data_set(tmp_path, name, row, field, words):
+    path = write(tmp_path / "rows.jsonl", [row])
+    error = caught(path, name)
+    assert (error.line, error.field) == (1, field) and words in str(error)
+    loaded = load(name, "folder", path=path, strict=False)
+    assert loaded.groups == [] and [aside.line for aside in loaded.set_aside] == [1]
+
+
+def test_messages_under_an_orphan_go_with_it(tmp_path):
+    """A reply to a message that is not there has no prompt; its replies have none either, and each is counted."""
+    rows = [
+        {**MESSAGE, "message_id": "c", "parent_id": "b"},
+        {**MESSAGE, "message_id": "b", "parent_id": "gone", "role": "assistant"},
+    ]
+    loaded = load("oasst1", "folder", path=write(tmp_path / "rows.jsonl", [*rows]), strict=False)
+    assert sorted(aside.line for aside in loaded.set_aside) == [1, 2] and not loaded.groups
+
+
+def test_a_message_twice_and_a_role_twice(tmp_path):
+    twice = caught(write(tmp_path / "rows.jsonl", [MESSAGE, MESSAGE]), "oasst1")
+    assert (twice.line, twice.field) == (2, "message_id") and "first in line 1" in str(twice)
+    again = caught(
+        write(tmp_path / "rows.jsonl", [MESSAGE, {**MESSAGE, "message_id": "b", "parent_id": "a"}]), "oasst1"
+    )
+    assert (again.line, again.field) == (2, "role") and "make the roles alternate" in str(again)
+
+
+def test_own_ratings_that_contradict_each_other(tmp_path):
+    """Two ratings of one response with nobody's name on them cannot both be the label; which one is not ours to say."""
+    error = caught(write(tmp_path / "rows.jsonl", [rated(), rated(coherence=1)]), "ratings")
+    assert (error.line, error.field) == (2, "annotator") and "first in line 1" in str(error)
+    rows = [rated(group="1"), rated("other", group="1")]
+    error = caught(write(tmp_path / "rows.jsonl", [*rows]), "ratings")
+    assert (error.line, error.field) == (2, "prompt") and "group '1'" in str(error)
+
+
+HEADER = "prompt,response," + ",".join(ATTRIBUTES)
+
+
+@pytest.mark.parametrize(
+    ("content", "at", "field", "words"),
+    [
+        (f"{HEADER}\np,r,1,1,1,1,1\nq,r,1,1\n", 3, None, "4 cells, the header has 7"),
+        (f'{HEADER}\n"two\nlines",r,1,1,1,1,1\nq,r,x,1,1,1,1\n', 4, "helpfulness", 'got "x" (str)'),
+        (f"{HEADER}\nq,r,nan,1,1,1,1\n", 2, "helpfulness", "NaN is not a rating"),
+        (f"{HEADER}\n,r,1,1,1,1,1\n", 2, "prompt", "expected text, got null"),
+        (f'{HEADER}\n"q,r,1,1,1,1,1\n', 2, None, "bad CSV"),
+        (f"{HEADER},coherence\nq,r,1,1,1,1,1,1\n", 1, "coherence", "column twice"),
+        ("prompt,response\nq,r\n", 2, "helpfulness", "column is missing"),
+        (f"{HEADER}\n", None, None, "the file has no rows"),
+        ("", None, None, "the file has no rows"),
+    ],
+)
+def test_bad_csv(tmp_path, content, at, field, words):
+    path = tmp_path / "own.csv"
+    path.write_text(content)
+    error = caught(path, "ratings")
+    assert (error.line, error.field) == (at, field) and words in str(error)
+
+
+def test_broken_utf8_in_csv(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_bytes(f"{HEADER}\np,r,1,1,1,1,1\n".encode() + b"caf\xe9,r,1,1,1,1,1\n")
+    error = caught(path, "ratings")
+    assert error.line == 3 and "broken UTF-8, byte 0xe9" in str(error)
+
+
+def test_bad_parquet(tmp_path):
+    path = tmp_path / "own.parquet"
+    pd.DataFrame([rated(), rated("q", helpfulness=7)]).to_parquet(path)
+    error = caught(path, "ratings")
+    assert (error.line, error.field) == (2, "helpfulness") and "from 0 to 4" in str(error)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "not a sound Parquet file" in str(caught(path, "ratings"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[{]", "bad JSON at column 3"),
+        ("{}", "expected a JSON array"),
+        ("[]", "no rows"),
+        ("[1]", "expected an object"),
+    ],
+)
+def test_bad_json_array(tmp_path, content, words):
+    path = tmp_path / "testset.json"
+    path.write_text(content)
+    assert words in str(caught(path, "pandalm"))
 
 
 # What is asked for does not exist

@@ -288,7 +288,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
 
 def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    with pytest.raises(DataError, match="needs a folder, and none was given"):
+    with pytest.raises(DataError, match="needs a folder, and none is named"):
         mt_bench.load("folder")
     with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
         mt_bench.load("folder", tmp_path)

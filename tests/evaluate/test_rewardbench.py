@@ -251,7 +251,7 @@ def test_official_rows_conversations_and_own_files(tmp_path):
     [
         ({"prompt": "a", "chosen": "b"}, "field 'rejected': the column is missing"),
         ({"prompt": "a", "chosen": "b", "rejected": " "}, "field 'rejected': the text is empty"),
-        ({"prompt": "a", "chosen": "b", "rejected": "c", "subset": "a/b"}, "field 'subset': a name without /"),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "subset": "a/b"}, "field 'subset': expected a name without /"),
         ({"chosen": "b", "rejected": "c"}, "field 'prompt': no prompt"),
         (
             {"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": "c"},
@@ -282,7 +282,7 @@ def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
         pair_sets.load_pairs("folder")
     with pytest.raises(DataError, match=r"hf download allenai/reward-bench .* --revision 168d848"):
         pair_sets.load_pairs("folder", folder=tmp_path)
-    with pytest.raises(ValueError, match="hub, folder, embedded"):
+    with pytest.raises(ValueError, match="embedded, folder, hub"):
         pair_sets.load_pairs("web")
     with pytest.raises(DataError, match="no such file"):
         pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")
@@ -296,9 +296,9 @@ def test_the_official_set_and_the_prior_sets_come_from_the_hub_at_pinned_commits
     for repo in (pair_sets.OFFICIAL.repo, pair_sets.PRIOR.repo):
         (hub / repo / "data").mkdir(parents=True)
     official = pd.DataFrame([{**row, "subset": "math-prm", "id": 7}])
-    official.to_parquet(hub / pair_sets.OFFICIAL.repo / pair_sets.OFFICIAL_FILE)
+    official.to_parquet(hub / pair_sets.OFFICIAL.repo / pair_sets.OFFICIAL.hub["both"][0])
     asked = [{"role": "user", "content": "a"}]
-    for file in pair_sets.PRIOR_FILES.values():
+    for (file,) in pair_sets.PRIOR.hub.values():
         prior = [{"prompt": asked, "chosen": "b", "rejected": "c", "subset": "reddit", "origin": 1}] * 2
         pd.DataFrame(prior).to_parquet(hub / pair_sets.PRIOR.repo / file)
     code = "from hs2lib.data.pairs import load_pairs; b = load_pairs('hub', prior_sets=True)"
