@@ -197,7 +197,7 @@ def objective(settings: Settings, tally: dict | None = None) -> Objective:
     def count(targets, group):
         return int(targets.unflatten(1, (5, -1))[:, 4].sum())
 
-    return Objective("PPO", total, count, outputs, one_output=True, log_probs=True)
+    return Objective("PPO", total, count, outputs, log_probs=True)
 
 
 NAMES = ("reward", "kl", "penalty", "penalised reward", "length", "finished", "entropy", "explained", "policy loss",

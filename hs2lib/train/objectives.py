@@ -137,7 +137,9 @@ def _token_accuracy(outputs, targets, group, names) -> dict[str, float]:
 # Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of the whole global batch, as
 # TRL's SFTTrainer computes it. targets [R, 1]: how many tokens of a conversation are trained. Validation adds the share
 # of trained tokens that are the likeliest ones. Paper: section 4.2.
-SFT = Objective("SFT", _negative_log_likelihood, _trained_tokens, answer_outputs, True, True, _token_accuracy)
+SFT = Objective(
+    "SFT", _negative_log_likelihood, _trained_tokens, answer_outputs, log_probs=True, metrics=_token_accuracy
+)
 
 
 def dpo(beta: float = 1e-3) -> Objective:
@@ -161,7 +163,7 @@ def dpo(beta: float = 1e-3) -> Objective:
         margin = reward[better] - reward[worse]
         return {"accuracy": (margin > 0).float().mean().item(), "margin": margin.mean().item()}
 
-    return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, True, True, metrics)
+    return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, log_probs=True, metrics=metrics)
 
 
 def _groups(targets: torch.Tensor, group: torch.Tensor) -> int:
@@ -190,4 +192,4 @@ def steerlm2(by_length: bool = False) -> Objective:
         return {"distance": torch.stack([x for x, _ in distances(outputs, targets, group)]).mean().item()}
 
     name = "SteerLM 2.0, by length" if by_length else "SteerLM 2.0"
-    return Objective(name, total, _groups, response_log_probs, True, True, metrics)
+    return Objective(name, total, _groups, response_log_probs, log_probs=True, metrics=metrics)
