@@ -74,19 +74,14 @@ class Objective:
     metrics: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, tuple], dict[str, float]] | None = None
 
 
-def _labelled(targets: torch.Tensor, group: torch.Tensor) -> int:
-    return int((targets != MISSING).sum())
-
-
-def _squared(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
-    return losses.squared_errors(outputs, targets).sum()
-
-
-def _by_attribute(outputs, targets, group, names) -> dict[str, float]:
-    return validation_metrics(outputs.numpy(), targets.numpy(), group.numpy(), names)
-
-
-REGRESSION = Objective("regression", _squared, _labelled, metrics=_by_attribute)
+REGRESSION = Objective(
+    "regression",
+    total=lambda outputs, targets, group: losses.squared_errors(outputs, targets).sum(),
+    count=lambda targets, group: int((targets != MISSING).sum()),
+    metrics=lambda outputs, targets, group, names: validation_metrics(
+        outputs.numpy(), targets.numpy(), group.numpy(), names
+    ),
+)
 
 
 def ordered_pairs(targets: torch.Tensor, group: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,24 +117,23 @@ def named(name: str) -> Objective:
     return bradley_terry("plain" if name == "bradley-terry" else name)
 
 
-def _trained_tokens(targets: torch.Tensor, group: torch.Tensor) -> int:
-    return int(targets.sum())
+def sft() -> Objective:
+    """Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of the global batch.
 
+    Paper: section 4.2. outputs [R, 2] of `answer_outputs`; targets [R, 1]: numbers of trained tokens. Validation adds
+    the share of trained tokens that are the likeliest ones. Checked against TRL's SFTTrainer.
+    """
 
-def _negative_log_likelihood(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
-    return losses.language_loss(outputs[:, 0], 1)
+    def total(outputs, targets, group):
+        return losses.language_loss(outputs[:, 0], 1)
 
+    def count(targets, group):
+        return int(targets.sum())
 
-def _token_accuracy(outputs, targets, group, names) -> dict[str, float]:
-    return {"accuracy": (outputs[:, 1].sum() / targets.sum()).item()}
+    def metrics(outputs, targets, group, names):
+        return {"accuracy": (outputs[:, 1].sum() / targets.sum()).item()}
 
-
-# Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of the whole global batch, as
-# TRL's SFTTrainer computes it. targets [R, 1]: how many tokens of a conversation are trained. Validation adds the share
-# of trained tokens that are the likeliest ones. Paper: section 4.2.
-SFT = Objective(
-    "SFT", _negative_log_likelihood, _trained_tokens, answer_outputs, log_probs=True, metrics=_token_accuracy
-)
+    return Objective("SFT", total, count, answer_outputs, log_probs=True, metrics=metrics)
 
 
 def dpo(beta: float = 1e-3) -> Objective:
@@ -166,10 +160,6 @@ def dpo(beta: float = 1e-3) -> Objective:
     return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, log_probs=True, metrics=metrics)
 
 
-def _groups(targets: torch.Tensor, group: torch.Tensor) -> int:
-    return len(group.unique())
-
-
 def steerlm2(by_length: bool = False) -> Objective:
     """SteerLM 2.0: the mean over groups of equation 12's distance, whose gradient is that of equation 11.
 
@@ -188,8 +178,11 @@ def steerlm2(by_length: bool = False) -> Objective:
     def total(outputs, targets, group):
         return sum(x / tokens if by_length else x for x, tokens in distances(outputs, targets, group))
 
+    def count(targets, group):
+        return len(group.unique())
+
     def metrics(outputs, targets, group, names):
         return {"distance": torch.stack([x for x, _ in distances(outputs, targets, group)]).mean().item()}
 
     name = "SteerLM 2.0, by length" if by_length else "SteerLM 2.0"
-    return Objective(name, total, _groups, response_log_probs, log_probs=True, metrics=metrics)
+    return Objective(name, total, count, response_log_probs, log_probs=True, metrics=metrics)

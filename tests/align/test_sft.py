@@ -14,7 +14,7 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.train.objectives import SFT
+from hs2lib.train import objectives
 from hs2lib.train.trainer import Recipe, fit
 
 TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
@@ -167,7 +167,7 @@ def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation):
     items, _ = sft.prepare(load_policy("tiny"), talks())
     how = recipe(steps=4, batch=12, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
     ours, theirs = Gradients(), Gradients()
-    ours_result = fit(load_policy("tiny"), items, items[:3], SFT, how, tmp_path / "ours", callbacks=[ours])
+    ours_result = fit(load_policy("tiny"), items, items[:3], objectives.sft(), how, tmp_path / "ours", callbacks=[ours])
     options = {"packing": "none", "callbacks": [theirs]}
     their_result = trl_backends.fit_sft(load_policy("tiny"), items, items[:3], how, tmp_path / "theirs", **options)
     for name in ("loss", "eval_loss"):
@@ -189,7 +189,7 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
     how = recipe(steps=1, batch=12, accumulation=accumulation, budget=150, clip=1e9, keep=0)
-    first = fit(policy, items, (), SFT, how, tmp_path / "run").history[0]
+    first = fit(policy, items, (), objectives.sft(), how, tmp_path / "run").history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-5)
 
