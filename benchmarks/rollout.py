@@ -23,7 +23,7 @@ import common
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
-from hs2lib.data import load as data
+from hs2lib.data import load
 from hs2lib.engine.chat import prompt_tokens
 from hs2lib.engine.rollout import CHUNK, as_tokens, rollouts
 from hs2lib.group import Group
@@ -33,12 +33,12 @@ from hs2lib.models.policy import Policy, load_policy
 GOAL = 1.5
 
 
-def load(number: int, longest: int, tokenizer) -> tuple[list[Group], str]:
+def short_prompts(number: int, longest: int, tokenizer) -> tuple[list[Group], str]:
     """Prompts of at most `longest` tokens, evenly spread over the data, and their source."""
     if "HS2_DATA_DIR" in os.environ:
-        loaded = data.load("helpsteer2-unrated", "folder", strict=False)
+        loaded = load.load("helpsteer2-unrated", "folder", strict=False)
     else:
-        loaded = data.load("helpsteer2", "embedded", n_prompts=4 * number, length_scale=1.0)
+        loaded = load.load("helpsteer2", "embedded", n_prompts=4 * number, length_scale=1.0)
     short = [group for group in loaded.groups if len(prompt_tokens(group.prompt, tokenizer)) <= longest]
     return [short[i * len(short) // number] for i in range(number)], loaded.source
 
@@ -114,7 +114,7 @@ def by_vllm(options, dtype: str) -> None:
             return found
 
     policy = load_policy(options.model)  # on the CPU: vLLM takes the GPU's memory for itself
-    prompts, _ = load(options.prompts, options.longest, policy.tokenizer)
+    prompts, _ = short_prompts(options.prompts, options.longest, policy.tokenizer)
     autocast = None if dtype == "float32" else getattr(torch, dtype)
     vllm.LLM = Timed
     try:
@@ -155,7 +155,7 @@ def measured(given, name: str) -> dict:
     policy.backbone.to(dtype)
     model = AutoModelForCausalLM.from_pretrained(where(given.model), dtype=dtype).eval().to(on)
     model = plain(model)
-    prompts, source = load(given.prompts, given.longest, policy.tokenizer)
+    prompts, source = short_prompts(given.prompts, given.longest, policy.tokenizer)
     check = same(policy, model, policy.tokenizer, prompts, given.tokens, given.batch)
     shape = given.tokens, given.n, given.batch
     sampling = {"temperature": 0.7, "top_p": 0.9}
@@ -170,7 +170,7 @@ def measured(given, name: str) -> dict:
     print(name, middle, f"ratio {ratio:.2f}, {rate:.0f} tokens/s", check, file=sys.stderr)
     growth = {}
     if given.sizes:
-        sets = {size: load(size, given.longest, policy.tokenizer)[0] for size in given.sizes}
+        sets = {size: short_prompts(size, given.longest, policy.tokenizer)[0] for size in given.sizes}
         runs = {str(size): partial(ours, policy, found, *shape, **sampling) for size, found in sets.items()}
         once = common.medians(common.times(runs, 1, on))
         growth = {size: once[size] / int(size) for size in once}

@@ -93,10 +93,10 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
     """A script that is run once a year rots unseen. Both sides on a tiny model must agree: its speed says nothing."""
     monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))
     pairs = SimpleNamespace(pairs=corpus.benchmark(1, length_scale=0.2))
-    monkeypatch.setattr(score_pairs.pair_sets, "load_pairs", lambda *args, **options: pairs)
+    monkeypatch.setattr(score_pairs.pairs, "load_pairs", lambda *args, **options: pairs)
     monkeypatch.setattr(common, "alone", in_this_process(module))
     if module is not score_pairs:
-        monkeypatch.setattr(module.data, "load", rated if module is train_reward else unrated)
+        monkeypatch.setattr(module.load, "load", rated if module is train_reward else unrated)
     module.main(["--model", "tiny", *RUNS[module].split()])
     (file,) = (tmp_path / "benchmarks").iterdir()
     found = json.loads(file.read_text())

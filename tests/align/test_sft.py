@@ -194,6 +194,7 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", trl_backends.PACKING)
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_packing_leaks_nothing(tmp_path, packing, accumulation):

@@ -358,6 +358,7 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_scores_nothing_twice(benchma
     assert np.array_equal(rewardbench.score(benchmark, model, kept=kept).values, straight) and not seen
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
     code = f"""
         import time

@@ -312,6 +312,7 @@ print(benchmark.source, benchmark.title, benchmark.questions[0].responses[1].tex
 """
 
 
+@pytest.mark.slow
 def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
     """The one route for users with a network, in a process of its own: huggingface_hub reads HF_ENDPOINT at import."""
     file = tmp_path / "hub" / truthfulqa.HUB.repo / truthfulqa.HUB_FILE

@@ -36,6 +36,7 @@ def embedded():
     return backbones.embedded_model()
 
 
+@pytest.mark.slow
 def test_the_embedded_tokenizer_splits_digits_and_pads_with_a_token_of_its_own(embedded):
     """The conversion in transformers loses the digit splitter, and then every number tokenises otherwise."""
     tokenizer = backbones.load_tokenizer("embedded")
