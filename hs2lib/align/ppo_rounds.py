@@ -141,8 +141,8 @@ def token_rewards(reward: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, we
 
     Paper: section 4.4 (where the two stand is the reference code's). kl [R, T]; mask: bool [R, T], each row's tokens.
     """
-    out = torch.where(mask, -weight * kl, 0.0)
-    last = mask.sum(1).sub(1).clamp(min=0)[:, None]
+    out = torch.where(mask, -weight * kl, 0.0)  # [R, T]
+    last = mask.sum(1).sub(1).clamp(min=0)[:, None]  # [R, 1], each row's last token
     return out.scatter_add(1, last, torch.where(mask.any(1), reward, 0.0)[:, None])
 
 

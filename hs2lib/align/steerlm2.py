@@ -290,7 +290,7 @@ def estimates(
     coefficient = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y]).exp()
     if baseline:
         coefficient = coefficient - losses.steerlm2_policy(log_policy(theta)[y], sampler[y]).exp()
-    jacobian = torch.func.jacrev(log_policy)(theta)  # grad log Q_theta(y), [9, 12]
+    jacobian = torch.func.jacrev(log_policy)(theta)  # [9, 12], grad log Q_theta(y)
     # One sum of coefficients for each of the nine responses, then nine gradients instead of n.
     return -coefficient.new_zeros(len(y), len(RESPONSES)).scatter_add(1, y, coefficient) @ jacobian
 

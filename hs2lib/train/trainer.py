@@ -119,10 +119,10 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
         """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss."""
-        targets, group = targets_of(items, self.args.device)
+        targets, group = targets_of(items, self.args.device)  # [R, k], [R]
         silent = nullcontext if last else (lambda: self.accelerator.no_sync(model))
         if len(batches) == 1:
-            rows = batches[0].index.to(self.args.device)
+            rows = batches[0].index.to(self.args.device)  # [R]
             with silent():
                 loss = self.objective.total(model(batches[0]), targets[rows], group[rows]) * scale
                 self.accelerator.backward(loss)
@@ -130,8 +130,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         # A loss of outputs that do not fit into memory together: their gradient is taken first, without the model's
         # activations, then each part is computed again and its share sent back. Exact, for one forward more.
         with torch.no_grad():
-            rows = torch.cat([batch.index for batch in batches]).to(self.args.device)
-            outputs = torch.cat([model(batch) for batch in batches])[rows.argsort()]
+            rows = torch.cat([batch.index for batch in batches]).to(self.args.device)  # [R]
+            outputs = torch.cat([model(batch) for batch in batches])[rows.argsort()]  # [R, m]
         outputs.requires_grad_()
         loss = self.objective.total(outputs, targets, group) * scale
         (grad,) = torch.autograd.grad(loss, outputs)
@@ -232,8 +232,8 @@ def _number(objective: Objective, item: Item) -> int:
 
 def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
     """Targets float32 [R, k] of items, and the number of the item of each row, int64 [R]."""
-    targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)
-    sizes = torch.tensor([len(item.sequences) for item in items], device=device)
+    targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)  # [R, k]
+    sizes = torch.tensor([len(item.sequences) for item in items], device=device)  # [B]
     return targets, torch.arange(len(items), device=device).repeat_interleave(sizes)
 
 
