@@ -9,8 +9,6 @@ Axes: rows (responses), N annotators, A attributes. Missing ratings, and the pad
 annotators, are nan. Numpy only, so that the corpus and the statistics can import it cheaply.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -18,16 +16,6 @@ import numpy as np
 from hs2lib.group import ATTRIBUTES
 
 CHUNK = 100_000  # rows at a time where a temporary array is several times the size of the ratings
-
-__all__ = [
-    "aggregate",
-    "keep_three",
-    "needs_more",
-    "recruit",
-    "released",
-    "spread",
-    "trusted",
-]
 
 
 def _check(ratings: np.ndarray) -> np.ndarray:
@@ -38,7 +26,7 @@ def _check(ratings: np.ndarray) -> np.ndarray:
 
 
 def _position(attribute: int | str, n_attributes: int) -> int:
-    """The column of an attribute given by name (in the order of data.ATTRIBUTES) or by number."""
+    """The column of an attribute, named (in the order of ATTRIBUTES) or numbered."""
     if isinstance(attribute, str):
         if attribute not in ATTRIBUTES:
             raise ValueError(f"no attribute {attribute!r}: expected one of {', '.join(ATTRIBUTES)}, or its number")
@@ -71,30 +59,21 @@ def spread(ratings: np.ndarray, attribute: int | str = 0, keep: np.ndarray | Non
     return np.fmax.reduce(column, axis=1, initial=np.nan) - np.fmin.reduce(column, axis=1, initial=np.nan)
 
 
-def needs_more(ratings: np.ndarray, first: int = 3, max_spread: float = 2, attribute: int | str = 0) -> np.ndarray:
-    """Rows whose first annotators disagree so much that more are recruited.
+def recruit(ratings: np.ndarray, first: int = 3, upto: int = 5, max_spread: float = 2) -> np.ndarray:
+    """The ratings of those who are asked: further annotators only where the first ones disagree on helpfulness.
 
-    Paper: section 2.1 (three annotators, a helpfulness difference greater than 2). Returns bool [rows].
-    """
-    return spread(_check(ratings)[:, :first], attribute) > max_spread
-
-
-def recruit(
-    ratings: np.ndarray, first: int = 3, upto: int = 5, max_spread: float = 2, attribute: int | str = 0
-) -> np.ndarray:
-    """What is left of everybody's ratings when only rows in disagreement are given more than the first annotators.
-
-    Paper: section 2.1 (three, then two additional annotators; 3.41 on average). For ratings simulated for all of
-    N annotators, in the order in which they would be asked. Returns float64 [rows, min(N, upto), A].
+    Paper: section 2.1 (three, then two additional annotators where helpfulness differs by more than 2; 3.41 on
+    average). ratings: simulated for all of N annotators, in the order in which they would be asked; helpfulness is
+    the first attribute. Returns float64 [rows, min(N, upto), A], nan for who is not asked.
     """
     if not 1 <= first <= upto:
         raise ValueError(f"first must be from 1 to upto, got first {first} and upto {upto}")
-    out = _check(ratings)[:, :upto].copy()
-    out[~needs_more(out, first, max_spread, attribute), first:] = np.nan
-    return out
+    asked = _check(ratings)[:, :upto].copy()
+    asked[~(spread(asked[:, :first]) > max_spread), first:] = np.nan
+    return asked
 
 
-def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int = 3, power: float = 2) -> np.ndarray:
+def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int = 3) -> np.ndarray:
     """The annotators kept: of each row, the n_keep whose ratings lie closest together.
 
     Paper: section 2.1 ("up to five annotators per sample but only retained annotations from the three most in
@@ -102,8 +81,8 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
       by      what they must agree on. "helpfulness" (default, or another attribute's name or column), because the
               recruiting rule and the final filter look at helpfulness only; "all": every attribute, summed; "each":
               every attribute on its own, so that different annotators may be kept for different attributes.
-      power   disagreement is the sum over pairs of |difference| ** power. 2 (default) is the penalty of the
-              quadratic weighted kappa that the paper reports; 1 equals, for three annotators, twice their spread.
+      measure disagreement is the sum over pairs of the squared difference, the penalty of the quadratic weighted
+              kappa that the paper reports.
       ties    first the smaller disagreement over all attributes, then the annotators asked earlier (for 1,1,3,5,5 on
               helpfulness alone both 1,1,3 and 3,5,5 qualify, and 1,1,3 wins unless the other attributes decide).
 
@@ -114,26 +93,26 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
     ratings = _check(ratings)
     n_attributes = ratings.shape[2]
     if by == "each":
-        columns = [keep_three(ratings, a, n_keep, power) for a in range(n_attributes)]
+        columns = [keep_three(ratings, a, n_keep) for a in range(n_attributes)]
         return np.stack(columns, axis=2) if columns else np.zeros(ratings.shape, dtype=bool)
     judged = slice(None) if by == "all" else [_position(by, n_attributes)]
-    given = ~np.isnan(ratings[:, :, judged])
-    keep = (given | ~given.any(axis=1, keepdims=True)).all(axis=2) & given.any(axis=2)
+    rated = ~np.isnan(ratings[:, :, judged])  # [rows, N, judged]
+    keep = (rated | ~rated.any(axis=1, keepdims=True)).all(axis=2) & rated.any(axis=2)  # [rows, N]
     crowded = np.flatnonzero(keep.sum(axis=1) > n_keep)
     for start in range(0, len(crowded), CHUNK):
         some = crowded[start : start + CHUNK]
-        keep[some] = _closest(ratings[some], keep[some], judged, n_keep, power)
+        keep[some] = _closest(ratings[some], keep[some], judged, n_keep)
     return keep
 
 
-def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int, power: float) -> np.ndarray:
+def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int) -> np.ndarray:
     """keep_three for rows that have more than n_keep able annotators."""
     n_annotators = ratings.shape[1]
     subsets = list(combinations(range(n_annotators), n_keep))
     primary = np.zeros((len(ratings), len(subsets)))
     secondary = np.zeros_like(primary)
     for i, j in combinations(range(n_annotators), 2):
-        gaps = np.nan_to_num(np.abs(ratings[:, i] - ratings[:, j]) ** power)  # a missing side counts as no gap
+        gaps = np.nan_to_num((ratings[:, i] - ratings[:, j]) ** 2)  # a missing side counts as no gap
         within = [s for s, subset in enumerate(subsets) if i in subset and j in subset]
         primary[:, within] += gaps[:, judged].sum(axis=1)[:, None]
         secondary[:, within] += gaps.sum(axis=1)[:, None]
@@ -148,36 +127,22 @@ def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int, power: 
     return members[tied.argmax(axis=1)]  # argmax: the first of the tied, in the order of the annotators
 
 
-def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None, half: str = "even") -> np.ndarray:
+def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
     """The label of each row and attribute: the mean of the kept annotators, rounded to a point of the scale.
 
-    Paper: section 2.1; facts.md gives the example "c#", whose helpfulness 3,3,4 becomes 3 and whose correctness
-    3,4,4 becomes 4. Paper silent on halves, which three integers never make but two or four do: "even" (default, as
-    numpy rounds and as the reference code rounds its predicted attributes), "up", "down", or "none" for the
-    unrounded mean. Returns float64 [rows, A]; nan where nobody kept rated the attribute.
+    Paper: section 2.1; of the released prompt "c#" helpfulness 3,3,4 becomes 3 and correctness 3,4,4 becomes 4. Paper
+    silent on halves, which three integers never make but two or four do: they go to the even number, as numpy and the
+    reference code round. Returns float64 [rows, A]; nan where nobody kept rated the attribute.
     """
-    kept = _kept(_check(ratings), keep)
+    kept = _kept(_check(ratings), keep)  # [rows, N, A]
     present = ~np.isnan(kept)
-    count = present.sum(axis=1)
+    count = present.sum(axis=1)  # [rows, A]
     total = np.where(present, kept, 0.0).sum(axis=1)
-    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    roundings = {
-        "even": np.rint,
-        "up": lambda x: np.floor(x + 0.5),
-        "down": lambda x: np.ceil(x - 0.5),
-        "none": lambda x: x,
-    }
-    if half not in roundings:
-        raise ValueError(f"half must be one of {', '.join(roundings)}, got {half!r}")
-    return roundings[half](mean)
+    return np.rint(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
 
 
 def released(
-    ratings: np.ndarray,
-    keep: np.ndarray | None,
-    group_index: np.ndarray,
-    max_spread: float = 2,
-    attribute: int | str = 0,
+    ratings: np.ndarray, keep: np.ndarray | None, group_index: np.ndarray, max_spread: float = 2
 ) -> np.ndarray:
     """Rows that survive the final filter: kept annotators within max_spread, for every response of the prompt.
 
@@ -191,37 +156,6 @@ def released(
     group_index = np.asarray(group_index)
     if group_index.shape != (len(ratings),):
         raise ValueError(f"group_index must have one entry for each of {len(ratings)} rows, got {group_index.shape}")
-    agreed = spread(ratings, attribute, keep) <= max_spread
+    agreed = spread(ratings, 0, keep) <= max_spread
     _, group = np.unique(group_index, return_inverse=True)
     return (np.bincount(group, weights=~agreed) == 0)[group] if len(group) else agreed
-
-
-def trusted(
-    ratings: np.ndarray,
-    annotators: np.ndarray,
-    max_distance: float = 1.0,
-    min_samples: int = 5,
-    attribute: int | str = 0,
-) -> np.ndarray:
-    """Ratings by annotators who agree with their colleagues; "untrusted" annotators are removed altogether.
-
-    Paper: section 2.1 ("removing annotations from annotators who were deemed 'untrusted' or consistently had low
-    agreement with others"); the rule itself is not given, so: an annotator is untrusted whose mean absolute distance
-    to the other annotators of the same rows is above max_distance (points of the scale) over at least min_samples
-    rows (fewer say too little). annotators int [rows, N], -1 where nobody. Returns bool [rows, N]: True = stays.
-    """
-    column = _check(ratings)[:, :, _position(attribute, np.shape(ratings)[2])]
-    annotators = np.asarray(annotators)
-    if annotators.shape != column.shape:
-        raise ValueError(f"annotators must have shape {column.shape} like the ratings, got {annotators.shape}")
-    there = ~np.isnan(column) & (annotators >= 0)
-    values = np.where(there, column, np.nan)
-    distance = np.nansum(np.abs(values[:, :, None] - values[:, None, :]), axis=2)
-    others = there.sum(axis=1, keepdims=True) - 1
-    usable = there & (others > 0)
-    who = annotators[usable]
-    size = int(annotators.max(initial=-1)) + 1
-    rows_of = np.bincount(who, minlength=size)
-    mean = np.bincount(who, (distance / np.maximum(others, 1))[usable], minlength=size) / np.maximum(rows_of, 1)
-    bad = (mean > max_distance) & (rows_of >= min_samples)
-    return there & ~bad[np.maximum(annotators, 0)] if size else there

@@ -1,5 +1,4 @@
-"""Agreement between annotators: quadratic weighted kappa pooled over raters, Krippendorff's alpha, Gwet's
-AC2.
+"""Agreement between annotators: quadratic weighted kappa, Krippendorff's alpha, Gwet's AC2.
 
 Paper: section 2.1 and Table 1. Ratings come as [rows, N] with nan where a slot is empty: the released files
 carry no annotator ids, so a column is a slot (first rating listed, second, ...), not a person. Every
@@ -18,7 +17,7 @@ from hs2lib.stats.bootstrap import Interval, bootstrap, difference
 
 POOLINGS = ("pairs", "rows", "slots")
 
-PENALTIES = ("quadratic", "linear", "nominal")
+PENALTIES = ("quadratic", "nominal")
 
 METRICS = ("nominal", "ordinal", "interval")
 
@@ -29,7 +28,6 @@ def weighted_kappa(
     *,
     pool: str = "pairs",
     symmetrise: bool = True,
-    penalty: str = "quadratic",
     clusters: np.ndarray | None = None,
     **options,
 ) -> Interval:
@@ -44,12 +42,12 @@ def weighted_kappa(
     then the distribution of all paired ratings, and kappa is the weighted form of Scott's pi. Without it a
     pair counts as (earlier slot, later slot); for two slots that is Cohen's kappa of two named raters, equal
     to sklearn.metrics.cohen_kappa_score(weights="quadratic") and never below the symmetrised one.
-    penalty: "quadratic", "linear" or "nominal". clusters: int [rows], the prompt of each row (each row its
+    clusters: int [rows], the prompt of each row (each row its
     own if None). options: n_boot, seed, level as in `bootstrap`. Returns 0-d arrays.
     nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
     two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
-    contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
+    contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise)
     return _interval(contributions, kappa, clusters, options)
 
 
@@ -59,8 +57,6 @@ def kappa_difference(
     levels: Sequence[float] = (0, 1, 2, 3, 4),
     *,
     pool: str = "pairs",
-    symmetrise: bool = True,
-    penalty: str = "quadratic",
     clusters: np.ndarray | None = None,
     **options,
 ) -> Interval:
@@ -71,7 +67,7 @@ def kappa_difference(
     pool: "pairs" or "rows". Other arguments, returns and errors as in `weighted_kappa`.
     """
     _one_of("pool", pool, POOLINGS[:2])
-    (one, kappa), (other, _) = (_kappa_parts(r, levels, pool, symmetrise, penalty) for r in (first, second))
+    (one, kappa), (other, _) = (_kappa_parts(r, levels, pool) for r in (first, second))
     clusters = np.arange(len(one)) if clusters is None else clusters
     return difference(one, other, clusters, kappa, **options).at(0)
 
@@ -159,11 +155,11 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
 
 
-def _kappa_parts(ratings, levels, pool, symmetrise, penalty):
+def _kappa_parts(ratings, levels, pool, symmetrise=True):
     """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
     _one_of("pool", pool, POOLINGS)
     codes, q = _codes(ratings, levels)
-    w = _penalties(penalty, q)
+    w = _penalties("quadratic", q)
     pairs = [(i, j) for i in range(codes.shape[1]) for j in range(i + 1, codes.shape[1])]
     tables = (_pair_table(codes[:, i], codes[:, j], q, symmetrise) for i, j in pairs)
     if pool == "slots":
@@ -177,8 +173,8 @@ def _kappa_parts(ratings, levels, pool, symmetrise, penalty):
         observed = sums.reshape(len(sums), -1, q, q)
         observed = observed / observed.sum(axis=(2, 3), keepdims=True)
         expected = observed.sum(axis=3)[..., :, None] * observed.sum(axis=2)[..., None, :]
-        found = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))
-        return found.mean(axis=1, keepdims=True)
+        each = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))
+        return each.mean(axis=1, keepdims=True)
 
     return contributions, kappa
 
@@ -191,7 +187,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 def _penalties(penalty: str, q: int) -> np.ndarray:
     _one_of("penalty", penalty, PENALTIES)
     gap = np.abs(np.subtract.outer(np.arange(q), np.arange(q))).astype(np.float64)
-    return {"quadratic": gap**2, "linear": gap, "nominal": (gap > 0).astype(np.float64)}[penalty]
+    return gap**2 if penalty == "quadratic" else (gap > 0).astype(np.float64)
 
 
 def _codes(ratings: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, int]:

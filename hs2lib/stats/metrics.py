@@ -5,13 +5,13 @@ attribute, and pairwise accuracy, the share of pairs of responses to one prompt 
 order the same way (equal outputs count as wrong, as RewardBench counts them).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from hs2lib.group import MISSING
-from hs2lib.stats.bootstrap import bootstrap, difference
+from hs2lib.stats.bootstrap import Interval, bootstrap, difference
 
 METRICS = ("MSE", "Pearson", "pairwise accuracy")
 
@@ -23,18 +23,18 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
     xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at its better response).
     """
     x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))
-    there = y != MISSING
+    present = y != MISSING
     # Sums of squares lose digits far from 0; both are centred alike so that the squared error stays what it is.
-    centre = y[there].mean() if there.any() else 0.0
-    x, y = np.where(there, x - centre, 0.0), np.where(there, y - centre, 0.0)
+    centre = y[present].mean() if present.any() else 0.0
+    x, y = np.where(present, x - centre, 0.0), np.where(present, y - centre, 0.0)
     pairs, right = np.zeros(len(x)), np.zeros(len(x))
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1):
-        rows = rows[there[rows]]
+        rows = rows[present[rows]]
         better = y[rows][:, None] > y[rows][None]
         pairs[rows] = better.sum(1)
         right[rows] = (better & (x[rows][:, None] > x[rows][None])).sum(1)
-    return np.column_stack([there, x, y, x * x, y * y, x * y, (x - y) ** 2 * there, pairs, right])
+    return np.column_stack([present, x, y, x * x, y * y, x * y, (x - y) ** 2 * present, pairs, right])
 
 
 def from_sums(sums: np.ndarray) -> np.ndarray:
@@ -74,12 +74,11 @@ def metric_table(
     """
     outputs, labels, groups = _checked(outputs, labels, groups, attributes)
     clusters = groups if clusters is None else clusters
-    rows = []
-    for a, name in enumerate(attributes):
-        parts = contributions(outputs[:, a], labels[:, a], groups)
-        found = bootstrap(parts, clusters, from_sums, **options)
-        rows += [(name, m, *map(float, (p[i] for p in found))) for i, m in enumerate(METRICS)]
-    return pd.DataFrame(rows, columns=["attribute", "metric", "ours", "low", "high"])
+
+    def interval(a: int) -> Interval:
+        return bootstrap(contributions(outputs[:, a], labels[:, a], groups), clusters, from_sums, **options)
+
+    return _table(attributes, interval, "ours")
 
 
 def compare(
@@ -95,12 +94,22 @@ def compare(
     first, labels, groups = _checked(first, labels, groups, attributes)
     second = np.asarray(second, dtype=np.float64)
     clusters = groups if clusters is None else clusters
-    rows = []
-    for a, name in enumerate(attributes):
+
+    def interval(a: int) -> Interval:
         sides = (contributions(side[:, a], labels[:, a], groups) for side in (first, second))
-        found = difference(*sides, clusters, from_sums, **options)
-        rows += [(name, m, *map(float, (p[i] for p in found))) for i, m in enumerate(METRICS)]
-    return pd.DataFrame(rows, columns=["attribute", "metric", "difference", "low", "high"])
+        return difference(*sides, clusters, from_sums, **options)
+
+    return _table(attributes, interval, "difference")
+
+
+def _table(attributes: Sequence[str], interval: Callable[[int], Interval], title: str) -> pd.DataFrame:
+    """One row an attribute and metric; interval: of the three metrics of an attribute's number."""
+    rows = [
+        (name, metric, *map(float, values))
+        for a, name in enumerate(attributes)
+        for metric, *values in zip(METRICS, *interval(a), strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])
 
 
 def _checked(outputs, labels, groups, attributes):

@@ -1,12 +1,9 @@
-"""Collection: aggregation of annotators, choice of prompts, complexity, completion. Numbers one can do by hand."""
+"""Collection: choice of prompts, complexity, completion. Numbers one can do by hand."""
 
 import gzip
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
-from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -15,155 +12,7 @@ from judge_server import Reply, serve
 
 from hs2lib.collect import completion, complexity, prompts
 from hs2lib.evaluate.judge import CapReached, Judge
-from hs2lib.group import ATTRIBUTES, Turn, parse_prompt
-from hs2lib.stats import aggregate
-
-NAN = np.nan
-# facts.md: prompt "c#", response beginning "C# is a high-level"; the label it was released with is 3,4,4,2,1.
-C_SHARP = np.array([[3, 3, 4], [3, 4, 4], [4, 3, 4], [2, 2, 2], [2, 1, 1]], dtype=float).T[None]
-
-
-def rows(*helpfulness):
-    """Ratings [rows, N, 1] from lists of helpfulness, padded with nan."""
-    n = max(map(len, helpfulness))
-    return np.array([[*r, *[NAN] * (n - len(r))] for r in helpfulness], dtype=float)[:, :, None]
-
-
-# --- aggregation
-
-
-def test_the_row_c_sharp_aggregates_to_its_released_label():
-    keep = aggregate.keep_three(C_SHARP)
-    assert keep.all()
-    assert aggregate.aggregate(C_SHARP, keep).tolist() == [[3, 4, 4, 2, 1]]
-    assert aggregate.spread(C_SHARP, "verbosity").tolist() == [1]
-    assert aggregate.released(C_SHARP, keep, [0]).tolist() == [True]
-
-
-def test_the_three_closest_are_kept():
-    ratings = rows([0, 4, 4, 3, 1], [0, 0, 4, 4, 4], [2, 3], [1, 2, 3], [0, 4, 3, 3], [NAN, NAN])
-    expected = [[0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
-    assert aggregate.keep_three(ratings).astype(int).tolist() == expected
-
-
-def test_ties_go_to_the_other_attributes_and_then_to_whoever_was_asked_first():
-    tied = rows([1, 1, 3, 5, 5])
-    assert aggregate.keep_three(tied)[0].tolist() == [True, True, True, False, False]
-    decided = np.concatenate([tied, np.array([0, 4, 2, 2, 2.0])[None, :, None]], axis=2)
-    assert aggregate.keep_three(decided)[0].tolist() == [False, False, True, True, True]
-
-
-def test_power_1_is_the_spread_and_power_2_the_penalty_of_the_quadratic_kappa():
-    # pairs of (0,2,4): 4+4+16 = 24 squared and spread 4; of (0,0,3): 0+9+9 = 18 and 3; of (2,4,4) 0+4+4 = 8 and 2
-    assert aggregate.keep_three(rows([0, 0, 3, 9, 9]), power=1)[0].tolist() == [True, True, True, False, False]
-    # 0,2,4 and 0,4,4 and 0,0,4 all have spread 4: by power 1 the first subset wins, by power 2 the even one, 0,2,4
-    assert aggregate.keep_three(rows([4, 0, 4, 2]), n_keep=3, power=1)[0].tolist() == [True, False, True, True]
-    assert aggregate.keep_three(rows([0, 8, 0, 4, 99, 99]), power=2)[0].tolist() == [
-        True,
-        False,
-        True,
-        True,
-        False,
-        False,
-    ]
-
-
-def test_by_all_and_by_each_attribute():
-    ratings = np.array([[[0, 4], [0, 0], [0, 0], [1, 0]]], dtype=float)
-    assert aggregate.keep_three(ratings)[0].tolist() == [True, True, True, False]
-    assert aggregate.keep_three(ratings, by="all")[0].tolist() == [
-        False,
-        True,
-        True,
-        True,
-    ]  # 2 in all, others 32 and more
-    each = aggregate.keep_three(ratings, by="each")
-    assert each[0].T.tolist() == [[True, True, True, False], [False, True, True, True]]
-    assert aggregate.aggregate(ratings, each).tolist() == [[0, 0]]
-
-
-def test_who_did_not_rate_the_judged_attribute_is_not_kept_but_a_missing_other_one_is_no_obstacle():
-    ratings = np.array([[[NAN, 1], [2, 1], [2, NAN], [3, 1], [4, 4]]], dtype=float)
-    keep = aggregate.keep_three(ratings)
-    assert keep[0].tolist() == [False, True, True, True, False]
-    assert aggregate.aggregate(ratings, keep).tolist() == [[2, 1]]
-
-
-def test_keep_three_against_a_plain_loop():
-    rng = np.random.default_rng(0)
-    ratings = rng.integers(0, 5, (300, 5, 5)).astype(float)
-    ratings[rng.random((300, 5)) < 0.2] = NAN
-    for by, columns in (("helpfulness", [0]), ("coherence", [2]), ("all", range(5))):
-        keep = aggregate.keep_three(ratings, by=by)
-        for row, kept in zip(ratings, keep, strict=True):
-            able = [i for i in range(5) if not np.isnan(row[i]).any()]
-
-            def cost(subset, columns, row=row):
-                return sum((row[i, a] - row[j, a]) ** 2 for i, j in combinations(subset, 2) for a in columns)
-
-            best = min(combinations(able, min(3, len(able))), key=lambda s: (cost(s, columns), cost(s, range(5)), s))
-            assert np.flatnonzero(kept).tolist() == list(best)
-
-
-def test_two_more_are_recruited_only_where_the_first_three_differ_by_more_than_two():
-    ratings = rows([0, 1, 2, 4, 4], [0, 1, 3, 4, 4])
-    assert aggregate.needs_more(ratings).tolist() == [False, True]
-    assert (~np.isnan(aggregate.recruit(ratings))).sum(axis=1).ravel().tolist() == [3, 5]
-    assert (~np.isnan(aggregate.recruit(ratings, upto=4, max_spread=1))).sum(axis=1).ravel().tolist() == [4, 4]
-    assert (
-        np.isnan(aggregate.recruit(ratings)[0, 3:]).all() and not np.isnan(ratings).any()
-    )  # the argument is left alone
-
-
-def test_halves():
-    ratings = rows([0, 1], [1, 2], [2, 3])
-    assert aggregate.aggregate(ratings).ravel().tolist() == [0, 2, 2]
-    assert aggregate.aggregate(ratings, half="up").ravel().tolist() == [1, 2, 3]
-    assert aggregate.aggregate(ratings, half="down").ravel().tolist() == [0, 1, 2]
-    assert aggregate.aggregate(ratings, half="none").ravel().tolist() == [0.5, 1.5, 2.5]
-    with pytest.raises(ValueError, match="half must be one of even, up, down, none, got 'odd'"):
-        aggregate.aggregate(ratings, half="odd")
-
-
-def test_both_responses_of_a_prompt_must_be_agreed_on():
-    ratings = rows([0, 1, 2], [0, 1, 3], [4, 4, 4], [2, 2, 3], [NAN], [1, 1, 1])
-    prompt = np.array([7, 3, 7, 9, 5, 3])  # in any order
-    assert aggregate.released(ratings, None, prompt).tolist() == [True, False, True, True, False, False]
-    assert aggregate.released(ratings, None, prompt, max_spread=3).tolist() == [True, True, True, True, False, True]
-    assert aggregate.released(ratings[:0], None, prompt[:0]).tolist() == []
-
-
-def test_the_closest_three_of_five_always_pass_the_final_filter():
-    """Why the filter can only remove responses with fewer than five annotators: all 5 ** 5 cases."""
-    every = np.array(list(product(range(5), repeat=5)), dtype=float)[:, :, None]
-    assert aggregate.spread(every, keep=aggregate.keep_three(every)).max() == 2
-    assert aggregate.spread(every, keep=aggregate.keep_three(every, power=1)).max() == 2
-    assert aggregate.spread(every).max() == 4
-
-
-def test_untrusted_annotators_are_those_far_from_the_others_often_enough():
-    ratings = np.tile(rows([2, 2, 4]), (6, 1, 1))
-    who = np.array([[0, 1, 2]] * 6)
-    assert aggregate.trusted(ratings, who)[0].tolist() == [True, True, False]  # distances 1, 1 and 2
-    assert aggregate.trusted(ratings[:4], who[:4]).all()  # four rows say too little
-    assert not aggregate.trusted(ratings, who, max_distance=0.5).any()
-
-
-def test_bad_arguments_are_named():
-    for call, message in (
-        (lambda: aggregate.spread(np.zeros((2, 3))), r"\[rows, N annotators, A attributes\], got shape \(2, 3\)"),
-        (lambda: aggregate.spread(C_SHARP, "helpfullness"), "no attribute 'helpfullness': expected one of helpfulness"),
-        (lambda: aggregate.aggregate(C_SHARP, np.ones((1, 4))), r"keep must be \(1, 3\)"),
-        (lambda: aggregate.released(C_SHARP, None, [0, 1]), "one entry for each of 1 rows"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_the_module_imports_neither_pandas_nor_torch():
-    code = "import sys, hs2lib.stats.aggregate; sys.exit('pandas' in sys.modules or 'torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
+from hs2lib.group import Turn, parse_prompt
 
 # --- prompts
 
@@ -291,7 +140,7 @@ def test_the_template_is_the_papers_and_unparsable_answers_are_kept():
     result = complexity.complexity(["a {b}", "c", "d"], lambda question: (asked.append(question), next(answers))[1])
     assert asked[0].endswith('Put the score into JSON format {"score": score}. [prompt]: a {b}')
     assert result.unparsable == ((1, "very complex"),)
-    assert np.array_equal(result.scores, [5, NAN, 1], equal_nan=True)
+    assert np.array_equal(result.scores, [5, np.nan, 1], equal_nan=True)
 
 
 def test_the_heuristic_by_hand():
@@ -391,7 +240,7 @@ def test_ties_in_the_mean_rank_go_to_the_first_score_and_then_to_the_earlier_can
     assert completion.best_mean_rank(np.array([[1, 2], [2, 1]])) == 1
     assert completion.best_mean_rank(np.array([[5, 5], [5, 5]])) == 0
     with pytest.raises(ValueError, match="without nan"):
-        completion.best_mean_rank(np.array([[1, NAN]]))
+        completion.best_mean_rank(np.array([[1, np.nan]]))
 
 
 def test_completion_sees_what_is_to_come_and_takes_the_best():
@@ -456,7 +305,3 @@ def test_filters_on_real_prompts(real):
         for p in lines(f)
     ]
     assert len(programs) == 984 and all(map(prompts.code_reason, programs))
-
-
-def test_the_attributes_have_one_order():
-    assert [aggregate._position(name, 5) for name in ATTRIBUTES] == [0, 1, 2, 3, 4]
