@@ -34,12 +34,12 @@ APART = 1e-4  # largest difference of a question's MC2
 class Harness:
     """lm-eval's own truthfulqa_mc1 and truthfulqa_mc2 on the questions of a benchmark instead of the Hub's."""
 
-    def __init__(self, model, tokenizer, benchmark: truthfulqa.Benchmark, batch: int = 8):
+    def __init__(self, model, tokenizer, benchmark: truthfulqa.MultipleChoice, batch: int = 8):
         from lm_eval.models.huggingface import HFLM
         from lm_eval.tasks import TaskManager
 
         rows = []
-        for group in benchmark.questions:
+        for group in benchmark.groups:
             row = {"question": group.prompt[0].text}
             for k, name in enumerate(("mc1_targets", "mc2_targets")):
                 there = [answer for answer in group.responses if not np.isnan(answer.labels[k])]
@@ -106,7 +106,7 @@ def main() -> None:
     sums = max(float(np.abs(np.subtract(a, b)).max()) for a, b in pairs)
     mine = truthfulqa.evaluate(benchmark, frame)
     check = (
-        f"MC2 {mine.value():.6f} here, {np.mean(scores):.6f} by lm-eval; largest difference of one question "
+        f"MC2 {mine.value[1]:.6f} here, {np.mean(scores):.6f} by lm-eval; largest difference of one question "
         f"{apart:.1e} (at most {APART:g}), of one answer's log-probability {sums:.1e} nats"
     )
     middle = common.medians(seconds)
@@ -129,7 +129,7 @@ def main() -> None:
         )
 
 
-def token_counts(benchmark: truthfulqa.Benchmark, tokenizer, budget: int) -> dict[str, int]:
+def token_counts(benchmark: truthfulqa.MultipleChoice, tokenizer, budget: int) -> dict[str, int]:
     """Tokens that each way computes: every answer with its prompt, and the prefix trees."""
     sequences, _ = truthfulqa.tokenise(benchmark, tokenizer)
     return {

@@ -11,7 +11,7 @@ and coding. 13 of the 30 references that come with the benchmark are wrong; the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,23 @@ import pandas as pd
 from hs2lib.data.rows import DataError
 from hs2lib.data.sources import PublicFile, locate, rows
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
-from hs2lib.evaluate.questions import Answers, Question, Questions, embedded
-from hs2lib.stats.bootstrap import bootstrap
+from hs2lib.evaluate.questions import (
+    OWN_SYSTEM,
+    JudgedScore,
+    Questions,
+    Template,
+    characters,
+    embedded,
+    public_questions,
+    question_id,
+    read,
+    shares,
+    template,
+)
+from hs2lib.group import Group
+from hs2lib.paper import GRADE
+
+MEASURE = "score, 1 to 10"
 
 CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 
@@ -92,17 +107,18 @@ _FIELDS = {
     ),
 }
 
+_GRADE = (
+    "Say in a sentence how helpful, correct and clear {0} is, then give it a grade from 1 to 10 as in: Rating: [[5]]"
+)
 
-@dataclass(frozen=True)
-class Template:
-    """A judge prompt: the system message, and the text with {fields}."""
-
-    system: str
-    text: str
-
-    def fill(self, **fields: str) -> tuple[tuple[str, str], ...]:
-        """The messages; braces in a field's text stay as they are."""
-        return ("system", self.system), ("user", self.text.format(**fields))
+OWN = {
+    "single-v1": Template(OWN_SYSTEM, "Question:\n{question}\n\nAnswer:\n{answer}\n\n" + _GRADE.format("the answer")),
+    "single-v1-multi-turn": Template(
+        OWN_SYSTEM,
+        "Question:\n{question_1}\n\nAnswer:\n{answer_1}\n\nQuestion:\n{question_2}\n\nAnswer:\n{answer_2}\n\n"
+        + _GRADE.format("the second answer"),
+    ),
+}
 
 
 def load(
@@ -119,128 +135,94 @@ def load(
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at pinned commits) or "embedded" (generated conversations
     in place of MT-Bench, and called so). references: gpt-4-0125-preview (the paper's), gpt-4-1106-preview (SimPO's),
     gpt-4 (the benchmark's own, 13 wrong), or "" for none (to generate answers only). length_scale: of generated
-    texts, as in `answers.embedded`. Raises DataError for a file that is absent or not as it should be.
+    texts, as in `questions.embedded`. Raises DataError for a file that is absent or not as it should be.
     """
     if source == "embedded":
         return embedded("MT-Bench", n or 8, 2, seed, length_scale)
     if references and references not in REFERENCES:
         raise ValueError(f"references are one of {', '.join(REFERENCES)} or '' for none, got {references!r}")
-    path, said = locate(QUESTIONS, source, folder)
-    right = {}
+
+    def columns(row: dict):
+        return row.get("question_id"), row.get("category"), row.get("turns")
+
+    known = dict(whole=WHOLE, turns=2, columns=columns, categories=CATEGORIES)
+    questions = public_questions("MT-Bench", QUESTIONS, source, folder, **known)
     if references:
-        file, also = locate(REFERENCES[references], source, folder)
-        right, said = _references(file), f"{said}; {also}"
-    items = []
-    for line, row in rows(path):
-        id, turns, category = row.get("question_id"), row.get("turns"), row.get("category")
-        if not (isinstance(turns, list) and len(turns) == 2 and all(isinstance(t, str) and t for t in turns)):
-            raise DataError(path, line, "turns", "two texts are due", "take FastChat's question.jsonl")
-        if category not in CATEGORIES:
-            raise DataError(path, line, "category", f"{category!r} is none of MT-Bench's", "take FastChat's file")
-        needs = category in WITH_REFERENCE and references
-        if needs and id not in right:
-            what = f"no reference of {references} to question {id} ({category})"
-            raise DataError(file, None, "question_id", what, "take a file with all 30")
-        items.append(Question(str(id), category, tuple(turns), right[id] if needs else ()))
-    if len({question.id for question in items}) != WHOLE or len(items) != WHOLE:
-        what = f"{len(items)} questions, MT-Bench has {WHOLE} with ids of their own"
-        raise DataError(path, None, "question_id", what, "take FastChat's file")
-    return Questions("MT-Bench", tuple(items), said, WHOLE).subset(n, seed)
-
-
-def _references(path: Path) -> dict[int, tuple[str, str]]:
-    out = {}
-    for line, row in rows(path):
-        try:
-            id, (first, second) = row["question_id"], row["choices"][0]["turns"]
-            if not (isinstance(first, str) and isinstance(second, str)):
-                raise TypeError
-        except (KeyError, IndexError, TypeError, ValueError):
-            fix = "write question_id and choices[0].turns, two texts"
-            raise DataError(path, line, "choices", "no reference to two turns", fix) from None
-        out[id] = first, second
-    return out
+        path, provenance = locate(REFERENCES[references], source, folder)
+        needed = tuple(g for g in questions.groups if questions.categories[g.id] in WITH_REFERENCE)
+        texts: dict[str, tuple[str, ...]] = {}
+        for answer in read(path, replace(questions, groups=needed)):
+            texts[question_id(answer)] = (*texts.get(question_id(answer), ()), answer.responses[0].text)
+        questions = replace(questions, references=texts, source=f"{questions.source}; {provenance}")
+    return questions.subset(n, seed)
 
 
 def prompts(source: str, folder: str | Path | None = None) -> dict[str, Template]:
-    """The judge prompts for single-answer grading by name, each with the fields it must have."""
+    """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
+    if source == "embedded":
+        return OWN
     path, _ = locate(PROMPTS, source, folder)
-    found = {}
-    for line, row in rows(path):
-        if row.get("name") not in _FIELDS:
-            continue
-        name, text = row["name"], row.get("prompt_template")
-        missing = [f for f in _FIELDS[name] if not isinstance(text, str) or f"{{{f}}}" not in text]
-        if missing or not isinstance(row.get("system_prompt"), str):
-            what = f"{name} lacks {missing[0] if missing else 'its system_prompt'}"
-            raise DataError(path, line, "prompt_template", what, "take FastChat's judge_prompts.jsonl")
-        found[name] = Template(row["system_prompt"], text)
-    if lacking := [name for name in _FIELDS if name not in found]:
-        raise DataError(path, None, "name", f"no prompt {lacking[0]}", "take FastChat's judge_prompts.jsonl")
-    return found
+    named = {row["name"]: row for _, row in rows(path) if row.get("name") in _FIELDS}
+    fix = "take FastChat's judge_prompts.jsonl"
+    if missing := [name for name in _FIELDS if name not in named]:
+        raise DataError(path, None, "name", f"no prompt {missing[0]}", fix)
+    texts = {name: (row.get("system_prompt"), row.get("prompt_template")) for name, row in named.items()}
+    return {name: template(path, name, *texts[name], fields, fix) for name, fields in _FIELDS.items()}
 
 
-def asks(questions: Questions, answers: Answers, templates: dict[str, Template]) -> list[Ask]:
+def asks(questions: Questions, answers: Sequence[Group], templates: dict[str, Template]) -> list[Ask]:
     """What to ask the judge: a grade of each turn's response, ids "question/turn"; the second with both turns in view.
 
     Paper: appendix H (single-answer grading). Maths, reasoning and coding are asked with their reference answers.
     """
     out = []
-    for question in questions.items:
-        given = answers.turns[question.id]
-        fields = {"question": question.turns[0], "answer": given[0]}
-        fields |= {f"question_{k}": text for k, text in enumerate(question.turns, 1)}
-        fields |= {f"answer_{k}": text for k, text in enumerate(given, 1)}
-        fields |= {f"ref_answer_{k}": text for k, text in enumerate(question.references, 1)}
-        for turn in range(2):
-            template = templates[TEMPLATES[bool(question.references), turn]]
-            out.append(Ask(f"{question.id}/{turn + 1}", template.fill(**fields), RATING, given[: turn + 1]))
+    for answer in answers:
+        references = questions.references.get(question_id(answer), ())
+        users = [turn.text for turn in answer.prompt if turn.role == "user"]
+        responses = [turn.text for turn in answer.prompt if turn.role == "assistant"] + [answer.responses[0].text]
+        fields = {"question": users[0], "answer": responses[0]}
+        for name, texts in (("question", users), ("answer", responses), ("ref_answer", references)):
+            fields |= {f"{name}_{k}": text for k, text in enumerate(texts, 1)}
+        chosen = templates[TEMPLATES[bool(references), len(users) - 1]]
+        out.append(Ask(answer.id, chosen.fill(**fields), RATING, tuple(responses)))
     return out
 
 
-@dataclass(frozen=True)
-class Result:
-    """Grades by a judge. table: part ("category", "turn", "overall"), name, responses, unparsable, score, low, high
-    (95 %), lowest (the score if every grade that could not be read were 1); grades: one row a response, nan unread."""
-
-    title: str
-    table: pd.DataFrame
-    grades: pd.DataFrame
-
-    def overall(self) -> tuple[float, float, float]:
-        """(score, low, high) of all responses."""
-        row = self.table[self.table.part == "overall"].iloc[0]
-        return float(row.score), float(row.low), float(row.high)
-
-
 def score(
-    questions: Questions, answers: Answers, verdicts: Sequence[Verdict], *, n_boot: int = 1000, seed: int = 0
-) -> Result:
+    questions: Questions,
+    answers: Sequence[Group],
+    verdicts: Sequence[Verdict],
+    *,
+    n_boot: int = 1000,
+    seed: int = 0,
+) -> JudgedScore:
     """Mean grade by category, by turn and overall, each with a 95 % interval by bootstrap over questions.
 
     Paper: appendix H ("the mean across all prompts"); it prints no interval. A grade that could not be read counts in
     no mean and is counted beside it. Both turns of a question are drawn together. Raises KeyError naming a missing
-    verdict.
+    verdict. table: part ("category", "turn", "overall"), name, responses, unparsable, score, low, high, lowest (the
+    score if every grade that could not be read were 1). verdicts: question, category, turn, grade, characters.
     """
-    given = {verdict.id: verdict.value for verdict in verdicts}
-    found = [
-        (question.id, question.category, turn, given[f"{question.id}/{turn}"], len(text))
-        for question in questions.items
-        for turn, text in enumerate(answers.turns[question.id], 1)
-    ]
-    frame = pd.DataFrame(found, columns=["question", "category", "turn", "grade", "characters"])
+    graded = {verdict.id: verdict.value for verdict in verdicts}
+    frame = pd.DataFrame({"question": [question_id(answer) for answer in answers]})
+    frame = frame.assign(category=frame.question.map(questions.categories), turn=[int(a.id[-1]) for a in answers])
+    frame = frame.assign(grade=[graded[answer.id] for answer in answers], characters=characters(answers))
     frame["grade"] = frame.grade.astype(float)
-    there = [name for name in (*CATEGORIES, *sorted(set(frame.category))) if name in set(frame.category)]
-    parts = [("category", name, frame.category == name) for name in dict.fromkeys(there)]
+    present = [
+        name for name in dict.fromkeys((*CATEGORIES, *sorted(set(frame.category)))) if name in set(frame.category)
+    ]
+    parts = [("category", name, frame.category == name) for name in present]
     parts += [("turn", f"turn {turn}", frame.turn == turn) for turn in (1, 2)]
     parts += [("overall", "overall", pd.Series(True, index=frame.index))]
-    rows_of = np.column_stack([of.to_numpy() for _, _, of in parts])
-    read = frame.grade.notna().to_numpy()[:, None] & rows_of
-    sums = np.hstack([np.where(read, frame.grade.fillna(0).to_numpy()[:, None], 0.0), read])
-    k = len(parts)
-    interval = bootstrap(sums, frame.question.to_numpy(str), lambda s: s[:, :k] / s[:, k:], n_boot=n_boot, seed=seed)
+    member = np.column_stack([rows.to_numpy() for _, _, rows in parts])  # [responses, parts]
+    read = frame.grade.notna().to_numpy()[:, None] & member  # [responses, parts]
+    grades = np.where(read, frame.grade.fillna(0).to_numpy()[:, None], 0.0)  # [responses, parts]
+    interval = shares(grades, read, frame.question.to_numpy(str), n_boot=n_boot, seed=seed)
     table = pd.DataFrame([part[:2] for part in parts], columns=["part", "name"])
-    table = table.assign(responses=rows_of.sum(axis=0), unparsable=(rows_of & ~read).sum(axis=0))
+    table = table.assign(responses=member.sum(axis=0), unparsable=(member & ~read).sum(axis=0))
     table = table.assign(score=interval.estimate, low=interval.low, high=interval.high)
-    lowest = np.where(rows_of, frame.grade.fillna(1).to_numpy()[:, None], 0).sum(axis=0) / rows_of.sum(axis=0)
-    return Result(questions.title, table.assign(lowest=lowest), frame)
+    lowest = np.where(member, frame.grade.fillna(1).to_numpy()[:, None], 0).sum(axis=0) / member.sum(axis=0)
+    overall = tuple(float(part[-1]) for part in interval)
+    unparsable = int(frame.grade.isna().sum())
+    values = frame.grade.rename(GRADE)
+    return JudgedScore(questions.title, MEASURE, overall, unparsable, table.assign(lowest=lowest), frame, values)

@@ -1,8 +1,8 @@
 """TruthfulQA MC1 and MC2: how likely a policy finds the true answers, with the Open LLM Leaderboard's prompt.
 
-    benchmark = load("hub")                            # or "folder", "embedded", path=; .subset(100, seed) for a part
-    questions = score(benchmark, policy, kept="runs/truthfulqa.jsonl")     # a row each; resumes where a kill stopped
-    result = evaluate(benchmark, questions)            # MC1 and MC2 with 95 % intervals; result.title for captions
+    questions = load("hub")                            # or "folder", "embedded", path=; .subset(100, seed) for a part
+    scored = score(questions, policy, kept="runs/truthfulqa.jsonl")        # a row each; resumes where a kill stopped
+    table = evaluate(questions, scored)                # MC1 and MC2 with 95 % intervals; questions.title for captions
 
 Every answer is scored as the text after "Q: .. A:", behind six questions with their answers, the primer, which is part
 of the benchmark (the leaderboard counts it as 0-shot) and is the same for all: no chat template, no system prompt.
@@ -41,8 +41,8 @@ from hs2lib.engine.attention import log_probs, per_sequence
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.rollout import Handle
 from hs2lib.engine.trees import plan
+from hs2lib.evaluate.questions import Questions, shares
 from hs2lib.group import Group, Response, Turn
-from hs2lib.stats.bootstrap import bootstrap
 
 TOTAL = 817  # questions of the benchmark
 
@@ -51,7 +51,10 @@ HUB = sources.DataSet(None, "TruthfulQA", "truthfulqa/truthful_qa", "741b8276f2d
 
 HUB_FILE = "multiple_choice/validation-00000-of-00001.parquet"
 
-LOCAL_FILES = (HUB_FILE, "mc_task.json.gz", "mc_task.json")
+LOCAL = sources.PublicFile(
+    *("TruthfulQA", "sylinrl/TruthfulQA", "main", "data/mc_task.json"),
+    tuple(f"{place}/{n}" for n in (HUB_FILE, "mc_task.json") for place in ("truthfulqa", "truthful_qa", HUB.repo)),
+)
 
 # Where the primer is read from: the task file of this release of lm-eval. The text is checked, so any copy will do.
 HARNESS, TASK_FILE = "lm-eval==0.4.13", "tasks/truthfulqa/truthfulqa_mc1.yaml"
@@ -62,50 +65,31 @@ MEASURES = ("mc1", "mc2")
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """Questions as groups (labels mc1, mc2 of an answer: 1 true, 0 false, nan where it is no choice), and the primer.
+class MultipleChoice(Questions):
+    """Questions whose responses are the answers to choose from, and the primer that stands before every question.
 
-    kind is "truthfulqa" (all of it or a part), "generated" or "own"; part says which questions were left out.
+    Labels of a response: mc1, mc2 (1 true, 0 false, nan where it is no choice). own: not the benchmark's questions.
     """
 
-    questions: tuple[Group, ...]
-    primer: str
-    kind: str
-    source: str
-    part: str = ""
-
-    @property
-    def generated(self) -> bool:
-        """Whether the questions were made from the embedded corpus's facts."""
-        return self.kind == "generated"
+    primer: str = ""
+    own: bool = False
 
     @property
     def title(self) -> str:
         """What to call it wherever its figures stand: "TruthfulQA" only if every question is there."""
-        n = f"{len(self.questions):,}{f' of {TOTAL}' if self.kind == 'truthfulqa' else ''} questions{self.part}"
-        if self.kind == "truthfulqa":
-            return "TruthfulQA" if len(self.questions) == TOTAL else f"partial TruthfulQA ({n})"
-        return f"{'generated' if self.generated else 'own'} questions (not TruthfulQA; {n})"
-
-    def subset(self, n: int, seed: int = 0) -> "Benchmark":
-        """n questions drawn at random, in their order (0: all). A larger subset of one seed holds the smaller ones."""
-        if n < 0:
-            raise ValueError(f"the number of questions is 0 (all) or more, got {n}")
-        if n == 0 or n >= len(self.questions):
-            return self
-        drawn = np.sort(np.random.default_rng(seed).permutation(len(self.questions))[:n])
-        part = f", drawn at random, seed {seed}"
-        return replace(self, questions=tuple(self.questions[i] for i in drawn), part=part)
+        if self.generated or self.own:
+            made = "generated" if self.generated else "own"
+            return f"{made} questions (not {self.benchmark}; {len(self):,} questions)"
+        return super().title
 
 
 def load(
     source: str = "", *, folder: str | Path | None = None, path: str | Path | None = None, n: int = 60, seed: int = 0
-) -> Benchmark:
+) -> MultipleChoice:
     """The questions of one source, validated row by row, and the primer (see `primer`).
 
     Paper: section 4.1. source: "hub" (at a pinned revision), "folder" (below `folder`, by default HS2_DATA_DIR:
-    truthfulqa/mc_task.json.gz, or a copy of the Hub's file), or "embedded" (n questions made by
-    `hs2lib.corpus.phrases`).
+    truthfulqa/mc_task.json.gz, or a copy of the Hub's file), or "embedded" (n questions made of the corpus's facts).
     path: own questions in place of them, in one of the two forms: {question, mc1_targets, mc2_targets}, the targets
     either {answer: 1 or 0, ..} or {choices: [..], labels: [..]}; JSONL, JSON or Parquet.
     Raises DataError naming file, row, field and fix.
@@ -113,23 +97,19 @@ def load(
     if path is not None:
         if not Path(path).is_file():
             raise DataError(path, None, None, "there is no such file", "correct path=")
-        return Benchmark(tuple(_questions(Path(path), "own")), primer(folder), "own", Path(path).name)
+        groups = tuple(_questions(Path(path), "own"))
+        return MultipleChoice("TruthfulQA", groups, Path(path).name, TOTAL, primer=primer(folder), own=True)
     if source == "embedded":
         return _generated(n, seed)
     if source == "hub":
-        found, commit = sources.fetch(HUB, HUB_FILE)
-        return Benchmark(_official(found), primer(folder), "truthfulqa", f"{HUB.repo}@{commit[:7]}")
-    if source != "folder":
+        file, commit = sources.fetch(HUB, HUB_FILE)
+        provenance = f"{HUB.repo}@{commit[:7]}"
+    elif source == "folder":
+        file, provenance = sources.locate(LOCAL, source, folder)
+    else:
         raise ValueError(f"unknown source {source!r}; there are: hub, folder, embedded")
-    root = sources.local_root(folder, "TruthfulQA", HUB)
-    for name in LOCAL_FILES:
-        for place in ("truthfulqa", "truthful_qa", HUB.repo):
-            if (found := root / place / name).is_file():
-                what = f"TruthfulQA, {place}/{name} (sha256 {paths.sha256(found)[:12]})"
-                return Benchmark(_official(found), primer(root), "truthfulqa", what)
-    fix = f"with a network: hf download {HUB.repo} --repo-type dataset --revision {HUB.revision}"
-    what = f"TruthfulQA is not in this folder; looked below truthfulqa/ for {', '.join(LOCAL_FILES)}"
-    raise DataError(root, None, None, what, f"{fix} --local-dir {root / 'truthfulqa'}")
+    groups = tuple(_questions(file, "truthfulqa"))
+    return MultipleChoice("TruthfulQA", groups, provenance, TOTAL, primer=primer(folder))
 
 
 def primer(folder: str | Path | None = None) -> str:
@@ -171,10 +151,6 @@ def _fetched(file: Path) -> Path:
             return file
     fix = f"install {HARNESS} (the peers extra), or put its lm_eval/{TASK_FILE} into truthfulqa/ of HS2_DATA_DIR"
     raise DataError(file.name, None, None, f"the primer is part of {HARNESS}, which could not be fetched: {why}", fix)
-
-
-def _official(file: Path) -> tuple[Group, ...]:
-    return tuple(_questions(file, "truthfulqa"))
 
 
 def _questions(file: Path, name: str) -> Iterator[Group]:
@@ -231,7 +207,7 @@ def _group(id: str, question: str, mc1: dict, mc2: dict, source: str) -> Group:
     return Group(id, (Turn("user", question),), tuple(answers), MEASURES, source=source)
 
 
-def _generated(n: int, seed: int) -> Benchmark:
+def _generated(n: int, seed: int) -> MultipleChoice:
     """Facts of the corpus asked for, wrong answers from other entities; the last six questions are the primer."""
 
     rng = np.random.default_rng(seed)
@@ -247,13 +223,10 @@ def _generated(n: int, seed: int) -> Benchmark:
     what = f"embedded corpus (generated), seed {seed}, {n} questions"
     shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in rows[n:])
     groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(rows[:n]))
-    return Benchmark(tuple(groups), shots, "generated", what)
+    return MultipleChoice("TruthfulQA", tuple(groups), what, n, generated=True, primer=shots)
 
 
-__all__ = ["Benchmark", "Result", "evaluate", "load", "mc1", "mc2", "score", "tokenise"]
-
-
-def tokenise(benchmark: Benchmark, tokenizer) -> tuple[list[list[list[int]]], list[list[int]]]:
+def tokenise(questions: MultipleChoice, tokenizer) -> tuple[list[list[list[int]]], list[list[int]]]:
     """Token sequences of every question's answers, and where each answer begins: what `groups.plan` takes.
 
     As lm-eval cuts a text (`_encode_pair`): prompt and answer are tokenised together, and what comes after as many
@@ -261,8 +234,8 @@ def tokenise(benchmark: Benchmark, tokenizer) -> tuple[list[list[list[int]]], li
     Raises ValueError for an answer that no token is left for.
     """
     sequences, starts = [], []
-    for group in benchmark.questions:
-        prompt = f"{benchmark.primer}\n\nQ: {group.prompt[0].text}\nA:"
+    for group in questions.groups:
+        prompt = f"{questions.primer}\n\nQ: {group.prompt[0].text}\nA:"
         before, *whole = tokenizer([prompt, *(f"{prompt} {answer.text}" for answer in group.responses)])["input_ids"]
         if min(map(len, whole)) <= len(before):
             raise ValueError(f"question {group.id}: an answer adds no token to the prompt with this tokenizer")
@@ -290,7 +263,7 @@ def mc2(log_probs: np.ndarray, true: np.ndarray) -> float:
 
 
 def score(
-    benchmark: Benchmark,
+    questions: MultipleChoice,
     policy,
     *,
     kept: str | Path | None = None,
@@ -308,8 +281,8 @@ def score(
     ends with the same numbers bit for bit. progress: a bar of questions.
     Raises ValueError for log-probabilities that are not finite, and for a file that holds another policy's.
     """
-    sequences, starts = tokenise(benchmark, policy.tokenizer)
-    keys = [_content(benchmark.primer, group) for group in benchmark.questions]
+    sequences, starts = tokenise(questions, policy.tokenizer)
+    keys = [_content(questions.primer, group) for group in questions.groups]
     settings = {"policy": policy.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
     done = Cache(kept, settings, name="log-probs")
     drawn = progress and get_ipython() is not None  # in a notebook in place of the last, not line after line
@@ -330,14 +303,14 @@ def score(
                     found.setdefault(g, []).append((i, value))
                 rows = {g: [value for _, value in sorted(of)] for g, of in found.items()}
                 if bad := [g for g, values in rows.items() if not np.isfinite(values).all()]:
-                    raise ValueError(f"question {benchmark.questions[bad[0]].id}: a log-probability is not finite")
+                    raise ValueError(f"question {questions.groups[bad[0]].id}: a log-probability is not finite")
                 done.add({keys[g]: {"log_probs": values} for g, values in rows.items()})
             bar.update(len(set(here)))
     finally:
         bar.close()
         policy.train(was)
     return pd.DataFrame(
-        [_row(group, done[key]["log_probs"]) for group, key in zip(benchmark.questions, keys, strict=True)]
+        [_row(group, done[key]["log_probs"]) for group, key in zip(questions.groups, keys, strict=True)]
     )
 
 
@@ -355,43 +328,31 @@ def _content(primer: str, group: Group) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:24]
 
 
-@dataclass(frozen=True)
-class Result:
-    """table: rows "MC1" and "MC2" with columns measure, questions, value, low, high (95 % interval, all 0 to 1), chance
-    (a model to which all answers of a question are equally likely); title and source name the benchmark."""
-
-    title: str
-    source: str
-    generated: bool
-    table: pd.DataFrame
-
-    @property
-    def partial(self) -> bool:
-        """Whether these figures are anything but those of the whole TruthfulQA."""
-        return self.title != "TruthfulQA"
-
-    def value(self, measure: str = "MC2") -> float:
-        """One figure, 0 to 1."""
-        return float(self.table.set_index("measure").at[measure, "value"])
-
-    def paper_rows(self, row: str, column: str = "TruthfulQA MC2") -> pd.DataFrame:
-        """MC2 as `against_paper("table-4", ..)` takes it; empty unless the benchmark is whole."""
-        found = self.table[self.table.measure == "MC2"].rename(columns={"value": "ours"})
-        found = found.assign(row=row, column=column)[["row", "column", "ours", "low", "high"]]
-        return found[: 0 if self.partial else None].reset_index(drop=True)
-
-
-def evaluate(benchmark: Benchmark, questions: pd.DataFrame, *, n_boot: int = 1000, seed: int = 0) -> Result:
+def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
     """MC1 and MC2, means over questions, each with a 95 % interval by bootstrap over questions.
 
-    Paper: Table 4 (it prints no intervals here). questions: what `score` returned for this benchmark. Raises ValueError
-    where it is of other questions.
+    Paper: Table 4 (it prints no intervals here). scored: what `score` returned for these questions. Returns rows "MC1"
+    and "MC2" with columns measure, questions, value, low, high (all 0 to 1), chance (a model to which all answers of a
+    question are equally likely). Raises ValueError where the scores are of other questions.
     """
-    if list(questions.id) != [group.id for group in benchmark.questions]:
-        raise ValueError(f"these are scores of {len(questions)} other questions than the benchmark's {benchmark.title}")
-    values = questions[["mc1", "mc2"]].to_numpy()
-    sums = np.column_stack([values, np.ones(len(values))])
-    found = bootstrap(sums, np.arange(len(values)), lambda s: s[:, :2] / s[:, 2:], n_boot=n_boot, seed=seed)
-    table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": found.estimate})
-    table = table.assign(low=found.low, high=found.high, chance=questions[["chance1", "chance2"]].mean().to_numpy())
-    return Result(benchmark.title, benchmark.source, benchmark.generated, table)
+    if list(scored.id) != [group.id for group in questions.groups]:
+        raise ValueError(f"these are scores of {len(scored)} other questions than those of {questions.title}")
+    values = scored[list(MEASURES)].to_numpy()  # [questions, 2]
+    interval = shares(values, np.ones_like(values), np.arange(len(values)), n_boot=n_boot, seed=seed)
+    table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": interval.estimate})
+    chance = scored[["chance1", "chance2"]].mean().to_numpy()
+    return table.assign(low=interval.low, high=interval.high, chance=chance)
+
+
+def categories(source: str, folder: str | Path | None = None) -> int:
+    """How many categories the questions have, read from the benchmark's own table (the scored file does not say).
+
+    Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
+    """
+    if source == "hub":
+        path, _ = sources.fetch(HUB, "generation/validation-00000-of-00001.parquet")
+    else:
+        table = replace(LOCAL, title="TruthfulQA's table", path="TruthfulQA.csv", local=("truthfulqa/TruthfulQA.csv",))
+        path, _ = sources.locate(table, source, folder)
+    rows = [{name.lower(): value for name, value in row.items()} for _, row in read(path, Faults(path)) if row]
+    return len({row["category"] for row in rows})

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,17 +13,24 @@ from hs2lib.data.rows import DataError
 from hs2lib.evaluate import alpaca_eval, length_control
 from hs2lib.evaluate.alpaca_eval import NAME, asks, preferences, save_outputs, score, shown_first
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.mt_bench import Template
-from hs2lib.evaluate.questions import Answers, Question, Questions
+from hs2lib.evaluate.questions import Questions, Template, answered, characters
+from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
 needs_data = pytest.mark.skipif(
     not DATA or not (Path(DATA) / "alpaca_eval").is_dir(), reason="HS2_DATA_DIR has no alpaca_eval folder"
 )
 N = 40
-QUESTIONS = Questions("AlpacaEval 2", tuple(Question(str(i), "", (f"say {i}",)) for i in range(N)), "by hand", 805)
-OURS = Answers("m", {str(i): ("a" * (10 + i),) for i in range(N)}, "")
-THEIRS = Answers("b", {str(i): ("b" * 20,) for i in range(N)}, "")
+ASKED = tuple(Group(str(i), (Turn("user", f"say {i}"),), ()) for i in range(N))
+QUESTIONS = Questions("AlpacaEval 2", ASKED, "by hand", 805)
+
+
+def answers_of(text):
+    return answered(QUESTIONS, {str(i): [Response("", text(i))] for i in range(N)}, "by hand")
+
+
+QUESTIONS = replace(QUESTIONS, baseline=answers_of(lambda i: "b" * 20))
+OURS = answers_of(lambda i: "a" * (10 + i))
 TEMPLATE = Template("S", "{instruction}: {output_1} or {output_2}")
 
 
@@ -44,8 +52,8 @@ def test_the_order_is_drawn_once_and_undone():
     drawn = [shown_first(str(i)) for i in range(1000)]
     assert 440 < sum(drawn) < 560 and drawn == [shown_first(str(i)) for i in range(1000)]
     assert drawn != [shown_first(str(i), seed=1) for i in range(1000)]
-    for ask, first in zip(asks(QUESTIONS, OURS, THEIRS, TEMPLATE), drawn, strict=False):
-        ours, theirs = OURS.turns[ask.id][0], THEIRS.turns[ask.id][0]
+    for ask, first in zip(asks(QUESTIONS, OURS, TEMPLATE), drawn, strict=False):
+        ours, theirs = "a" * (10 + int(ask.id)), "b" * 20
         pair = (ours, theirs) if first else (theirs, ours)
         assert ask.messages[1][1] == f"say {ask.id}: {pair[0]} or {pair[1]}"
         assert set(ask.judged) == {ours, theirs}
@@ -67,26 +75,28 @@ def test_only_a_name_alone_is_a_verdict(reply, name):
 
 def test_rates_by_hand():
     """3 of 4 are preferred: 75 %, with the standard error of a share; nothing read gives no rate and no error."""
-    found = score(QUESTIONS, OURS, THEIRS, verdicts(lambda i: i % 4 > 0))
+    found = score(QUESTIONS, OURS, verdicts(lambda i: i % 4 > 0))
     row = found.table.loc[0]
     assert row.raw == 75 and row["raw SE"] == pytest.approx(100 * np.sqrt(0.75 * 0.25 / (N - 1)))
     assert row.form == length_control.MINIMAL and "minimal form" in found.measure
-    assert found.overall() == pytest.approx((row.LC, row.LC - 1.96 * row["raw SE"], row.LC + 1.96 * row["raw SE"]))
-    nothing = score(QUESTIONS, OURS, THEIRS, verdicts(lambda i: None)).table.loc[0]
+    assert found.overall == pytest.approx((row.LC, row.LC - 1.96 * row["raw SE"], row.LC + 1.96 * row["raw SE"]))
+    nothing = score(QUESTIONS, OURS, verdicts(lambda i: None)).table.loc[0]
     assert nothing.unparsable == N and np.isnan([nothing.raw, nothing.LC]).all()
-    few = score(QUESTIONS, OURS, THEIRS, verdicts(lambda i: i % 2 > 0 if i < 4 else None)).table.loc[0]
+    few = score(QUESTIONS, OURS, verdicts(lambda i: i % 2 > 0 if i < 4 else None)).table.loc[0]
     assert few.raw == 50 and np.isnan(few.LC), "fewer verdicts than folds give no fit"
-    level = Answers("m", {str(i): ("c" * 20,) for i in range(N)}, "")
-    assert np.isnan(score(QUESTIONS, level, THEIRS, verdicts(lambda i: True)).table.LC[0]), "no lengths to control for"
+    level = answers_of(lambda i: "c" * 20)
+    assert np.isnan(score(QUESTIONS, level, verdicts(lambda i: True)).table.LC[0]), "no lengths to control for"
 
 
 def test_generated_instructions_are_never_called_alpaca_eval():
-    questions, baseline = alpaca_eval.load("embedded", n=5, seed=1)
-    assert questions.title == "generated questions (not AlpacaEval 2)" and len(questions) == 5 == len(baseline.turns)
+    questions = alpaca_eval.load("embedded", n=5, seed=1)
+    assert questions.title == "generated questions (not AlpacaEval 2)" and len(questions) == 5 == len(
+        questions.baseline
+    )
 
 
 def test_outputs_are_those_that_the_package_reads(tmp_path):
-    rows = json.loads(save_outputs(tmp_path / "m.json", QUESTIONS, OURS).read_text())
+    rows = json.loads(save_outputs(tmp_path / "m.json", "m", OURS).read_text())
     assert len(rows) == N and rows[1] == {"instruction": "say 1", "output": "a" * 11, "generator": "m"}
 
 
@@ -100,21 +110,21 @@ def test_the_prompt_keeps_its_own_braces_and_fills_three_fields(tmp_path):
     """The published text is half JSON: only the three fields are filled in, also with texts that have braces."""
     system = "<|im_start|>system\nYou rank.\n<|im_end|>\n"
     user = '<|im_start|>user\n{\n "i": "{instruction}"\n}\n{output_1} {output_2}\n<|im_end|>'
-    found = alpaca_eval.prompt("folder", published(tmp_path, system + user))
+    found = alpaca_eval.prompts("folder", published(tmp_path, system + user))
     (_, system), (_, user) = found.fill(instruction="{output_2}", output_1="one", output_2="two")
     assert system == "You rank." and user == '{\n "i": "{output_2}"\n}\none two'
 
 
 def test_a_prompt_without_its_fields_is_refused(tmp_path):
-    with pytest.raises(DataError, match="output_2"):
-        alpaca_eval.prompt("folder", published(tmp_path, "<|im_start|>user\n{instruction}\n<|im_end|>"))
+    with pytest.raises(DataError, match="lacks output_1"):
+        alpaca_eval.prompts("folder", published(tmp_path, "<|im_start|>user\n{instruction}\n<|im_end|>"))
 
 
 @pytest.mark.skipif(not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)")
 def test_the_prompt_of_the_package_is_read(tmp_path):
     (place,) = find_spec("alpaca_eval").submodule_search_locations
     text = (Path(place) / alpaca_eval.PROMPT.path.partition("src/alpaca_eval/")[2]).read_text()
-    (role, _), (_, user) = alpaca_eval.prompt("folder", published(tmp_path, text)).fill(
+    (role, _), (_, user) = alpaca_eval.prompts("folder", published(tmp_path, text)).fill(
         instruction="I", output_1="one", output_2="two"
     )
     due = text.partition("<|im_start|>user\n")[2].partition("\n<|im_end|>")[0]
@@ -126,11 +136,15 @@ def test_the_prompt_of_the_package_is_read(tmp_path):
 @needs_data
 def test_the_published_instructions():
     """805 in five sets; a subset is spread over them and keeps the baseline's answers to its own instructions."""
-    questions, baseline = alpaca_eval.load("folder")
-    assert questions.title == "AlpacaEval 2" and len(questions) == 805 == len(baseline.turns)
-    some, theirs = alpaca_eval.load("folder", n=10, seed=1)
-    assert some.title == "AlpacaEval 2, 10 of 805 questions" and len({q.category for q in some.items}) == 5
-    assert theirs.turns == {q.id: baseline.turns[q.id] for q in some.items}
+    questions = alpaca_eval.load("folder")
+    assert questions.title == "AlpacaEval 2" and len(questions) == 805 == len(questions.baseline)
+    some = alpaca_eval.load("folder", n=10, seed=1)
+    assert (
+        some.title == "AlpacaEval 2, 10 of 805 questions"
+        and len({some.categories[group.id] for group in some.groups}) == 5
+    )
+    assert [a.id for a in some.baseline] == [f"{group.id}/1" for group in some.groups]
+    assert set(some.baseline) < set(questions.baseline)
     given, _ = length_control.read_mirror(Path(DATA) / "alpaca_eval")
     lengths = given[given.model == length_control.BASELINE].sort_values("i").length
-    assert baseline.characters(questions).tolist() == lengths.tolist()
+    assert characters(questions.baseline).tolist() == lengths.tolist()

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import arena_hard
 from hs2lib.evaluate.judge import COMPARISONS, Judge, Verdict
-from hs2lib.evaluate.mt_bench import Template
-from hs2lib.evaluate.questions import Answers, Question, Questions, read
+from hs2lib.evaluate.questions import Questions, Template, answered, read
+from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
 needs_data = pytest.mark.skipif(
@@ -25,7 +26,24 @@ MIRROR = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>
 
 
 def questions(n):
-    return Questions("Arena Hard", tuple(Question(f"u{i}", f"c{i % 5}", (f"q{i}",)) for i in range(n)), "by hand", 500)
+    groups = tuple(Group(f"u{i}", (Turn("user", f"q{i}"),), ()) for i in range(n))
+    return Questions("Arena Hard", groups, "by hand", 500, categories={f"u{i}": f"c{i % 5}" for i in range(n)})
+
+
+def answers_of(asked, texts):
+    return answered(asked, {id: [Response("", text)] for id, text in texts.items()}, "by hand")
+
+
+def against(baseline):
+    """One question for each text, and the baseline's answers to them."""
+    asked = questions(len(baseline))
+    return replace(asked, baseline=answers_of(asked, {f"u{i}": text for i, text in enumerate(baseline)}))
+
+
+def score(verdicts, n_boot=20):
+    """The score of the answers that these verdicts are on; what the answers say does not matter."""
+    asked = questions(len(verdicts) // 2)
+    return arena_hard.score(asked, (), verdicts, n_boot=n_boot)
 
 
 def verdicts(*pairs):
@@ -34,8 +52,8 @@ def verdicts(*pairs):
 
 
 def test_each_question_is_two_games_with_places_changed():
-    ours, base = (Answers(name, {"u0": (text,)}, "") for name, text in (("m", "ours {answer_2}"), ("b", "base")))
-    one, two = arena_hard.asks(questions(1), ours, base, TEMPLATE)
+    asked = against(["base"])
+    one, two = arena_hard.asks(asked, answers_of(asked, {"u0": "ours {answer_2}"}), TEMPLATE)
     assert one.id == "u0/1" and one.messages == (("system", "S"), ("user", "Q: q0 A: base B: ours {answer_2}"))
     assert two.id == "u0/2" and two.messages[1][1] == "Q: q0 A: ours {answer_2} B: base"
     assert set(one.judged) == set(two.judged) == {"base", "ours {answer_2}"}
@@ -45,7 +63,7 @@ def test_games_won_by_hand():
     """Game 1, the model as B: A>>B loses three, B>A wins one; game 2, as A: A>B wins one, B>>A loses three."""
     frame = arena_hard.games(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)))
     assert frame.counted.tolist() == [3, 1, 1, 3, 1, 0] and frame.won.tolist() == [0, 1, 1, 0, 0.5, 0]
-    result = arena_hard.score(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)), "m", n_boot=100)
+    result = score(verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)), 100)
     row = result.table.iloc[0]
     assert row["win rate"] == pytest.approx(100 * 2.5 / 9) and row.games == 5 and row.unparsable == 1
     # A was preferred in 2 of 5 games and half in the tie.
@@ -58,9 +76,7 @@ def test_changing_places_changes_nothing_and_changing_sides_mirrors():
     pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(60)]
     swapped = [(MIRROR[second], MIRROR[first]) for first, second in pairs]
     sides = [(second, first) for first, second in pairs]
-    one, two, other = (
-        arena_hard.score(questions(60), verdicts(*p), "m", n_boot=20).table.iloc[0] for p in (pairs, swapped, sides)
-    )
+    one, two, other = (score(verdicts(*p), 20).table.iloc[0] for p in (pairs, swapped, sides))
     assert one["win rate"] == pytest.approx(two["win rate"]) and one["first"] == pytest.approx(100 - two["first"])
     assert one["win rate"] + other["win rate"] == pytest.approx(100) and one["first"] == pytest.approx(other["first"])
     assert one.rating - 1000 == pytest.approx(1000 - other.rating)
@@ -68,7 +84,7 @@ def test_changing_places_changes_nothing_and_changing_sides_mirrors():
 
 def test_a_judge_that_always_likes_the_first_says_50():
     """Both orders are asked so that a bias for the place is none for the model; `first` shows it."""
-    row = arena_hard.score(questions(9), verdicts(*[("A>>B", "A>>B")] * 9), "m", n_boot=50).table.iloc[0]
+    row = score(verdicts(*[("A>>B", "A>>B")] * 9), 50).table.iloc[0]
     assert row["win rate"] == 50 and row.rating == 1000 and row["first"] == 100 and row.low == row.high == 50
 
 
@@ -96,8 +112,8 @@ def test_the_closed_form_is_the_fitted_bradley_terry_model():
             (rng.choice(COMPARISONS, p=np.array(p) / sum(p)), MIRROR[rng.choice(COMPARISONS, p=np.array(p) / sum(p))])
             for _ in range(120)
         ]
-        results[name] = arena_hard.score(questions(120), verdicts(*pairs), name, n_boot=20)
-    due = fitted({name: result.games for name, result in results.items()})
+        results[name] = score(verdicts(*pairs), 20)
+    due = fitted({name: result.verdicts for name, result in results.items()})
     for name, result in results.items():
         row = result.table.iloc[0]
         assert row.rating == pytest.approx(due[name], abs=0.05)
@@ -117,7 +133,7 @@ def test_intervals_over_questions_and_over_games():
     """
     rng = np.random.default_rng(2)
     pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
-    row = arena_hard.score(questions(500), verdicts(*pairs), "m", n_boot=4000).table.iloc[0]
+    row = score(verdicts(*pairs), 4000).table.iloc[0]
     assert row["win rate"] == 50
     for low, high, error in ((row.low, row.high, 2.236), (row["protocol low"], row["protocol high"], 0.9129)):
         assert low == pytest.approx(50 - 1.96 * error, abs=0.35) and high == pytest.approx(50 + 1.96 * error, abs=0.35)
@@ -127,8 +143,8 @@ def test_the_protocols_interval_is_that_of_copied_games():
     """One multinomial draw against the protocol's way, every counted game a row and rows drawn with replacement."""
     rng = np.random.default_rng(3)
     pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(100)]
-    result = arena_hard.score(questions(100), verdicts(*pairs), "m", n_boot=20_000)
-    copies = [w / c for c, w in result.games[["counted", "won"]].to_numpy() for _ in range(int(c))]
+    result = score(verdicts(*pairs), 20_000)
+    copies = [w / c for c, w in result.verdicts[["counted", "won"]].to_numpy() for _ in range(int(c))]
     draws = 100 * rng.choice(copies, (20_000, len(copies))).mean(axis=1)
     row = result.table.iloc[0]
     due = np.quantile(draws, [0.025, 0.975])
@@ -136,10 +152,10 @@ def test_the_protocols_interval_is_that_of_copied_games():
 
 
 def test_nothing_read_is_no_rate():
-    row = arena_hard.score(questions(2), verdicts((None, None), (None, None)), "m", n_boot=10).table.iloc[0]
+    row = score(verdicts((None, None), (None, None)), 10).table.iloc[0]
     assert row.unparsable == 4 and row.games == 0 and np.isnan(row["win rate"]) and np.isnan(row["protocol low"])
     with pytest.raises(KeyError, match="u1/1"):
-        arena_hard.score(questions(2), verdicts(("A=B", "A=B")), "m")
+        arena_hard.score(questions(2), (), verdicts(("A=B", "A=B")))
 
 
 def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
@@ -153,13 +169,12 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
             return Reply("Hard to say.")
         return Reply("My final verdict is: " + ("[[A>>B]]" if len(a) > len(b) else "[[B>>A]]"))
 
-    some = questions(4)
-    ours = Answers("m", {"u0": ("long answer",), "u1": ("x",), "u2": ("long answer",), "u3": ("same",)}, "")
-    base = Answers("b", dict.fromkeys(ours.turns, ("same",)), "")
+    some = against(["same"] * 4)
+    ours = answers_of(some, {"u0": "long answer", "u1": "x", "u2": "long answer", "u3": "same"})
     with serve(plan) as server:
-        asked = arena_hard.asks(some, ours, base, TEMPLATE)
+        asked = arena_hard.asks(some, ours, TEMPLATE)
         found = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
-    row = arena_hard.score(some, found, "m", n_boot=50).table.iloc[0]
+    row = arena_hard.score(some, ours, found, n_boot=50).table.iloc[0]
     assert row["win rate"] == pytest.approx(100 * 13 / 20) and row["first"] == 50 and row.unparsable == 0
 
 
@@ -169,18 +184,19 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
 @needs_data
 @pytest.mark.parametrize("model", ["gpt-4-0314", "gpt-4-0613", "gpt-3.5-turbo-0125"])
 def test_the_published_questions_and_answers(model):
-    found, baseline = arena_hard.load("folder")
-    assert len(found) == 500 and found.title == "Arena Hard" and baseline.model == "gpt-4-0314"
+    found = arena_hard.load("folder")
+    assert len(found) == 500 and found.title == "Arena Hard" and found.baseline[0].source.startswith("gpt-4-0314, ")
     answers = read(Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", found)
-    asked = arena_hard.asks(found, answers, baseline, TEMPLATE)
-    assert len(asked) == 1000 and answers.model == model
-    assert (answers.turns == baseline.turns) == (model == "gpt-4-0314")
+    asked = arena_hard.asks(found, answers, TEMPLATE)
+    assert len(asked) == 1000 and answers[0].source.startswith(f"{model}, ")
+    assert (answers == found.baseline) == (model == "gpt-4-0314")
 
 
 @needs_data
 def test_a_subset_takes_as_many_clusters_as_it_can():
-    found, baseline = arena_hard.load("folder", n=100, seed=1)
-    assert len({q.category for q in found.items}) == 100 and set(baseline.turns) == {q.id for q in found.items}
+    found = arena_hard.load("folder", n=100, seed=1)
+    assert len({found.categories[group.id] for group in found.groups}) == 100
+    assert [answer.id for answer in found.baseline] == [f"{group.id}/1" for group in found.groups]
 
 
 def test_both_published_forms_are_read(tmp_path, monkeypatch):
@@ -202,26 +218,29 @@ def test_both_published_forms_are_read(tmp_path, monkeypatch):
     old = [{"index": 0, "turns": [{"content": "yes", "token_len": 1}]}]
     written("gpt-4-0314.jsonl", [{"question_id": i, "model_id": "gpt-4-0314", "choices": old} for i in "ab"])
     then = arena_hard.load("folder", tmp_path)
-    assert now[0].items == then[0].items and now[1].turns == then[1].turns == {"a": ("yes",), "b": ("yes",)}
+    for read_now, read_then in ((now.groups, then.groups), (now.baseline, then.baseline)):
+        assert [(group.id, group.prompt) for group in read_now] == [(group.id, group.prompt) for group in read_then]
+    assert [answer.responses[0].text for answer in (*now.baseline, *then.baseline)] == ["yes"] * 4
     written("question.jsonl", [{"uid": "a", "prompt": 3}, {"uid": "b", "prompt": "x"}])
-    with pytest.raises(DataError, match=r"question\.jsonl, line 1, field 'prompt'"):
+    with pytest.raises(DataError, match=r"question\.jsonl, line 1: expected an id and the text of 1 turn"):
         arena_hard.load("folder", tmp_path)
 
 
 def test_the_judge_prompt_is_read_and_checked(tmp_path):
     file = tmp_path / "arena_hard" / "judge_config.yaml"
     with pytest.raises(DataError, match=r"judge prompt is not in this folder.*7f1b7f5dd6ce"):
-        arena_hard.prompt("folder", tmp_path)
+        arena_hard.prompts("folder", tmp_path)
     file.parent.mkdir()
     file.write_text(json.dumps({"system_prompt": TEMPLATE.system, "prompt_template": [TEMPLATE.text]}))
-    assert arena_hard.prompt("folder", tmp_path) == TEMPLATE
+    assert arena_hard.prompts("folder", tmp_path) == TEMPLATE
     for wrong in ("[", "a: 1", json.dumps({"system_prompt": "S", "prompt_template": ["{question_1} {answer_1}"]})):
         file.write_text(wrong)
-        with pytest.raises(DataError, match="no system_prompt and one prompt_template with question_1"):
-            arena_hard.prompt("folder", tmp_path)
+        with pytest.raises(DataError, match=r"no system_prompt and one prompt_template|prompt_template lacks answer_2"):
+            arena_hard.prompts("folder", tmp_path)
 
 
 def test_generated_questions_are_never_called_arena_hard():
-    found, baseline = arena_hard.load("embedded", n=6, seed=2)
-    assert found.title == "generated questions (not Arena Hard)" and set(baseline.turns) == {q.id for q in found.items}
-    assert all(text for (text,) in baseline.turns.values())
+    found = arena_hard.load("embedded", n=6, seed=2)
+    assert found.title == "generated questions (not Arena Hard)"
+    assert [answer.id for answer in found.baseline] == [f"{group.id}/1" for group in found.groups]
+    assert all(answer.responses[0].text for answer in found.baseline)

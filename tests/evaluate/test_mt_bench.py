@@ -11,8 +11,8 @@ from judge_server import Reply, serve
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import mt_bench
 from hs2lib.evaluate.judge import Judge, Verdict
-from hs2lib.evaluate.mt_bench import Template
-from hs2lib.evaluate.questions import Answers, Question, Questions, read
+from hs2lib.evaluate.questions import Questions, Template, answered, characters, question_id, read
+from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
 needs_data = pytest.mark.skipif(
@@ -28,22 +28,30 @@ TEMPLATES = {
         "S2", "R: {ref_answer_1}, {ref_answer_2} Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}"
     ),
 }
+
+
+def question(id, *turns):
+    return Group(id, tuple(Turn("user", text) for text in turns), ())
+
+
+def answers_of(questions, texts):
+    return answered(questions, {id: [Response("", text) for text in of] for id, of in texts.items()}, "by hand")
+
+
 QUESTIONS = Questions(
     "MT-Bench",
-    (
-        Question("81", "writing", ("write", "again")),
-        Question("111", "math", ("1 + 1?", "and 1 more?"), ("2", "3")),
-        Question("82", "writing", ("draft", "shorter")),
-    ),
+    (question("81", "write", "again"), question("111", "1 + 1?", "and 1 more?"), question("82", "draft", "shorter")),
     "by hand",
     80,
+    categories={"81": "writing", "111": "math", "82": "writing"},
+    references={"111": ("2", "3")},
 )
-ANSWERS = Answers("m", {"81": ("aa", "bbbb"), "111": ("two", "three"), "82": ("c", "")}, "by hand")
+TEXTS = {"81": ("aa", "bbbb"), "111": ("two", "three"), "82": ("c", "")}
+ANSWERS = answers_of(QUESTIONS, TEXTS)
 
 
 def verdicts(*grades):
-    ids = [f"{question.id}/{turn}" for question in QUESTIONS.items for turn in (1, 2)]
-    return [Verdict(id, grade, "", 1) for id, grade in zip(ids, grades, strict=True)]
+    return [Verdict(answer.id, grade, "", 1) for answer, grade in zip(ANSWERS, grades, strict=True)]
 
 
 def test_each_turn_is_asked_with_its_prompt_and_references():
@@ -59,7 +67,7 @@ def test_each_turn_is_asked_with_its_prompt_and_references():
 
 def test_braces_in_an_answer_stay_what_they_are():
     """An answer that names a field of the template is not filled in, so it cannot put the reference into itself."""
-    hostile = Answers("m", ANSWERS.turns | {"111": ("{ref_answer_1} {0} {", "{ref_answer_2}")}, "")
+    hostile = answers_of(QUESTIONS, TEXTS | {"111": ("{ref_answer_1} {0} {", "{ref_answer_2}")})
     asked = {ask.id: ask for ask in mt_bench.asks(QUESTIONS, hostile, TEMPLATES)}
     assert asked["111/1"].messages[1][1] == "Q: 1 + 1? R: 2 A: {ref_answer_1} {0} {"
     assert asked["111/2"].messages[1][1].endswith("A: {ref_answer_2}")
@@ -74,11 +82,11 @@ def test_means_by_hand():
     )
     assert table.responses.tolist() == [4, 2, 3, 3, 6] and not table.unparsable.any()
     assert (table.lowest == table.score).all() and result.title == "MT-Bench, 3 of 80 questions"
-    score, low, high = result.overall()
+    score, low, high = result.overall
     assert low <= score <= high and low == pytest.approx(3) and high == pytest.approx(9.5)
     # Both turns of a question are drawn together: one question tells nothing of how questions vary.
     assert np.isnan(table.loc["math", ["low", "high"]].astype(float)).all()
-    assert result.grades.characters.tolist() == [2, 4, 3, 5, 1, 0]
+    assert result.verdicts.characters.tolist() == [2, 4, 3, 5, 1, 0]
 
 
 def test_a_grade_that_was_not_read_is_no_0_and_is_counted():
@@ -94,18 +102,18 @@ def test_a_grade_that_was_not_read_is_no_0_and_is_counted():
 
 
 def test_a_subset_is_spread_over_categories_and_named():
-    items = tuple(Question(f"{c}{i}", c, ("a", "b")) for c in "wxyz" for i in range(10))
-    questions = Questions("MT-Bench", items, "by hand", 40)
+    items = tuple(question(f"{c}{i}", "a", "b") for c in "wxyz" for i in range(10))
+    questions = Questions("MT-Bench", items, "by hand", 40, categories={group.id: group.id[0] for group in items})
     assert questions.title == "MT-Bench" and questions.subset(0) is questions
     for n in (1, 4, 7, 12, 39):
         some = questions.subset(n, seed=3)
-        counts = [sum(q.category == c for q in some.items) for c in "wxyz"]
+        counts = [sum(group.id[0] == c for group in some.groups) for c in "wxyz"]
         assert len(some) == n and max(counts) - min(counts) <= 1 and some == questions.subset(n, seed=3)
         assert some.title == f"MT-Bench, {n} of 40 questions"
-        assert [q for q in items if q in some.items] == list(some.items), "in their order"
+        assert [group for group in items if group in some.groups] == list(some.groups), "in their order"
     assert questions.subset(8, seed=1) != questions.subset(8, seed=2)
     # A larger subset holds the smaller one: answers to the first few are answers to the many.
-    assert set(questions.subset(8, seed=1).items) < set(questions.subset(16, seed=1).items)
+    assert set(questions.subset(8, seed=1).groups) < set(questions.subset(16, seed=1).groups)
     with pytest.raises(ValueError, match="41 of 40 questions"):
         questions.subset(41)
 
@@ -113,7 +121,10 @@ def test_a_subset_is_spread_over_categories_and_named():
 def test_generated_questions_are_never_called_mt_bench():
     questions = mt_bench.load("embedded", n=5, seed=1)
     assert questions.title == "generated questions (not MT-Bench)" and questions.generated
-    assert len(questions) == 5 and all(len(q.turns) == 2 and all(q.turns) and q.category for q in questions.items)
+    assert len(questions) == 5 and all(
+        len(group.prompt) == 2 and all(turn.text for turn in group.prompt) for group in questions.groups
+    )
+    assert all(questions.categories[group.id] for group in questions.groups)
     assert questions == mt_bench.load("embedded", n=5, seed=1) != mt_bench.load("embedded", n=5, seed=2)
 
 
@@ -129,7 +140,7 @@ def test_from_answers_to_a_score_with_a_judge(tmp_path):
         asked = mt_bench.asks(QUESTIONS, ANSWERS, TEMPLATES)
         found = judge.verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
     result = mt_bench.score(QUESTIONS, ANSWERS, found, n_boot=50)
-    assert result.grades.grade.tolist() == [2, 4, 3, 5, 1, 1]
+    assert result.verdicts.grade.tolist() == [2, 4, 3, 5, 1, 1]
 
 
 # The public files
@@ -141,32 +152,32 @@ def test_the_published_questions():
     questions = mt_bench.load("folder", references="gpt-4-1106-preview")
     assert len(questions) == 80 and questions.title == "MT-Bench"
     for category in mt_bench.CATEGORIES:
-        some = [q for q in questions.items if q.category == category]
+        some = [id for id, name in questions.categories.items() if name == category]
         assert len(some) == 10
-        assert {len(q.references) for q in some} == {2 if category in mt_bench.WITH_REFERENCE else 0}
-    assert len([q for q in questions.items if int(q.id) in mt_bench.WRONG_REFERENCES]) == 13
-    old = mt_bench.load("folder", references="gpt-4")
-    right = {q.id: q.references for q in questions.items}
-    assert all(q.references != right[q.id] for q in old.items if q.references)
-    assert not any(q.references for q in mt_bench.load("folder", references="").items)
+        lengths = {len(questions.references.get(id, ())) for id in some}
+        assert lengths == {2 if category in mt_bench.WITH_REFERENCE else 0}
+    assert len([id for id in questions.references if int(id) in mt_bench.WRONG_REFERENCES]) == 13
+    old = mt_bench.load("folder", references="gpt-4").references
+    assert len(old) == 30 and all(old[id] != questions.references[id] for id in old)
+    assert not mt_bench.load("folder", references="").references
     assert mt_bench.load("folder", references="", n=16).title == "MT-Bench, 16 of 80 questions"
 
 
 @needs_data
-@pytest.mark.parametrize(("model", "characters"), [("gpt-4o", 1646.25), ("llama-2-chat7b", 1510.1875)])
-def test_published_answers_and_their_prompts(model, characters):
+@pytest.mark.parametrize(("model", "mean"), [("gpt-4o", 1646.25), ("llama-2-chat7b", 1510.1875)])
+def test_published_answers_and_their_prompts(model, mean):
     """160 questions to the judge, each with its answer in it word for word; lengths as counted from the raw file."""
     questions = mt_bench.load("folder", references="gpt-4-1106-preview")
     answers = read(Path(DATA) / "mt_bench" / f"model_answer__{model}.jsonl.gz", questions)
     asked = mt_bench.asks(questions, answers, mt_bench.prompts("folder"))
-    assert len(asked) == 160 and answers.model == model
-    assert answers.characters(questions).mean() == characters
-    for ask in asked:
-        id, _, turn = ask.id.partition("/")
-        text = ask.messages[1][1]
-        assert all(answer in text for answer in answers.turns[id][: int(turn)]), ask.id
-        assert "{" not in text or any("{" in part for q in questions.items if q.id == id
-                                      for part in (*q.turns, *q.references, *answers.turns[id]))  # fmt: skip
+    assert len(asked) == 160 and answers[0].source.startswith(f"{model}, model_answer__{model}.jsonl.gz")
+    assert characters(answers).mean() == mean
+    for ask, answer in zip(asked, answers, strict=True):
+        text, own = ask.messages[1][1], (*(turn.text for turn in answer.prompt), answer.responses[0].text)
+        assert ask.id == answer.id and all(part in text for part in own), ask.id
+        assert "{" not in text or any(
+            "{" in part for part in (*own, *questions.references.get(question_id(answer), ()))
+        )
     second = [ask for ask in asked if ask.id.endswith("/2")]
     assert all("second" in ask.messages[0][1] for ask in second), "its prompt asks for the second turn"
     assert sum("Reference" in ask.messages[1][1] for ask in asked) >= 60
@@ -184,11 +195,11 @@ def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_faulty_files_are_named(tmp_path):
+def test_faulty_files_are_named(tmp_path, monkeypatch):
     """A question with one turn, of an unknown category, too few of them; a maths question without its reference."""
     file, good = tmp_path / "mt_bench" / "question.jsonl", {"question_id": 1, "category": "math", "turns": ["a", "b"]}
     for wrong, match in (
-        (good | {"turns": ["a"]}, "line 2, field 'turns': two texts are due"),
+        (good | {"turns": ["a"]}, "line 2: expected an id and the text of 2 turns"),
         (good | {"category": "poems"}, "line 2, field 'category': 'poems' is none"),
         (good, "2 questions, MT-Bench has 80"),
     ):
@@ -196,11 +207,14 @@ def test_faulty_files_are_named(tmp_path):
         with pytest.raises(DataError, match=match):
             mt_bench.load("folder", tmp_path, references="")
     reference = tmp_path / "mt_bench" / "gpt-4.jsonl"
-    write(reference, [{"question_id": 2, "choices": [{"turns": ["x", "y"]}]}])
-    with pytest.raises(DataError, match=r"no reference of gpt-4 to question 1 \(math\)"):
+    monkeypatch.setattr(mt_bench, "WHOLE", 1)
+    write(file, [good])
+    row = {"question_id": 1, "model_id": "gpt-4"}
+    write(reference, [row | {"question_id": 2, "choices": [{"turns": ["x", "y"]}]}])
+    with pytest.raises(DataError, match=r"gpt-4\.jsonl.*no answer to 1 of 1 questions, 1 among them"):
         mt_bench.load("folder", tmp_path, references="gpt-4")
-    write(reference, [{"question_id": 1, "choices": [{"turns": ["x"]}]}])
-    with pytest.raises(DataError, match=r"gpt-4\.jsonl, line 1, field 'choices': no reference to two turns"):
+    write(reference, [row | {"choices": [{"turns": ["x"]}]}])
+    with pytest.raises(DataError, match=r"gpt-4\.jsonl, line 1, field 'choices': 1 responses to the 2 turns of"):
         mt_bench.load("folder", tmp_path, references="gpt-4")
     with pytest.raises(ValueError, match="references are one of"):
         mt_bench.load("folder", tmp_path, references="gpt-5")
@@ -211,6 +225,6 @@ def test_faulty_files_are_named(tmp_path):
     write(prompts, rows[:3])
     with pytest.raises(DataError, match="no prompt single-math-v1-multi-turn"):
         mt_bench.prompts("folder", tmp_path)
-    write(prompts, [rows[0] | {"prompt_template": "Q: {question}"}])
+    write(prompts, [rows[0] | {"prompt_template": "Q: {question}"}, *rows[1:]])
     with pytest.raises(DataError, match="single-v1 lacks answer"):
         mt_bench.prompts("folder", tmp_path)

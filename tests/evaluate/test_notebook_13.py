@@ -15,8 +15,10 @@ from judge_server import Reply, serve
 from hs2lib import paper
 from hs2lib.evaluate import policies, truthfulqa
 from hs2lib.evaluate.judge import JudgeError, Replies
-from hs2lib.evaluate.questions import Question, Questions
+from hs2lib.evaluate.questions import Questions
+from hs2lib.group import Group, Turn
 from hs2lib.report import claims
+from hs2lib.report.report import Run
 
 NAME = "13_aligned_model_evaluation"
 KEY = "sk-hs2-test-0123456789abcdef"
@@ -100,6 +102,34 @@ def test_with_the_reward_model(smoke):
 
 
 @pytest.mark.slow
+def test_a_further_policy_is_in_every_table_and_figure(smoke, monkeypatch):
+    """A notebook 15 that makes the policy "Mine": no line of 13 changes, and no table or figure is without it."""
+    drawn, titles = {}, policies.makers("policy") | {"15_mine": "Mine"}
+    monkeypatch.setattr(policies, "makers", lambda kind: titles)
+    monkeypatch.setattr(Run, "figure", lambda run, figure, name, caption: drawn.update({name: figure}))
+    folder = smoke(skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
+    for name in ("truthfulqa", "benchmarks", "trades", "examples"):
+        assert "Mine" in set(pd.read_csv(folder / f"{name}.csv").policy), name
+    for name in ("judged", "categories"):
+        assert pd.read_csv(folder / f"{name}.csv").columns[-1] == "Mine", name
+    for name, figure in drawn.items():
+        figure.canvas.draw()
+        labels = {label.get_text() for axes in figure.axes for label in axes.get_yticklabels()}
+        assert {"DPO", "Mine"} <= labels, name
+    assert set(drawn) == {"truthfulqa", "trades"}
+    # The paper has no row for it: it is beside Table 4, never in it.
+    assert "Mine" not in (folder / "against-table-4.csv").read_text()
+
+
+def test_every_policy_has_a_colour_of_its_own():
+    """Also beyond the ten of the palette, and the first ones keep theirs."""
+    names = [str(n) for n in range(14)]
+    colors = policies.colors(names)
+    assert list(colors) == names and len({tuple(color) for color in colors.values()}) == 14
+    assert policies.colors(names[:6]) == {name: colors[name] for name in names[:6]}
+
+
+@pytest.mark.slow
 def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
     """Said before hours are spent on answers, and again where the first question would be sent."""
     monkeypatch.delenv("HS2_TEST_KEY", raising=False)
@@ -150,14 +180,14 @@ def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
 def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     """Two questions of 5 options make no TruthfulQA; a table of three rows in two categories has two."""
     made = truthfulqa.load("embedded", n=2)
-    questions = (Question("1", "c", ("a",)),)
+    questions = (Group("1", (Turn("user", "a"),), ()),)
     read = Questions("Arena Hard", questions, "by hand", 500)
     drawn = Questions("MT-Bench", questions, "by hand", 80, generated=True)
-    table = policies.sizes(made, None, drawn, read, drawn).set_index("quantity").value
+    table = policies.sizes(made, None, [drawn, read, drawn]).set_index("quantity").value
     assert table["Arena Hard prompts"] == 500 and table.notna().sum() == 1
     assert {claim.reported.row for claim in claims.CLAIMS if claim.reported and "sizes" in claim.reported.file} <= set(
         table.index
     )
     (tmp_path / "truthfulqa").mkdir()
     (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text("\ufeffType,Category\nx,Law\nx,Health\ny,Law\n")
-    assert policies.truthfulqa_categories("folder", tmp_path) == 2
+    assert truthfulqa.categories("folder", tmp_path) == 2

@@ -18,19 +18,32 @@ from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
 from hs2lib.engine.rollout import rollouts
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
-from hs2lib.evaluate import questions as answers
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.policies import NOT_RUN, judged_rows, rewards, wide
-from hs2lib.evaluate.questions import Answers, Question, Questions, generate, read, save
-from hs2lib.group import Turn
+from hs2lib.evaluate.questions import Questions, characters, generate, is_cut, read, save
+from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 
+
+def question(id, *turns):
+    return Group(id, tuple(Turn("user", text) for text in turns), ())
+
+
+def texts(answers):
+    """The responses to each question, by its id."""
+    of = {}
+    for answer in answers:
+        of.setdefault(answer.id.rpartition("/")[0], []).append(answer.responses[0].text)
+    return of
+
+
 QUESTIONS = Questions(
     "MT-Bench",
-    tuple(Question(str(i), "ab"[i % 2], (f"{i} is" + " this" * i, f"and {i} more")) for i in range(4)),
+    tuple(question(str(i), f"{i} is" + " this" * i, f"and {i} more") for i in range(4)),
     "by hand",
     80,
+    categories={str(i): "ab"[i % 2] for i in range(4)},
 )
 HOW = dict(max_new_tokens=8, progress=False)
 
@@ -47,7 +60,7 @@ def policy():
 
 @pytest.fixture(scope="module")
 def made(policy):
-    return generate(policy, QUESTIONS, name="tiny", **HOW)
+    return generate(policy, QUESTIONS, **HOW)
 
 
 # A policy's answers
@@ -56,10 +69,10 @@ def made(policy):
 def test_greedy_and_each_turn_after_its_own_earlier_ones(policy, made):
     """Against transformers' own greedy `generate` on the conversation written by the chat template."""
     tokenizer, backbone = policy.tokenizer, policy.backbone
-    for question in QUESTIONS.items:
+    for asked in QUESTIONS.groups:
         conversation = []
-        for said, text in zip(question.turns, made.turns[question.id], strict=True):
-            conversation.append({"role": "user", "content": said})
+        for turn, text in zip(asked.prompt, texts(made)[asked.id], strict=True):
+            conversation.append({"role": "user", "content": turn.text})
             prompt = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
             ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
             with torch.no_grad():
@@ -67,14 +80,15 @@ def test_greedy_and_each_turn_after_its_own_earlier_ones(policy, made):
             due = tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
             assert text == due
             conversation.append({"role": "assistant", "content": text})
-    assert len({text for turns in made.turns.values() for text in turns}) >= 6, "answers differ: a test that can fail"
-    assert made.model == "tiny" and "greedy, at most 8 tokens" in made.source
+    assert len({answer.responses[0].text for answer in made}) >= 6, "answers differ: a test that can fail"
+    assert all("greedy, at most 8 tokens" in answer.source for answer in made)
 
 
 def test_lengths_and_what_was_cut(made):
-    assert made.characters(QUESTIONS).tolist() == [len(t) for q in QUESTIONS.items for t in made.turns[q.id]]
-    assert set(made.unfinished) <= {(q.id, turn) for q in QUESTIONS.items for turn in (1, 2)}
-    assert len(made.unfinished) >= 6, "a random model ends its turn by chance only"
+    assert characters(made).tolist() == [len(text) for of in texts(made).values() for text in of]
+    assert [answer.id for answer in made] == [f"{i}/{turn}" for i in range(4) for turn in (1, 2)]
+    assert sum(is_cut(answer.responses[0]) for answer in made) >= 6, "a random model ends its turn by chance only"
+    assert not is_cut(Response("", "of a file that does not say"))
 
 
 def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
@@ -90,57 +104,62 @@ def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:
-            found = generate(policy, QUESTIONS, name="tiny", file=tmp_path / "samples.jsonl", batch=2, **HOW)
+            found = generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", batch=2, **HOW)
             break
         except InterruptedError:
             kills += 1
-    assert kills >= 1 and found == made
+    assert kills >= 1 and texts(found) == texts(made)
     monkeypatch.setattr(decoding, "choose", None)
-    assert generate(policy, QUESTIONS, name="tiny", file=tmp_path / "samples.jsonl", **HOW) == made
+    assert generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", **HOW) == found
     # A subset is part of the whole: its answers are there already.
     some = QUESTIONS.subset(2)
-    again = generate(policy, some, name="tiny", file=tmp_path / "samples.jsonl", **HOW)
-    assert again.turns == {q.id: made.turns[q.id] for q in some.items}
+    again = generate(policy, some, file=tmp_path / "samples.jsonl", **HOW)
+    assert set(again) < set(found) and len(again) == 4
 
 
 def test_a_label_opens_every_turn(policy):
     """SteerLM's label goes to the sampler, for each turn; the conversation of the second turn holds no label."""
     label = label_string((4, 4, 4, 2, 2))
-    found = generate(policy, QUESTIONS, name="SteerLM", label=label, **HOW)
-    second = answers.contexts(QUESTIONS, found, 1)
+    found = generate(policy, QUESTIONS, label=label, **HOW)
+    second = found[1::2]
     due = rollouts(policy, second, n=1, temperature=0, label=label, **HOW)
-    assert [g.responses[0].text for g in due] == [found.turns[q.id][1] for q in QUESTIONS.items]
+    assert [g.responses[0].text for g in due] == [g.responses[0].text for g in second]
     assert not any("helpfulness" in turn.text for group in second for turn in group.prompt)
-    assert found.source.endswith(f"label {label}")
+    assert found[0].source.endswith(f"label {label}")
 
 
 def test_one_turn_is_asked_where_there_is_one(policy):
-    one = Questions("Arena Hard", (Question("a", "c", ("only",)), Question("b", "c", ("this", "and that"))), "", 500)
-    found = generate(policy, one, name="tiny", **HOW)
-    assert len(found.turns["a"]) == 1 and len(found.turns["b"]) == 2
+    mixed = Questions("Arena Hard", (question("a", "only"), question("b", "this", "and that")), "", 500)
+    assert [answer.id for answer in generate(policy, mixed, **HOW)] == ["a/1", "b/1", "b/2"]
 
 
 def test_a_question_that_leaves_no_room_is_named(policy):
-    long = Questions("Arena Hard", (Question("far-too-long", "c", ("word " * 10_000,)),), "", 500)
+    long = Questions("Arena Hard", (question("far-too-long", "word " * 10_000),), "", 500)
     with pytest.raises(ValueError, match=r"group far-too-long/1: .* no older turn left to drop"):
-        generate(policy, long, name="tiny", **HOW)
+        generate(policy, long, **HOW)
 
 
 # Files of answers
 
 
 def test_saved_and_read_again_is_the_same(made, tmp_path):
-    file = save(tmp_path / "answers" / "tiny.jsonl", made)
-    assert read(file, QUESTIONS) == made and list(file.parent.iterdir()) == [file]
+    file = save(tmp_path / "answers" / "tiny.jsonl", "tiny", made)
+    again = read(file, QUESTIONS)
+    for ours, theirs in zip(made, again, strict=True):
+        assert (ours.id, ours.prompt, ours.source) == (theirs.id, theirs.prompt, theirs.source)
+        assert ours.responses[0].text == theirs.responses[0].text
+        assert is_cut(ours.responses[0]) == is_cut(theirs.responses[0])
+    assert list(file.parent.iterdir()) == [file]
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert rows[0]["question_id"] == 0 and rows[0]["choices"][0]["turns"] == list(made.turns["0"])
+    assert rows[0]["question_id"] == 0 and rows[0]["choices"][0]["turns"] == texts(made)["0"]
+    assert rows[0]["model_id"] == "tiny" and set(rows[0]["unfinished"]) <= {1, 2}
     before = file.read_bytes()
-    assert save(file, made).read_bytes() == before
+    assert save(file, "tiny", made).read_bytes() == before
 
 
 def test_faulty_answers_are_named(tmp_path):
     file, good = tmp_path / "a.jsonl", {"question_id": 0, "model_id": "m", "choices": [{"turns": ["a", "b"]}]}
-    one = replace(QUESTIONS, items=QUESTIONS.items[:1])
+    one = replace(QUESTIONS, groups=QUESTIONS.groups[:1])
     for wrong, match in (
         ([good | {"choices": []}], r"a\.jsonl, line 1: no answer as FastChat"),
         ([good | {"choices": [{"turns": ["a", 2]}]}], "line 1: no answer as FastChat"),
@@ -156,21 +175,19 @@ def test_faulty_answers_are_named(tmp_path):
     file.write_text("".join(json.dumps(good | {"question_id": i, "model_id": f"m{i}"}) + "\n" for i in range(4)))
     with pytest.raises(DataError, match=r"answers of several models: m0"):
         read(file, QUESTIONS)
-    assert read(file, one).turns == {"0": ("a", "b")}, "answers to other questions are passed over"
+    assert texts(read(file, one)) == {"0": ["a", "b"]}, "answers to other questions are passed over"
 
 
 def test_conversations_by_hand(made):
     """Turn 2 stands after turn 1 and its answer; a reward model sees each response after what came before it."""
-    first, second = (answers.contexts(QUESTIONS, made, turn)[3] for turn in (0, 1))
+    first, second = made[6:]
     assert first.id == "3/1" and first.prompt == (Turn("user", "3 is this this this"),)
     assert second.id == "3/2" and second.prompt == (
         Turn("user", "3 is this this this"),
-        Turn("assistant", made.turns["3"][0]),
+        Turn("assistant", first.responses[0].text),
         Turn("user", "and 3 more"),
     )
-    groups = {group.id: group for group in answers.as_groups(QUESTIONS, made)}
-    assert len(groups) == 8 and groups["3/2"].prompt == second.prompt
-    assert [r.text for r in groups["3/2"].responses] == [made.turns["3"][1]]
+    assert len(made) == 8 and [len(answer.responses) for answer in made] == [1] * 8
 
 
 # What the tables say
@@ -178,25 +195,22 @@ def test_conversations_by_hand(made):
 
 def test_without_a_judge_the_column_says_so_and_the_rest_is_there(made):
     rows = judged_rows(QUESTIONS, made, policy="tiny", n_boot=50).set_index("measure")
-    score, characters = rows.iloc[0], rows.iloc[1]
+    score, length = rows.iloc[0], rows.iloc[1]
     assert rows.index.tolist() == [
         "MT-Bench, 4 of 80 questions: score, 1 to 10",
         "MT-Bench, 4 of 80 questions: characters",
     ]
     assert np.isnan(score["mean"]) and np.isnan(score["95 % low"]) and score.note == NOT_RUN
-    assert characters["mean"] == made.characters(QUESTIONS).mean()
-    assert (
-        characters["95 % low"] <= characters["mean"] <= characters["95 % high"]
-        and "cut at the limit" in characters.note
-    )
+    assert length["mean"] == characters(made).mean()
+    assert length["95 % low"] <= length["mean"] <= length["95 % high"] and "cut at the limit" in length.note
 
 
 def test_a_reward_model_never_stands_in_the_judges_column(made):
     """Its scores have a measure of their own, by the model's name; the judge's column still says: not run."""
     model = RewardModel.new("tiny").eval()
-    scores = rewards(model, QUESTIONS, made)
-    due = model.score(answers.as_groups(QUESTIONS, made)).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
-    np.testing.assert_allclose(scores.score, due, rtol=1e-4, atol=1e-6)
+    scores = rewards(model, made)
+    due = model.score(made).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
+    np.testing.assert_allclose(scores, due, rtol=1e-4, atol=1e-6)
     rows = judged_rows(QUESTIONS, made, policy="tiny", judge="reward_model", reward=scores, n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
     assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
@@ -204,18 +218,15 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
 
 
 def test_a_judges_result_stands_in_its_column(made):
-    grades = [
-        Verdict(f"{q.id}/{t}", None if (q.id, t) == ("0", 1) else 6.0, "", 1) for q in QUESTIONS.items for t in (1, 2)
-    ]
+    grades = [Verdict(answer.id, None if answer.id == "0/1" else 6.0, "", 1) for answer in made]
     result = mt_bench.score(QUESTIONS, made, grades, n_boot=50)
     rows = judged_rows(QUESTIONS, made, policy="tiny", judge="gpt-4-0125-preview", result=result, n_boot=50)
     assert rows["mean"][0] == 6 and rows.note[0] == "judge gpt-4-0125-preview, 1 unparsable"
-    arena = replace(
-        QUESTIONS, benchmark="Arena Hard", items=tuple(replace(q, turns=q.turns[:1]) for q in QUESTIONS.items)
-    )
-    games = [Verdict(f"{q.id}/{g}", "A=B", "", 1) for q in arena.items for g in (1, 2)]
-    short = Answers("tiny", {id: turns[:1] for id, turns in made.turns.items()}, "")
-    even = arena_hard.score(arena, games, "tiny", n_boot=50)
+    groups = tuple(replace(group, prompt=group.prompt[:1]) for group in QUESTIONS.groups)
+    arena = replace(QUESTIONS, benchmark="Arena Hard", groups=groups)
+    games = [Verdict(f"{group.id}/{game}", "A=B", "", 1) for group in groups for game in (1, 2)]
+    short = made[::2]
+    even = arena_hard.score(arena, short, games, n_boot=50)
     rows = judged_rows(arena, short, policy="tiny", judge="gpt-4-1106-preview", result=even, n_boot=50)
     assert rows["mean"][0] == 50 and rows.measure[0] == "Arena Hard, 4 of 80 questions: win rate, %"
 
@@ -309,11 +320,12 @@ def test_generated_questions_are_as_long_as_asked(load, turns):
 
     Arena Hard's and AlpacaEval's baseline answers come from the same scale as the questions.
     """
-    found = load("embedded", n=4, seed=3, length_scale=0.05)
-    questions, baseline = found if isinstance(found, tuple) else (found, None)
-    assert "length scale 0.05" in questions.source
-    for question in questions.items:
-        (group,) = corpus.groups(1, seed=3, length_scale=0.05, start=int(question.id.rpartition("/")[2]))
-        said = [turn.text for turn in group.prompt if turn.role == "user"]
-        assert list(question.turns) == said[:turns]
-        assert not baseline or baseline.turns[question.id][0] in {response.text for response in group.responses}
+    questions = load("embedded", n=4, seed=3, length_scale=0.05)
+    assert "length scale 0.05" in questions.source and len(questions) == 4
+    baseline = {answer.id: answer.responses[0].text for answer in questions.baseline}
+    for asked in questions.groups:
+        (group,) = corpus.groups(1, seed=3, length_scale=0.05, start=int(asked.id.rpartition("/")[2]))
+        assert asked.prompt == tuple(turn for turn in group.prompt if turn.role == "user")[:turns]
+        best = max(group.responses, key=lambda response: response.labels[0])
+        assert not baseline or baseline[f"{asked.id}/1"] == best.text
+    assert len(baseline) == (0 if turns == 2 else 4)

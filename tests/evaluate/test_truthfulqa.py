@@ -21,7 +21,7 @@ from hs2lib.data.rows import DataError
 from hs2lib.engine import attention
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate import truthfulqa
-from hs2lib.evaluate.truthfulqa import Benchmark, evaluate, mc1, mc2, score, tokenise
+from hs2lib.evaluate.truthfulqa import MultipleChoice, evaluate, mc1, mc2, score, tokenise
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 
@@ -78,7 +78,7 @@ def one_by_one(policy, benchmark):
     plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path).eval()
     encode = policy.tokenizer.encode
     rows = []
-    for group in benchmark.questions:
+    for group in benchmark.groups:
         found = []
         for answer in group.responses:
             context = f"{benchmark.primer}\n\nQ: {group.prompt[0].text}\nA:"
@@ -102,14 +102,16 @@ def one_by_one(policy, benchmark):
     return rows
 
 
-HAND = Benchmark(
+HAND = MultipleChoice(
+    "TruthfulQA",
     (
         truthfulqa._group("hand/0", "Why?", {"Because.": 1, "No.": 0}, {"No.": 0, "So": 1, "So it is.": 1}, ""),
         truthfulqa._group("hand/1", 'What did "it" say? ', {"'s": 1, "12": 0}, {"'s": 1, "1234": 0, "\n": 0}, ""),
     ),
-    "Q: Who?\nA: I have no comment.\n\nQ: Where?\nA: There.",
-    "own",
     "by hand",
+    817,
+    primer="Q: Who?\nA: I have no comment.\n\nQ: Where?\nA: There.",
+    own=True,
 )
 
 
@@ -124,7 +126,7 @@ def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, b
     np.testing.assert_allclose(ours.mc2, [mass for _, mass, _ in theirs], atol=1e-5)
     for mine, (_, _, found) in zip(ours.log_probs, theirs, strict=True):
         np.testing.assert_allclose(mine, found, atol=1e-4)
-    assert ours.id.tolist() == [group.id for group in benchmark.questions]
+    assert ours.id.tolist() == [group.id for group in benchmark.groups]
 
 
 def test_lm_eval_itself(policy, monkeypatch):
@@ -150,12 +152,12 @@ class Merging:
 
 def test_the_border_is_where_lm_eval_puts_it():
     """The prompt is as tokenised alone; of "\u2603o" only what follows as many tokens as it has is scored."""
-    benchmark = replace(HAND, questions=HAND.questions[:1], primer="")
+    benchmark = replace(HAND, groups=HAND.groups[:1], primer="")
     (sequences,), (starts,) = tokenise(benchmark, Merging())
     texts = ["".join(map(chr, sequence)) for sequence in sequences]
     assert texts == ["\n\nQ: Why?\nA:o.", "\n\nQ: Why?\nA: So", "\n\nQ: Why?\nA: So it is.", "\n\nQ: Why?\nA: Because."]
     assert starts == [len("\n\nQ: Why?\nA:")] * 4
-    empty = replace(benchmark, questions=(truthfulqa._group("e", "Why?", {"N": 1, "a": 0}, {}, ""),))
+    empty = replace(benchmark, groups=(truthfulqa._group("e", "Why?", {"N": 1, "a": 0}, {}, ""),))
     with pytest.raises(ValueError, match="question e: an answer adds no token"):
         tokenise(empty, Merging())
 
@@ -172,7 +174,7 @@ def test_the_whole_benchmark_is_one_tree(policy):
 
 def test_the_order_of_questions_changes_nothing(policy):
     benchmark = truthfulqa.load("embedded", n=20)
-    turned = replace(benchmark, questions=benchmark.questions[::-1])
+    turned = replace(benchmark, groups=benchmark.groups[::-1])
     first, second = (score(b, policy, budget=512, progress=False) for b in (benchmark, turned))
     pd.testing.assert_frame_equal(first, second[::-1].reset_index(drop=True), check_exact=True)
 
@@ -238,18 +240,17 @@ def test_bfloat16_is_close_and_leaves_the_policy_as_it_was(policy):
 
 
 def frame(benchmark, mc1, mc2):
-    ids = [group.id for group in benchmark.questions]
+    ids = [group.id for group in benchmark.groups]
     return pd.DataFrame({"id": ids, "mc1": mc1, "mc2": mc2, "chance1": 0.25, "chance2": 1 / 3})
 
 
 def test_figures_are_means_over_questions_with_an_interval(policy):
     benchmark = truthfulqa.load("embedded", n=4)
     found = evaluate(benchmark, frame(benchmark, [1, 0, 1, 1], [0.5, 0.7, 0.5, 0.7]))
-    assert found.value("MC1") == 0.75 and found.value() == pytest.approx(0.6)
-    low, high = found.table.set_index("measure").loc["MC2", ["low", "high"]]
+    assert found.value.tolist() == [0.75, pytest.approx(0.6)] and found.measure.tolist() == ["MC1", "MC2"]
+    low, high = found.set_index("measure").loc["MC2", ["low", "high"]]
     assert 0.5 <= low < 0.6 < high <= 0.7
-    assert found.table.chance.tolist() == [0.25, 1 / 3] and found.table.questions.tolist() == [4, 4]
-    assert found.generated and found.partial and found.paper_rows("DPO w. HelpSteer2").empty
+    assert found.chance.tolist() == [0.25, 1 / 3] and found.questions.tolist() == [4, 4]
     with pytest.raises(ValueError, match="scores of 4 other questions"):
         evaluate(truthfulqa.load("embedded", n=4, seed=1), frame(benchmark, 1, 1))
     real = score(benchmark, policy, progress=False)
@@ -262,18 +263,16 @@ def made(n):
 
 
 def test_only_all_817_questions_are_called_truthfulqa():
-    whole = Benchmark(made(817), "", "truthfulqa", "")
-    result = evaluate(whole, frame(whole, 1.0, 0.5))
-    assert whole.title == "TruthfulQA" and not result.partial
-    assert result.paper_rows("SFT").iloc[0].tolist() == ["SFT", "TruthfulQA MC2", 0.5, 0.5, 0.5]
+    whole = MultipleChoice("TruthfulQA", made(817), "", 817)
+    assert whole.title == "TruthfulQA"
     part = whole.subset(100, seed=2)
-    assert part.title == "partial TruthfulQA (100 of 817 questions, drawn at random, seed 2)"
-    assert evaluate(part, frame(part, 1.0, 0.5)).paper_rows("SFT").empty
-    assert Benchmark(made(790), "", "truthfulqa", "").title == "partial TruthfulQA (790 of 817 questions)"
-    assert whole.subset(0) is whole and whole.subset(900) is whole
-    assert set(whole.subset(10, seed=2).questions) < set(part.questions), "a larger subset holds the smaller one"
-    assert list(part.questions) == sorted(part.questions, key=whole.questions.index)
-    with pytest.raises(ValueError, match="got -1"):
+    assert part.title == "TruthfulQA, 100 of 817 questions"
+    assert MultipleChoice("TruthfulQA", made(790), "", 817).title == "TruthfulQA, 790 of 817 questions"
+    assert whole.subset(0) is whole and whole.subset(817) is whole
+    assert set(whole.subset(10, seed=2).groups) < set(part.groups), "a larger subset holds the smaller one"
+    assert list(part.groups) == sorted(part.groups, key=whole.groups.index)
+    assert part != whole.subset(100, seed=3)
+    with pytest.raises(ValueError, match="-1 of 817"):
         whole.subset(-1)
 
 
@@ -293,13 +292,13 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
     own = tmp_path / "own.jsonl"
     own.write_text("".join(json.dumps(listed(r)) + "\n" for r in rows))
     first, second = truthfulqa.load("folder", folder=tmp_path), truthfulqa.load(path=own)
-    assert "mc_task.json.gz (sha256 " in first.source and first.title.startswith("partial TruthfulQA (2 of 817")
+    assert "mc_task.json.gz (sha256 " in first.source and first.title == "TruthfulQA, 2 of 817 questions"
     assert second.title == "own questions (not TruthfulQA; 2 questions)"
     hub = tmp_path / "truthfulqa" / truthfulqa.HUB_FILE
     pd.DataFrame(map(listed, rows)).to_parquet(hub)
     third = truthfulqa.load("folder", folder=tmp_path)
     assert truthfulqa.HUB_FILE in third.source, "the Hub's file comes first where both are"
-    answers = [[[(r.text, r.labels) for r in g.responses] for g in b.questions] for b in (first, second, third)]
+    answers = [[[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, second, third)]
     assert str(answers[0]) == str(answers[1]) == str(answers[2])
     assert str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
 
@@ -308,7 +307,7 @@ LOAD = """
 from hs2lib.evaluate import truthfulqa
 truthfulqa.primer = lambda folder=None: "Q: a"
 benchmark = truthfulqa.load("hub")
-print(benchmark.source, benchmark.title, benchmark.questions[0].responses[1].text, sep="|")
+print(benchmark.source, benchmark.title, benchmark.groups[0].responses[1].text, sep="|")
 """
 
 
@@ -325,7 +324,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
         command = [sys.executable, "-c", LOAD]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "truthfulqa/truthful_qa@741b827|partial TruthfulQA (1 of 817 questions)|It is.\n"
+    assert done.stdout == "truthfulqa/truthful_qa@741b827|TruthfulQA, 1 of 817 questions|It is.\n"
 
 
 HALF = {"choices": ["Yes.", "No."], "labels": [1]}
@@ -369,7 +368,7 @@ def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeyp
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     with pytest.raises(DataError, match="set HS2_DATA_DIR"):
         truthfulqa.load("folder")
-    with pytest.raises(DataError, match="hf download truthfulqa/truthful_qa"):
+    with pytest.raises(DataError, match="TruthfulQA is not in this folder; looked for truthfulqa/multiple_choice"):
         truthfulqa.load("folder", folder=tmp_path)
     with pytest.raises(DataError, match="there is no such file"):
         truthfulqa.load(path=tmp_path / "none.json")
@@ -438,8 +437,8 @@ def test_a_primer_that_cannot_be_had_says_what_to_install(elsewhere, monkeypatch
 def test_generated_questions_have_known_answers():
     """Wrong answers are other entities' values, so no answer is both; the primer's questions are not asked."""
     benchmark = truthfulqa.load("embedded", n=60, seed=4)
-    assert benchmark.generated and len(benchmark.questions) == 60 and benchmark.primer.count("Q: ") == 6
-    for group in benchmark.questions:
+    assert benchmark.generated and len(benchmark.groups) == 60 and benchmark.primer.count("Q: ") == 6
+    for group in benchmark.groups:
         labels = np.array([answer.labels for answer in group.responses])
         assert len({answer.text for answer in group.responses}) == len(labels) == 6
         assert np.nansum(labels, axis=0).tolist() == [1, 2]
@@ -451,6 +450,6 @@ def test_generated_questions_have_known_answers():
 def test_the_real_file_is_the_whole_benchmark(no_primer):
     """817 questions, 6,204 answers, those of MC1 all among those of MC2."""
     benchmark = truthfulqa.load("folder")
-    labels = np.array([answer.labels for group in benchmark.questions for answer in group.responses])
+    labels = np.array([answer.labels for group in benchmark.groups for answer in group.responses])
     assert benchmark.title == "TruthfulQA" and labels.shape == (6204, 2)
     assert np.isfinite(labels).sum(axis=0).tolist() == [4186, 6204]
