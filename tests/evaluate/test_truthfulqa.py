@@ -344,7 +344,7 @@ WRONG = {
     ),
     "a column short": ({"question": "?", "mc1_targets": {"a": 1, "b": 0}}, "mc2_targets", "the column is missing"),
     "a column more": (row() | {"type": "x"}, "type", "an unknown extra column"),
-    "no object": ([1], None, "an object is due"),
+    "no object": ([1], None, "expected an object"),
 }  # fmt: skip
 
 
