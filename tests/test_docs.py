@@ -1,0 +1,104 @@
+"""The pages of docs/ do what they say: their code runs as it stands, in a copy of the checkout, up to a report."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from hs2lib.paths import root
+
+CHECKOUT = root()
+BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page):
+    """(language, what follows it, text) of every fenced block of a page."""
+    return [match.groups() for match in BLOCK.finditer((CHECKOUT / "docs" / page).read_text())]
+
+
+def add_cell(path, kind, cell_id, text):
+    """Add a cell to a notebook, which is made where there is none; the first code cell holds the parameters."""
+    if not path.exists():
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(new_notebook(metadata={"kernelspec": kernel}), path)
+    notebook = nbformat.read(path, 4)
+    if kind == "metadata":
+        notebook.metadata["hs2"] = json.loads(text)
+    elif kind == "cell":
+        metadata = {"tags": ["parameters"]} if cell_id == "parameters" else {}
+        notebook.cells.append(new_code_cell(text.rstrip("\n"), id=cell_id, metadata=metadata))
+    else:
+        notebook.cells.append(new_markdown_cell(text.rstrip("\n"), id=cell_id))
+    nbformat.write(notebook, path)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of the checkout, without reports, runs and history."""
+    for name in ("hs2lib", "notebooks", "params"):
+        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copy(CHECKOUT / "Snakefile", tmp_path)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
+def follow(page, checkout):
+    """Do what a page says, block after block. What a block is for stands after its language:
+
+    > FILE   the text of a new file         >> FILE   what is added to its end
+    NOTEBOOK metadata | cell ID             the notebook's metadata, or a further cell of it
+    Blocks of sh without any of these run in one shell.
+    """
+    script = ["set -eu"]
+    for number, (language, about, text) in enumerate(blocks(page)):
+        if about is None:
+            assert language == "sh", f"{page}: a block of {language} says not where it goes"
+            script.append(text)
+            continue
+        piece = checkout / f"piece-{number}"
+        piece.write_text(text)
+        if about.startswith(">"):
+            script.append(f"cat {piece} {about}")
+        else:
+            notebook, kind, *cell_id = about.split()
+            add_cell(checkout / "notebooks" / f"{notebook}.ipynb", kind, "".join(cell_id), text)
+    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    return done.stdout
+
+
+def manifest(checkout, tier, notebook):
+    return json.loads((checkout / "reports" / tier / notebook / "manifest.json").read_text())
+
+
+@pytest.mark.slow
+def test_add_a_data_set(checkout):
+    """Notebook 01 reports on a set that the library did not have."""
+    shown = follow("add-a-data-set.md", checkout)
+    assert "Printer 0 is stuck" in shown
+    captions = [
+        about["caption"] for about in manifest(checkout, "laptop", "01_dataset_statistics")["artefacts"].values()
+    ]
+    assert all("the help desk, helpdesk/answers.jsonl (sha256" in caption for caption in captions)
+    ratings = pd.read_csv(checkout / "reports/laptop/01_dataset_statistics/descriptive.csv")
+    assert {"helpfulness", "verbosity"} <= set(ratings.iloc[:, 0])
+
+
+def test_every_block_of_the_pages_is_followed():
+    """A block that the test does not know how to follow would not be tested."""
+    for page in Path(CHECKOUT / "docs").glob("add-*.md"):
+        fences = re.findall(r"^```", page.read_text(), re.M)
+        assert len(blocks(page.name)) * 2 == len(fences), page.name
+        assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, "a page, not a book"
