@@ -5,6 +5,7 @@ Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs,
 the arrays that `hs2lib.stats.describe` works on.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -112,6 +113,24 @@ def parse_prompt(string: str) -> tuple[Turn, ...]:
     for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
         turns.append(Turn(_ROLES[name], text))
     return tuple(turns)
+
+
+def named_numbers(text: str) -> dict[str, float]:
+    """The numbers by name in "helpfulness:4,verbosity:2": a SteerLM label string, or weights of a model's outputs.
+
+    Raises ValueError where the text is something else, a name stands twice or a number is not finite.
+    """
+    numbers = {}
+    for part in text.split(","):
+        name, _, number = (word.strip() for word in part.partition(":"))
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not name or name in numbers or not math.isfinite(value):
+            raise ValueError(f"expected name:number, name:number .., got {text!r}")
+        numbers[name] = value
+    return numbers
 
 
 MISSING = -100.0  # a cell without label, as the reference code and the trainer write it

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hs2lib.group import ATTRIBUTES
+from hs2lib.group import ATTRIBUTES, named_numbers
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,9 @@ def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:
     does not have.
     """
     try:
-        weights = HEAD_WEIGHTS.get(text) or {k.strip(): float(v) for k, v in (x.split(":") for x in text.split(","))}
-    except ValueError:
-        raise ValueError(
-            f"expected output:number, output:number .. or one of {list(HEAD_WEIGHTS)}, got {text!r}"
-        ) from None
+        weights = HEAD_WEIGHTS.get(text) or named_numbers(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or name one of {', '.join(HEAD_WEIGHTS)}") from None
     if missing := [name for name in weights if name not in outputs]:
         raise ValueError(f"weighting {text!r} needs an output {missing[0]!r}; the model has: {', '.join(outputs)}")
     return tuple(weights.get(name, 0.0) for name in outputs)

@@ -9,7 +9,6 @@ Paper: section 4.2. Which tokens are trained is decided here; TRL gets tokens an
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -17,6 +16,7 @@ import torch
 
 from hs2lib.engine.attention import log_probs
 from hs2lib.engine.chat import chat, reference
+from hs2lib.engine.modes import computing
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item
@@ -145,13 +145,9 @@ def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.
 
     Paper: section 4.2. Its exponential is the perplexity of what the assistant says.
     """
-    total, count, device = 0.0, 0, next(policy.backbone.parameters()).device.type
-    was = policy.training
-    policy.eval()
-    cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
-    with torch.no_grad(), cast:
+    total, count = 0.0, 0
+    with computing(policy, autocast):
         for batch in plan([item.sequences for item in items], budget, [item.predicted for item in items]):
             each = log_probs(policy.backbone, batch)  # [P]
             total, count = total - each.double().sum().item(), count + len(each)
-    policy.train(was)
     return total / count

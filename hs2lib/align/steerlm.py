@@ -27,7 +27,7 @@ from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import label_string, whole
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
-from hs2lib.group import Group, Response, Turn, parse_prompt, prompt_string
+from hs2lib.group import Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
 from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train.items import Item, tokenised
@@ -170,11 +170,10 @@ def from_row(row: dict, name: str) -> Group:
     The label may name other attributes than the five; the group's are those it names, in its order.
     """
     asked, answer = row["conversations"]
-    pairs = [part.partition(":") for part in answer["label"].split(",")]
-    labels = tuple(float(value) for _, _, value in pairs)
+    labels = named_numbers(answer["label"])
     prompt = (*([Turn("system", row["system"])] if row["system"] else []), *parse_prompt(asked["value"]))
-    response = Response(name, answer["value"], labels)
-    return Group(name, prompt, (response,), tuple(key for key, _, _ in pairs), source=row["dataset"])
+    response = Response(name, answer["value"], tuple(labels.values()))
+    return Group(name, prompt, (response,), tuple(labels), source=row["dataset"])
 
 
 def counts(labelled: Sequence[Group]) -> pd.DataFrame:
@@ -220,10 +219,11 @@ def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") ->
 
 def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
     """A label string for each level of one attribute, the others as in `base`. Raises ValueError for no such one."""
-    pairs = dict(part.split(":") for part in base.split(","))
-    if attribute not in pairs:
+    values = named_numbers(base)
+    if attribute not in values:
         raise ValueError(f"{base!r} does not name {attribute!r}: there is nothing to vary")
-    return {level: ",".join(f"{k}:{v}" for k, v in (pairs | {attribute: level}).items()) for level in levels}
+    of = {level: values | {attribute: level} for level in levels}
+    return {level: ",".join(f"{name}:{value:g}" for name, value in these.items()) for level, these in of.items()}
 
 
 def steer(

@@ -207,7 +207,6 @@ def iterate(
     return out
 
 
-@torch.no_grad()
 def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = BUDGET, autocast=None) -> np.ndarray:
     """The distance of equation 12 for each group, float64 [groups], nats: 0 where the policy is the optimum on it.
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hs2lib.data.rows import Expected, Fault, Faults, Row, Text, checked, real, shown, whole, with_unread
+from hs2lib.engine.chat import parse_label
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
 
 NAN = float("nan")
@@ -302,19 +303,16 @@ class PandaLM(with_unread(optional=("idx", "motivation_app", "cmp_key"))):
 pandalm = each(PandaLM)
 
 
-_LABEL = re.compile(rf"({'|'.join(ATTRIBUTES)}):([0-4])")
-
-
 def _label_string(label: object) -> tuple[float, ...]:
     """The five labels of a SteerLM label string, nan where one is not named; () for null or an empty string."""
     if label is None or label == "":
         return ()
-    parts = [_LABEL.fullmatch(part) for part in label.split(",")] if isinstance(label, str) else [None]
-    values = dict(part.groups() for part in parts if part)
-    if len(values) != len(parts):
+    try:
+        return parse_label(str(label))
+    except ValueError:
         what = f"expected a label string of whole numbers from 0 to 4, got {shown(label)}"
-        raise Fault(None, what, "write helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2")
-    return tuple(float(values.get(name, NAN)) for name in ATTRIBUTES)
+        fix = "write helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
+        raise Fault(None, what, fix) from None
 
 
 class Spoken(Row):

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, parse_prompt, prompt_string
+from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.names import TEMPLATES
 
 # The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
 NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
+
+LEVELS = (0, 1, 2, 3, 4)  # of an attribute in a label string
 
 # The reference code's system turn, word for word: a model trained with it has to be asked with it.
 SYSTEM_PROMPT = (
@@ -83,20 +85,18 @@ def label_string(labels: Sequence[float], attributes: Sequence[str] = ATTRIBUTES
     if len(labels) != len(attributes):
         raise ValueError(f"{len(labels)} labels for {len(attributes)} attributes {tuple(attributes)}")
     pairs = [(name, value) for name, value in zip(attributes, labels, strict=True) if not math.isnan(value)]
-    if wrong := [value for _, value in pairs if value not in (0, 1, 2, 3, 4)]:
+    if wrong := [value for _, value in pairs if value not in LEVELS]:
         raise ValueError(f"a label is a whole number from 0 to 4, got {wrong[0]}: make predictions whole with `whole`")
     return ",".join(f"{name}:{int(value)}" for name, value in pairs)
 
 
 def parse_label(string: str, attributes: Sequence[str] = ATTRIBUTES) -> tuple[float, ...]:
     """The values of a label string in the order of `attributes`, nan where not named; the inverse of label_string."""
-    given = {}
-    for part in string.split(",") if string else ():
-        name, colon, value = part.partition(":")
-        if not colon or name not in attributes or name in given or value not in ("0", "1", "2", "3", "4"):
-            raise ValueError(f"{part!r} in label string {string!r}: name:0 to name:4 is due, names {tuple(attributes)}")
-        given[name] = float(value)
-    return tuple(given.get(name, math.nan) for name in attributes)
+    values = named_numbers(string) if string else {}
+    wrong = [name for name, value in values.items() if name not in attributes or value not in LEVELS]
+    if wrong:
+        raise ValueError(f"expected name:0 to name:4, names {tuple(attributes)}, got {wrong[0]!r} in {string!r}")
+    return tuple(values.get(name, math.nan) for name in attributes)
 
 
 def whole(values: Iterable[float]) -> tuple[float, ...]:

@@ -19,7 +19,6 @@ import copy
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from tqdm import tqdm
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
+from hs2lib.engine.modes import computing
 from hs2lib.group import Group, Response, Turn
 
 
@@ -268,15 +268,10 @@ def _transformers(policy, missing, bar, *, seed, label, autocast, max_new_tokens
     forbidden = torch.zeros(policy.backbone.config.get_text_config().vocab_size, dtype=torch.bool, device=device)
     forbidden[list(special)] = True
     prompts = ((ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in due]) for id, ids, due in missing)
-    was = policy.training
-    policy.eval()
     options |= dict(max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden, step=bar.tokens)
-    try:
-        with torch.autocast(device.type, dtype=autocast) if autocast else nullcontext():
-            for row in decode(policy.backbone, prompts, **options):
-                yield missing[row.prompt][0], row.index, row.tokens, row.log_probs, row.finished
-    finally:
-        policy.train(was)
+    with computing(policy, autocast):
+        for row in decode(policy.backbone, prompts, **options):
+            yield missing[row.prompt][0], row.index, row.tokens, row.log_probs, row.finished
 
 
 def _vllm(policy, missing, bar, **options) -> Iterator[tuple]:

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +38,7 @@ from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
 from hs2lib.engine.attention import log_probs, per_sequence
 from hs2lib.engine.cache import Cache
+from hs2lib.engine.modes import computing
 from hs2lib.engine.rollout import Handle
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
@@ -288,15 +288,12 @@ def score(
     drawn = progress and get_ipython() is not None  # in a notebook in place of the last, not line after line
     file = Handle(display({"text/plain": ""}, raw=True, display_id=True)) if drawn else None
     bar = tqdm(total=len(keys), unit="question", mininterval=0.5, ncols=90, disable=not progress, file=file)
-    device = next(policy.backbone.parameters()).device.type
-    was = policy.training
-    policy.eval()
     try:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):
             here = batch.group.tolist()
             if any(keys[g] not in done for g in here):
-                with torch.no_grad(), torch.autocast(device, dtype=autocast) if autocast else nullcontext():
+                with computing(policy, autocast):
                     total = per_sequence(log_probs(policy.backbone, batch), batch)
                 found: dict[int, list[tuple[int, float]]] = {}
                 for g, i, value in zip(here, batch.index.tolist(), total.tolist(), strict=True):
@@ -308,7 +305,6 @@ def score(
             bar.update(len(set(here)))
     finally:
         bar.close()
-        policy.train(was)
     return pd.DataFrame(
         [_row(group, done[key]["log_probs"]) for group, key in zip(questions.groups, keys, strict=True)]
     )

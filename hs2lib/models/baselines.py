@@ -13,6 +13,7 @@ import torch
 
 from hs2lib import paths
 from hs2lib.engine.attention import end_states, in_order
+from hs2lib.engine.modes import computing
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import MISSING
 from hs2lib.train.items import Item, digest
@@ -35,11 +36,8 @@ def frozen_states(
     name = f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast or torch.float32}.npy"
     if cache and (file := Path(cache) / name).exists():
         return np.load(file)
-    device, was = next(model.backbone.parameters()).device.type, model.training
-    model.eval()
-    with torch.autocast(device, dtype=autocast or torch.bfloat16, enabled=autocast is not None):
+    with computing(model, autocast):
         out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items], budget)
-    model.train(was)
     if cache:
         content = io.BytesIO()
         np.save(content, out.numpy())

@@ -10,7 +10,6 @@ Paper: section 4. SteerLM's label goes before the answer and so into the prompt:
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
@@ -22,6 +21,7 @@ import torch
 from hs2lib.engine.attention import in_order, log_probs, per_sequence
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
+from hs2lib.engine.modes import computing
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
@@ -106,20 +106,13 @@ class Policy(Decoder):
         return torch.tensor(total, dtype=torch.float32), torch.tensor(tokens, dtype=torch.int64)  # [R] each
 
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
-        device = next(self.backbone.parameters()).device.type
-        cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
-        was = self.training
-        self.eval()
-        try:
-            with cast:
-                total = in_order(
-                    lambda batch: per_sequence(log_probs(self.backbone, batch), batch),
-                    [group.sequences for group in groups],
-                    budget,
-                    predict=[list(group.starts) for group in groups],
-                )
-        finally:
-            self.train(was)
+        with computing(self, autocast):
+            total = in_order(
+                lambda batch: per_sequence(log_probs(self.backbone, batch), batch),
+                [group.sequences for group in groups],
+                budget,
+                predict=[list(group.starts) for group in groups],
+            )  # [R]
         tokens = [len(s) - start for group in groups for s, start in zip(group.sequences, group.starts, strict=True)]
         return [{"log_prob": x, "tokens": n} for x, n in zip(total.tolist(), tokens, strict=True)]
 

@@ -5,7 +5,6 @@ Backbones are in `hs2lib.models.backbones` (their loaders can be called from her
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from torch import nn
 
 from hs2lib.engine.attention import end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
+from hs2lib.engine.modes import computing
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import load_tokenizer, where
@@ -101,15 +101,8 @@ class RewardModel(Decoder):
 
     def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids."""
-        device = next(self.backbone.parameters()).device.type
-        cast = torch.autocast(device, dtype=autocast) if autocast else nullcontext()
-        was = self.training
-        self.eval()
-        try:
-            with cast:
-                return in_order(lambda b: self.predict(end_states(self.backbone, b)), token_groups, budget)
-        finally:
-            self.train(was)
+        with computing(self, autocast):
+            return in_order(lambda batch: self.predict(end_states(self.backbone, batch)), token_groups, budget)
 
     def _save_more(self, into: Path) -> dict:
         from safetensors.torch import save_file

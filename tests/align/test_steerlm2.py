@@ -233,7 +233,7 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
     other = replace(choices, edges="rounding", concentration=10.0, clamp=0.05)
     by_level = losses.attribute_log_probs(predictions, edges="rounding", concentration=10.0, clamp=0.05)
     assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, other), by_level[:, 0, 4] + by_level[:, 2, 2])
-    with pytest.raises(ValueError, match="'humor:4' in label string"):
+    with pytest.raises(ValueError, match="got 'humor' in 'humor:4'"):
         steerlm2.attribute_log_prob(predictions, names, steerlm2.Choices(target="humor:4"))
     with pytest.raises(ValueError, match="names no attribute"):
         steerlm2.attribute_log_prob(predictions, names, steerlm2.Choices(target=""))

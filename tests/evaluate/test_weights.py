@@ -154,7 +154,7 @@ def test_weightings_by_name_and_as_text():
     with pytest.raises(ValueError, match="'goodness' needs an output 'correctness'; the model has: quality, helpful"):
         paper.head_weights("goodness", ("quality", "helpfulness"))
     for text in ("helpfulness", "helpfulness:much", "", "godness"):
-        with pytest.raises(ValueError, match=r"expected output:number.*'goodness'"):
+        with pytest.raises(ValueError, match=r"expected name:number.*; or name one of .*goodness"):
             paper.head_weights(text, ATTRIBUTES)
 
 
