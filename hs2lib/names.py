@@ -14,6 +14,7 @@ RATED = ("helpsteer2", "helpsteer", "oasst1", "ratings")  # labels on every resp
 ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")  # each annotator's own ratings
 COMPARED = ("helpsteer2-preference", "hh-rlhf", "pandalm")  # two responses and which is better
 UNRATED = ("helpsteer2-unrated",)  # responses without labels
+PREDECESSORS = ("helpsteer",)  # rated on the same attributes: the HS columns of Table 2
 PREFERENCES = (*RATED, *COMPARED)  # of two responses one may be better: what a reward model learns from
 CONVERSATIONS = ("helpsteer2", "oasst1", "daring-anteater")  # for SFT; of rated responses the best
 PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")  # to sample answers to
