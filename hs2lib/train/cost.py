@@ -148,13 +148,17 @@ SMALL = {
 }
 
 
-def small(parameters: dict) -> dict:
-    """What a dry run replaces of a notebook's parameters (its `globals()`), its typed `recipe` among them."""
-    replaced = {name: value for name, value in SMALL.items() if name in parameters and not callable(parameters[name])}
+def small(parameters: dict, **more) -> dict:
+    """What a dry run replaces of a notebook's parameters (its `globals()`), its typed `recipe` among them.
+
+    `more`: what this notebook replaces besides.
+    """
+    values = SMALL | more
+    replaced = {name: value for name, value in values.items() if name in parameters and not callable(parameters[name])}
     recipe = parameters.get("recipe")
     if is_dataclass(recipe):
         names = {field.name for field in fields(recipe)}
-        replaced["recipe"] = replace(recipe, **{name: value for name, value in SMALL.items() if name in names})
+        replaced["recipe"] = replace(recipe, **{name: value for name, value in values.items() if name in names})
     return replaced
 
 

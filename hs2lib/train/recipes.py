@@ -10,6 +10,8 @@ small.
 from dataclasses import dataclass
 
 from hs2lib.names import (
+    OBJECTIVES,
+    PACKING,
     PRECISIONS,
     PROMPTS,
     SOURCES,
@@ -17,6 +19,7 @@ from hs2lib.names import (
     TEMPLATES,
     TOO_LONG,
     TRAINED,
+    WORDINGS,
 )
 from hs2lib.run.parameters import setting
 
@@ -112,3 +115,174 @@ class DPO(Written, Aligned):
     too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=TOO_LONG)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl"))
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
+
+
+@dataclass(frozen=True)
+class RewardModel(Written, Weights, Rows, Recipe):
+    """Notebook 05. Paper: section 3."""
+
+    path: str = setting("", "file with your own ratings, for data set ratings")
+    validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
+    test_share: float = setting(0.25, "of the prompts, for the metrics, where there is no test_split", 0, 0.5)
+    objective: str = setting("regression", "the loss", one_of=OBJECTIVES)
+    compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
+    too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=TOO_LONG)
+    head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
+    frozen_ridge: bool = setting(True, "fit the ridge baseline: a pass of the frozen base over all data")
+    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
+
+
+@dataclass(frozen=True)
+class SFT(Written, Aligned):
+    """Notebook 07. Paper: section 4.2."""
+
+    path: str = setting("", "file to read in place of the data set's own")
+    validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
+    packing: str = setting("padding-free", "how conversations are laid into batches", one_of=PACKING)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How responses are sampled to train on."""
+
+    max_new_tokens: int = setting(1024, "longest response sampled to train on, tokens", 1, 100_000)
+    temperature: float = setting(0.7, "of the sampling; paper: sections 4.3 and 4.5", 0, 10)
+    top_p: float = setting(0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1)
+
+
+@dataclass(frozen=True)
+class IterativeDPO(Sampled, Written, Aligned):
+    """Notebook 09. Paper: section 4.3."""
+
+    rounds: int = setting(1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100)
+    n_prompts: int = setting(20_000, "prompts a round; paper: section 4.3", 1, 10_000_000)
+    n_samples: int = setting(10, "responses sampled for each prompt; paper: section 4.3", 2, 1000)
+    unfinished: str = setting("keep", "samples cut off: as the others, or in no pair", one_of=("keep", "leave out"))
+    reference: str = setting("previous", "what DPO keeps close to: the start of its round, or of the first round",
+                             one_of=("previous", "first"))  # fmt: skip
+    beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
+
+
+@dataclass(frozen=True)
+class PPO(Sampled, Written, Aligned):
+    """Notebook 10. Paper: section 4.4."""
+
+    path: str = setting("", "file to read in place of the data set's own")
+    n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
+    n_standard: int = setting(0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000)
+    critic: str = setting("separate", "the values: a model of their own, or a head on the policy; reference code",
+                          one_of=("separate", "shared"))  # fmt: skip
+    critic_rate: float = setting(10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000)
+    value_weight: float = setting(1.0, "of the value loss, for a shared critic", 0, 1000)
+    buffer: int = setting(128, "prompts answered in a round; paper: section 4.4", 1, 100_000)
+    passes: int = setting(1, "over the answers of a round; reference code", 1, 100)
+    kl_weight: float = setting(0.003, "of the KL in the reward; paper: section 4.4", 0, 100)
+    kl_form: str = setting("absolute", "of the KL of a token; reference code", one_of=("absolute", "plain", "k3"))
+    gamma: float = setting(1.0, "discount; reference code", 0, 1)
+    lam: float = setting(0.95, "of the advantage estimates; reference code", 0, 1)
+    ratio_clip: float = setting(0.2, "how far a token's ratio counts; reference code", 0, 100)
+    value_clip: float = setting(0.2, "how far a value may move; reference code", 0, 1e9)
+    unfinished: str = setting("drop", "answers cut off: without gradient, or as the others; reference code",
+                              one_of=("drop", "keep"))  # fmt: skip
+    temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
+    top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
+
+
+@dataclass(frozen=True)
+class SteerLM(Written, Aligned):
+    """Notebook 11. Paper: section 4.5."""
+
+    path: str = setting("", "file to read in place of the data set's own")
+    single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in a given time)")
+    n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
+    too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=TOO_LONG)
+    levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",
+                          one_of=("rounded", "fifths", "ratings"))  # fmt: skip
+    balance: tuple = setting((), "levels of steer_by to take n_answers of, as even as can be, or () for any", 0, 4)
+    packing: str = setting("padding-free", "how answers are laid into batches", one_of=PACKING)
+    steer_levels: tuple = setting((0, 4), "levels of steer_by; the first and the last are compared", 0, 4)
+    n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
+    n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
+    steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
+    temperature: float = setting(0.7, "of sampling steered responses", 0, 10)
+    top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
+
+
+@dataclass(frozen=True)
+class SteerLM2(Sampled, Aligned):
+    """Notebook 12. Paper: section 4.5."""
+
+    iterations: int = setting(2, "of sampling and training; paper: section 4.5", 1, 100)
+    n_prompts: int = setting(20_000, "prompts an iteration; paper: section 4.5", 1, 10_000_000)
+    fresh_prompts: bool = setting(True, "other prompts in each iteration, or the same ones; paper: section 4.5")
+    n_validation: int = setting(2, "prompts that choose the best step by the distance, or 0 for none", 0, 100_000)
+    n_samples: int = setting(10, "responses sampled for each prompt, n; paper: section 4.5", 2, 1000)
+    concentration: float = setting(24.0, "alpha plus beta of the Beta distribution; paper: section 4.5", 0.1, 10_000)
+    edges: str = setting("fifths", "bins of the five levels", one_of=("fifths", "rounding"))
+    clamp: float = setting(0.01, "how far from 0 and 1 a scaled prediction is kept", 1e-6, 0.2)
+    unfinished: str = setting("keep", "samples that reach max_new_tokens", one_of=("keep", "drop"))
+    by_length: bool = setting(False, "divide the loss of a group by its mean length; reference code: yes")
+    toy_groups: int = setting(4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000)
+    toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
+
+
+@dataclass(frozen=True)
+class RewardBench:
+    """Notebook 06. Paper: section 3, Table 3."""
+
+    path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
+    wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=WORDINGS)
+    length_scale: float = setting(0.05, "length of generated texts against the paper's", 0.05, 1)
+    revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
+    pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
+    autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=PRECISIONS)
+    budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
+    n_held_out: int = setting(0, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
+    weight_step: float = setting(0.05, "step of the grid of weights, a divisor of 1", 0.01, 1)
+    folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
+    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
+
+    paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
+    length_scale: float = setting(0.05, "length of generated questions against the paper's", 0.05, 1)
+    answer_tokens: int = setting(1024, "longest answer, tokens; paper: section 4.1, of MT-Bench", 1, 100_000)
+    reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
+    key_variable: str = setting("OPENAI_API_KEY", "environment variable that holds the key, never the key itself")
+    price: tuple = setting(
+        (), "of a million prompt tokens and of a million reply tokens, or () if not known", 0, 10_000
+    )
+    token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
+    cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
+    reply_tokens: int = setting(2048, "longest reply of a judge, tokens", 1, 100_000)
+    in_flight: int = setting(32, "questions to a judge at once", 1, 1000)
+    references: str = setting("gpt-4-0125-preview", "MT-Bench's references",
+                              one_of=("gpt-4-0125-preview", "gpt-4-1106-preview", "gpt-4"))  # fmt: skip
+    difficulty: str = setting("", 'AlpacaEval\'s published file of difficulties, df_gamed.csv, or ""')
+    backend: str = setting("transformers", "what generates", one_of=("transformers", "vllm"))
+    batch: int = setting(64, "answers at once", 1, 100_000)
+    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=PRECISIONS)
+    budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
+    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Notebook 04. Paper: section 2.1."""
+
+    length_scale: float = setting(0.25, "length of generated texts against the paper's", 0.05, 1)
+    english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)
+    topic_method: str = setting("pca-kmeans", "parts of BERTopic", one_of=("pca-kmeans", "umap-hdbscan"))
+    n_topics: int = setting(1000, "topics; paper: section 2.1, about 1000", 2, 100_000)
+    topic_share: float = setting(0.7, "share of the prompts drawn evenly over topics", 0.01, 1)
+    complexity_share: float = setting(0.5, "share of those drawn over levels of complexity", 0.01, 1)
+    top_weight: float = setting(2.0, "weight of complexity 5 against the other levels", 0.1, 10)
+    n_candidates: int = setting(16, "candidates for each assistant turn", 2, 1000)
+    first_annotators: int = setting(3, "annotators who rate every response; paper: section 2.1", 1, 5)
+    most_annotators: int = setting(5, "annotators of a response in disagreement; paper: section 2.1", 1, 5)
+    recruit_above: float = setting(2.0, "helpfulness spread above which more are asked, points", 0, 4)
+    keep_by: str = setting("helpfulness", "what the three kept must agree on", one_of=("helpfulness", "all", "each"))
+    max_spread: float = setting(2.0, "helpfulness spread a released response may have, points", 0, 4)
