@@ -14,20 +14,9 @@ Every list of a file is a tuple here: the texts are the same for all who use the
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
+from hs2lib.corpus.rules import read_yaml
 
 HERE = Path(__file__).parent
-
-
-def read_yaml(name: str):
-    """A YAML file of this folder; lists come as tuples."""
-    return _frozen(yaml.load((HERE / name).read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-
-def _frozen(value):
-    if isinstance(value, dict):
-        return {key: _frozen(part) for key, part in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _rows(name: str) -> list[tuple[str, ...]]:

@@ -6,10 +6,23 @@ Paper: appendix G (guidelines); the table is our reading of it. Axes: B items (p
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import yaml
 
-from hs2lib.corpus.phrases import read_yaml
+
+def read_yaml(name: str):
+    """A YAML file of this folder; lists come as tuples."""
+    text = (Path(__file__).parent / name).read_text()
+    return _frozen(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+
+def _frozen(value):
+    if isinstance(value, dict):
+        return {key: _frozen(part) for key, part in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
 
 _TABLES = read_yaml("rules.yaml")
 

@@ -9,9 +9,11 @@ import argparse
 import ast
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,7 +25,7 @@ import nbformat
 import hs2lib
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, runs, write
-from hs2lib.run.parameters import ParameterError, resolve, specification
+from hs2lib.run.parameters import Parameter, ParameterError, resolve, settings, specification, whole_recipe
 
 TIERS = {
     "smoke": "generated data, tiny random models; 2 cores, all notebooks under 4 minutes",
@@ -71,39 +73,79 @@ def upstream(notebook: str) -> list[str]:
     return sorted(names)
 
 
-def _imports(code: str) -> set[str]:
-    """Dotted names of hs2lib that `code` imports, read without running it; of a name in a module, the module too."""
-    names = set()
+@functools.cache
+def _read(code: str) -> tuple[frozenset[str], frozenset[str]]:
+    """What `code` imports of hs2lib, as dotted names (of a name in a module, the module too), and its short strings.
+
+    Read without running it.
+    """
+    imports, strings = set(), set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names if alias.name.split(".")[0] == "hs2lib"}
-    return names
+            imports |= {alias.name for alias in node.names if alias.name.split(".")[0] == "hs2lib"}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
+            strings.add(str(node.value))
+    return frozenset(imports), frozenset(strings)
+
+
+def package() -> Path:
+    """The folder of hs2lib."""
+    return Path(hs2lib.__file__).parent
 
 
 def module_file(name: str) -> Path:
-    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where there is none."""
-    parts, above = name.split(".")[1:], Path(hs2lib.__file__).parent
+    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
+    parts = name.split(".")[1:]
     for size in range(len(parts), -1, -1):
-        place = above.joinpath(*parts[:size])
-        found = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
-        if found and len(parts) - size <= (found.name != "__init__.py"):
-            return found
+        place = package().joinpath(*parts[:size])
+        file = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
+        if file and len(parts) - size <= (file.name != "__init__.py"):
+            return file
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 
-def library(notebook: str) -> list[Path]:
-    """Files of hs2lib the notebook imports, directly or through others. Raises ImportError as `module_file`."""
-    cells = nbformat.read(notebook_path(notebook), 4).cells
-    todo = _imports("\n".join(cell.source for cell in cells if cell.cell_type == "code"))
-    done: set[Path] = set()
+def data_files(module: Path) -> set[Path]:
+    """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
+    files: set[Path] = set()
+    for text in _read(module.read_text())[1]:
+        place = module.parent / text
+        if place.is_dir() and not (place / "__init__.py").exists():
+            files |= {file for file in place.rglob("*") if file.is_file()}
+        elif place.is_file():
+            files.add(place)
+    return {file for file in files if file.suffix not in (".py", ".pyc")}
+
+
+def generates(known: dict[str, Parameter], values: dict) -> bool:
+    """Whether a notebook with these values makes rows by `hs2lib.corpus`: a source is embedded, or it dry-runs."""
+    recipe = whole_recipe(known, values)
+    named = [(p, values[name]) for name, p in known.items()]
+    named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
+    # A model may be called embedded too; what takes a source is told by its choices.
+    return values.get("dry_run", False) or any(v == "embedded" and "embedded" in p.choices for p, v in named)
+
+
+def library(notebook: str, generated: bool) -> list[Path]:
+    """Files of hs2lib that the notebook uses: modules it imports, directly or through others, and their data files.
+
+    The generator of text, `hs2lib.corpus`, counts only where rows are `generated`: real data never reach it. A module
+    of it that the notebook imports itself always counts, as the rules of annotators that 04 simulates by; all but
+    `generate`, which makes text. Raises ImportError as `module_file`.
+    """
+    cells = json.loads(notebook_path(notebook).read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    corpus = package() / "corpus"
+    todo = [file for file in map(module_file, _read(code)[0]) if generated or file != corpus / "generate.py"]
+    modules: set[Path] = set()
     while todo:
-        file = module_file(todo.pop())
-        if file not in done:
-            done.add(file)
-            todo |= _imports(file.read_text())
-    return sorted(done)
+        file = todo.pop()
+        if file not in modules:
+            modules.add(file)
+            used = map(module_file, _read(file.read_text())[0])
+            todo += [f for f in used if generated or corpus in file.parents or corpus not in f.parents]
+    return sorted(modules.union(*map(data_files, modules)))
 
 
 def inputs(notebook: str, tier: str) -> dict[str, Path]:
@@ -111,8 +153,9 @@ def inputs(notebook: str, tier: str) -> dict[str, Path]:
     files = {f"notebooks/{notebook}.ipynb": notebook_path(notebook)}
     parameters = root() / "params" / tier / f"{notebook}.yaml"
     files |= {f"params/{tier}/{notebook}.yaml": parameters} if parameters.exists() else {}
-    package = Path(hs2lib.__file__).parent
-    files |= {f"hs2lib/{file.relative_to(package)}": file for file in library(notebook)}
+    values = resolve(notebook_path(notebook), tier, root() / "params")
+    generated = generates(specification(notebook_path(notebook)), values)
+    files |= {f"hs2lib/{file.relative_to(package())}": file for file in library(notebook, generated)}
     files |= {f"upstream {name}": reports() / tier / name / "manifest.json" for name in upstream(notebook)}
     return files
 
@@ -144,12 +187,22 @@ def _digest(file: Path) -> str:
 
 
 def digests(notebook: str, tier: str) -> dict[str, str]:
-    """What the stamp holds: a digest of each input."""
-    return {name: _digest(file) for name, file in inputs(notebook, tier).items()}
+    """What the stamp holds: a digest of each input, and one of the whole recipe, whose defaults lie in a module."""
+    path = notebook_path(notebook)
+    recipe = whole_recipe(specification(path), resolve(path, tier, root() / "params"))
+    made = {name: _digest(file) for name, file in inputs(notebook, tier).items()}
+    return made | ({"recipe": hashlib.sha256(repr(recipe).encode()).hexdigest()} if recipe else {})
 
 
-def why_stale(notebook: str, tier: str) -> str:
-    """Why the notebook has to run at this tier, in words; empty when it is current."""
+def why_stale(notebook: str, tier: str, known: dict[str, str] | None = None) -> str:
+    """Why the notebook has to run at this tier, in words; empty when it is current. known: answers so far, added to."""
+    known = {} if known is None else known
+    if notebook not in known:
+        known[notebook] = _why_stale(notebook, tier, known)
+    return known[notebook]
+
+
+def _why_stale(notebook: str, tier: str, known: dict[str, str]) -> str:
     made = outputs(notebook, tier)
     missing = [name for name, file in made.items() if not file.exists()]
     if "stamp" in missing:
@@ -157,7 +210,7 @@ def why_stale(notebook: str, tier: str) -> str:
     if missing:
         return f"its {' and '.join(missing)} is gone"
     for name in upstream(notebook):
-        if why_stale(name, tier):
+        if why_stale(name, tier, known):
             return f"{name} is stale"
     then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
     changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
@@ -286,10 +339,23 @@ def status(tiers: list[str]) -> str:
     """A page: each tier, each notebook, and whether it is current or why not."""
     lines = []
     for tier in tiers:
+        known: dict[str, str] = {}
         lines.append(f"{tier}: {TIERS[tier]}")
         for name in with_upstream(notebooks()):
-            lines.append(f"  {name:32} {why_stale(name, tier) or 'current'}")
+            lines.append(f"  {name:32} {why_stale(name, tier, known) or 'current'}")
     return "\n".join(lines)
+
+
+def listed(notebook: str, tier: str) -> str:
+    """A page: each parameter with its value at this tier, then the settings of the whole recipe."""
+    known = specification(notebook_path(notebook))
+    values = resolve(notebook_path(notebook), tier, root() / "params")
+    recipe = whole_recipe(known, values)
+    rows = [("  ", p, values[name]) for name, p in known.items() if not p.recipe]
+    more = settings(type(recipe)) if recipe else {}
+    rows += [("  recipe.", p, getattr(recipe, name)) for name, p in more.items() if name not in known]
+    lines = [f"{indent}{p.name}: {p.type.__name__} = {value!r}  # {p.help}" for indent, p, value in rows]
+    return "\n".join([notebook, *lines])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -324,9 +390,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(status([args.tier]))
         elif args.parameters:
             for name in names:
-                print(name)
-                for p in specification(notebook_path(name)).values():
-                    print(f"  {p.name}: {p.type.__name__} = {p.default!r}  # {p.help}")
+                print(listed(name, args.tier))
         elif args.execute:
             for name in names:
                 execute(name, args.tier)

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+import hs2lib
 from hs2lib.paths import root
 from hs2lib.run import parameters, runner
 
@@ -174,3 +175,77 @@ def test_an_executed_notebook_does_not_say_where_the_checkout_lies(suite):
     assert make("--tier", "demo", "--execute", "01").returncode == 0
     text = (suite / "reports/demo/01_first/01_first.ipynb").read_text()
     assert "hs2lib/models/reward_model.py:1: UserWarning" in text and str(suite) not in text
+
+
+# What a stamp depends on. A copy of the library and of the suite is touched, and nothing is run.
+
+
+@pytest.fixture
+def touched(tmp_path, monkeypatch):
+    """A function: after a line is added to this file of hs2lib, which notebooks are current no more at this tier?"""
+    skip = shutil.ignore_patterns("__pycache__")
+    for folder in ("hs2lib", "notebooks", "params"):
+        shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=skip)
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.setattr(hs2lib, "__file__", str(tmp_path / "hs2lib" / "__init__.py"))
+
+    def touch(name, tier):
+        before = {name: runner.digests(name, tier) for name in runner.notebooks()}
+        with (tmp_path / name).open("a") as file:
+            file.write("\n")
+        return {name[:2] for name in runner.notebooks() if runner.digests(name, tier) != before[name]}
+
+    return touch
+
+
+ALL = {name[:2] for name in runner.notebooks()}
+PHRASES = sorted((CHECKOUT / "hs2lib" / "corpus" / "phrases").iterdir())[:1]
+
+
+@pytest.mark.parametrize("file", ["hs2lib/corpus/phrases.py", *(str(f.relative_to(CHECKOUT)) for f in PHRASES)])
+def test_a_phrase_of_generated_text_makes_no_report_of_real_data_stale(touched, tmp_path, file):
+    """Nor one of tier paper that does not walk through its cells with generated text."""
+    assert touched(file, "laptop") == set()
+    assert touched(file, "smoke") == ALL - {"14"}
+    dry = touched(file, "paper")
+    assert dry == {"07", "08", "09", "10", "11", "12"} | {"04"}, (
+        "04 has no file at tier paper: its own values, embedded"
+    )
+    for params in (tmp_path / "params" / "paper").glob("*.yaml"):
+        params.write_text(params.read_text().replace("dry_run: true", "dry_run: false"))
+    assert touched(file, "paper") == {"04"}
+
+
+def test_the_rules_of_simulated_annotators_count_for_04_at_any_tier(touched):
+    assert touched("hs2lib/corpus/rules.yaml", "laptop") == {"04"}
+
+
+def test_the_losses_count_where_models_are_trained(touched):
+    assert touched("hs2lib/train/losses.py", "laptop") == {"05", "07", "08", "09", "10", "11", "12"}
+
+
+def test_a_number_of_the_paper_counts_for_the_tables_beside_it(touched):
+    assert "14" in touched("hs2lib/paper/table-4.csv", "laptop")
+
+
+def test_a_setting_counts_where_it_changes_the_recipe(touched, tmp_path):
+    """A default of another method's recipe changes no notebook that does not import the module of recipes."""
+    file = tmp_path / "params" / "laptop" / "06_rewardbench_evaluation.yaml"
+    before = runner.digests("06_rewardbench_evaluation", "laptop")
+    file.write_text(file.read_text() + "  folds: 7\n")
+    assert runner.digests("06_rewardbench_evaluation", "laptop")["recipe"] != before["recipe"]
+    assert "06" not in touched("hs2lib/train/recipes.py", "laptop")
+
+
+def test_every_data_file_is_used_by_some_module():
+    """One that no module names would change a report without making it stale."""
+    package = CHECKOUT / "hs2lib"
+    files = {file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    modules = {file for file in files if file.suffix == ".py"}
+    assert files - modules == set().union(*map(runner.data_files, modules))
+
+
+def test_an_import_that_is_no_module_is_an_error(suite):
+    toy(suite, "01_first", "from hs2lib.stats import bootstrop")
+    with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
+        runner.inputs("01_first", "demo")
