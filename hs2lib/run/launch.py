@@ -1,10 +1,10 @@
-"""Train over several processes what a notebook trains in one: its own cells, run by each process, up to the training.
+"""Train over several processes: each runs the cells of a notebook up to the training.
 
     torchrun --nproc-per-node 8 -m hs2lib.run.launch --tier gpu 05
 
-The notebook stays the one place that says what is trained. Its cells up to and including the one called `fit` run in
-every process, with the tier's parameters; what they show and report goes nowhere. Run the notebook itself afterwards:
-it finds the finished run and reads it. Paper: section 3 (a cluster; the reference code has its own launcher).
+The notebook alone decides what is trained. Its cells up to and including the one called `fit` run in every process,
+with the tier's parameters; what they show and report goes nowhere. Run the notebook itself afterwards: it reads the
+finished run. Paper: section 3 (a cluster; the reference code has its own launcher).
 """
 
 import argparse
@@ -35,7 +35,7 @@ def cells(name: str) -> list[tuple[str, str]]:
 
 def train(name: str, values: dict) -> dict:
     """Run the cells with `values` in place of the parameters cell's own; returns their variables."""
-    if values.get("fsdp"):
+    if values.get("recipe", {}).get("fsdp"):
         # Only the first process reads the weights; the others get theirs when the model is sharded.
         os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
         if not torch.distributed.is_initialized():
@@ -53,12 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hs2lib.run.launch", description=__doc__.split("\n\n")[0])
     parser.add_argument("notebook", help="name or number (05)")
     parser.add_argument("--tier", choices=list(TIERS), required=True)
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as nowhere:
         os.environ["HS2_REPORTS"] = nowhere
         try:
-            (name,) = chosen([given.notebook])
-            values = resolve(notebook(name), given.tier, root() / "params")
+            (name,) = chosen([args.notebook])
+            values = resolve(notebook(name), args.tier, root() / "params")
             with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process
                 done = train(name, values)
         except ParameterError as error:

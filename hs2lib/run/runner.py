@@ -1,8 +1,8 @@
-"""Run notebooks headless: what is there, what is stale and why, and the run itself through Snakemake and papermill.
+"""Run notebooks from the command line: which are stale and why, in what order, by Snakemake and papermill.
 
-A notebook is current at a tier when its stamp, `runs/<tier>/<notebook>/stamp.json`, holds the digests its inputs have
-now (notebook, parameters, every hs2lib file it imports directly or not, the manifests of its upstream notebooks) and
-its report is there. The Snakefile runs whatever is not, in dependency order.
+A notebook is current at a tier when its report exists and its stamp, `runs/<tier>/<notebook>/stamp.json`, holds the
+digests that its inputs have now: the notebook, its parameters, the modules and data files of hs2lib that it uses at
+this tier, the manifests of the notebooks that it needs. The Snakefile runs all others, each after what it needs.
 """
 
 import argparse
@@ -65,11 +65,11 @@ def upstream(notebook: str) -> list[str]:
     """
     names: set[str] = set()
     for need in about(notebook)["needs"]:
-        found = [need] if need in notebooks() else [name for name in makers(need) if name != notebook]
-        if not found:
+        several = [need] if need in notebooks() else [name for name in makers(need) if name != notebook]
+        if not several:
             kinds = sorted({kind for name in notebooks() for kind in about(name)["makes"]})
             raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and none makes one of {kinds}")
-        names.update(found)
+        names.update(several)
     return sorted(names)
 
 
@@ -123,7 +123,7 @@ def generates(known: dict[str, Parameter], values: dict) -> bool:
     recipe = whole_recipe(known, values)
     named = [(p, values[name]) for name, p in known.items()]
     named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
-    # A model may be called embedded too; what takes a source is told by its choices.
+    # A model may be called embedded too; a source is a parameter with embedded among its choices.
     return values.get("dry_run", False) or any(v == "embedded" and "embedded" in p.choices for p, v in named)
 
 
@@ -315,15 +315,8 @@ def snakemake(names: list[str], tier: str, cores: int, extra: list[str]) -> int:
 
     We hold the run folder alone, so a lock Snakemake left behind is a dead run's: unlock, then rerun what it left.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        str(root() / "Snakefile"),
-        "--directory",
-        str(runs()),
-    ]
+    command = [sys.executable, "-m", "snakemake"]
+    command += ["--snakefile", str(root() / "Snakefile"), "--directory", str(runs())]
     config = ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
     locks = runs() / ".snakemake" / "locks"
     if locks.exists() and any(locks.iterdir()):
@@ -360,9 +353,9 @@ def listed(notebook: str, tier: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     known = ""
-    if {"-h", "--help"} & set(given):  # it reads every notebook: not at the start of each job
+    if {"-h", "--help"} & set(words):  # it reads every notebook: not at the start of each job
         try:
             known = status(list(TIERS))
         except (ParameterError, OSError) as error:
@@ -380,8 +373,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="say what is stale and why, run nothing")
     parser.add_argument("--parameters", action="store_true", help="list the notebooks' parameters, run nothing")
     parser.add_argument("--execute", action="store_true", help="run one notebook now, without Snakemake")
-    split = given.index("--") if "--" in given else len(given)
-    args = parser.parse_args(given[:split])
+    split = words.index("--") if "--" in words else len(words)
+    args = parser.parse_args(words[:split])
     try:
         names = chosen(args.notebook)
         for name in with_upstream(names):  # every file is checked before anything runs
@@ -396,7 +389,7 @@ def main(arguments: list[str] | None = None) -> int:
                 execute(name, args.tier)
         else:
             with _alone():
-                return snakemake(names, args.tier, args.cores, given[split + 1 :])
+                return snakemake(names, args.tier, args.cores, words[split + 1 :])
     except ParameterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -43,15 +43,9 @@ class Machine:
     at_once: int = 64
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What activations depend on: layers and the width of a state."""
-
-    layers: int
-    width: int
-
-
-CLUSTER, LLAMA_3_70B = Machine(), Shape(80, 8192)  # 64 H100; the paper says neither how many nor how long
+CLUSTER = Machine()  # 64 H100; the paper says neither how many nor how long
+LAYERS, WIDTH = 80, 8192  # of Llama 3 70B: what activations depend on
+BUDGET = 16384  # tokens of a micro-batch
 
 
 def tokens(
@@ -71,17 +65,15 @@ def dry_run(
     stages: dict[str, Work],
     *,
     machine: Machine = CLUSTER,
-    shape: Shape = LLAMA_3_70B,
     other_models: float = 0,
     checkpointing: bool = True,
-    budget: int = 16384,
 ) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
     sharded over the GPUs). other_models: how many frozen models of N weights are held beside it (a reward model, a
-    sampler). checkpointing: activations computed twice. budget: tokens of a micro-batch. What it is for is to see,
-    before a cluster is asked for, that a run fits and how long it takes. Raises ValueError where nothing is to be done.
+    sampler). checkpointing: activations computed twice. The purpose is to see, before a cluster is asked for, that a
+    run fits and how long it takes. Raises ValueError for a model or stages of no size.
     """
     n, rows, hours = parameters, [], 0.0
     if n <= 0 or not any(w.trained + w.scored + w.sampled for w in stages.values()):
@@ -104,23 +96,22 @@ def dry_run(
                 hours += spent
                 rows.append((stage, f"tokens {kind}", "prompts once, responses each", number, "tokens"))
                 rows.append((stage, f"time, {kind}", f"{number:.3g} tokens {words} / 3600", spent, "GPU hours"))
-    rows += _memory(n, stages, machine, shape, other_models, checkpointing, budget)
+    rows += _memory(n, stages, machine, other_models, checkpointing)
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {machine.gpus} GPUs", hours / machine.gpus, "hours"))
     return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
 
 
-def _memory(n, stages, machine, shape, other_models, checkpointing, budget) -> list[tuple]:
+def _memory(n, stages, machine, other_models, checkpointing) -> list[tuple]:
     """Rows of the memory of one GPU; the last says whether it fits."""
     gpus, parts = machine.gpus, []
     if any(work.trained for work in stages.values()):
         words = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
         parts.append(("weights, gradients, optimiser", words, 16 * n / gpus))
         kept, what = (2, "one state") if checkpointing else (34, "about 17 states")
-        words = f"{budget:,} tokens x {shape.layers} layers x {shape.width:,} x {kept} bytes ({what} a layer)"
-        parts.append(("activations", words, budget * shape.layers * shape.width * kept))
-        layer = n / shape.layers
-        parts.append(("layers gathered to compute in", f"2 layers x N / {shape.layers} x 4 bytes", 8 * layer))
+        words = f"{BUDGET:,} tokens x {LAYERS} layers x {WIDTH:,} x {kept} bytes ({what} a layer)"
+        parts.append(("activations", words, BUDGET * LAYERS * WIDTH * kept))
+        parts.append(("layers gathered to compute in", f"2 layers x N / {LAYERS} x 4 bytes", 8 * n / LAYERS))
     else:
         parts.append(("weights", f"N = {n:.3g} x 4 bytes / {gpus} GPUs", 4 * n / gpus))
     if other_models:
@@ -135,15 +126,14 @@ def _memory(n, stages, machine, shape, other_models, checkpointing, budget) -> l
 # A random model of a million weights, generated text, one process: what a dry run goes through a notebook with.
 SMALL = {
     **dict.fromkeys(("start", "prior", "reward", "model_name"), "tiny"),
-    **{"pad_token": "", "revision": "", "template": "chat", "max_tokens": 0},
-    **{"dataset": "helpsteer2", "source": "embedded", "split": "both", "validation_split": "", "path": ""},
-    **{"attribute": "helpfulness", "weighting": "goodness", "steer_by": "verbosity"},
-    **{"target": "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"},
-    **{"eval_dataset": "helpsteer2", "eval_source": "embedded", "eval_split": "both"},
-    **{"n_prompts": 24, "n_eval_prompts": 8, "n_eval_samples": 1, "eval_tokens": 12, "validation_share": 0.2},
+    **{"pad_token": "", "revision": "", "template": "chat", "max_tokens": 0, "path": ""},
+    **{"dataset": "helpsteer2", "source": "embedded", "split": "both", "validation_split": ""},
+    **{"eval_dataset": "helpsteer2", "eval_source": "embedded", "eval_split": "both", "validation_share": 0.2},
+    **{"attribute": "helpfulness", "weighting": "goodness", "steer_by": "verbosity", "levels": "fifths", "balance": ()},
+    **{"target": "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2", "n_answers": 0},
+    **{"n_prompts": 24, "n_eval_prompts": 8, "n_eval_samples": 1, "eval_tokens": 12},
     **{"rounds": 1, "n_samples": 3, "max_new_tokens": 12, "unfinished": "keep"},
     **{"batch": 4, "accumulation": 1, "epochs": 1.0, "budget": 4096, "fsdp": False},
-    **{"levels": "fifths", "balance": [], "n_answers": 0},
     **{"n_steer_prompts": 4, "n_steer_samples": 1, "steer_tokens": 12},
 }
 
@@ -167,11 +157,3 @@ def settings(recipe) -> pd.DataFrame:
     known = parameters.settings(type(recipe))
     rows = [(name, getattr(recipe, name), parameter.help) for name, parameter in known.items()]
     return pd.DataFrame(rows, columns=["setting", "value", "what it is"]).set_index("setting")
-
-
-def say(table: pd.DataFrame) -> str:
-    """The table of `dry_run` as lines of text, for a terminal."""
-    return "\n".join(
-        f"{row.stage:>12}  {row.quantity:<30} {row.value:>12.4g} {row.unit:<10} {row.arithmetic}"
-        for row in table.itertuples()
-    )

@@ -28,9 +28,7 @@ from hs2lib.run.parameters import setting
 class Recipe:
     """How to train: what `hs2lib.train.trainer.fit` reads of every recipe."""
 
-    epochs: float = setting(
-        2.0, "passes over the training data, where there are no steps; paper: section 3", 0.01, 1000
-    )
+    epochs: float = setting(2.0, "passes over the training data, unless steps are set; paper: section 3", 0.01, 1000)
     steps: int = setting(0, "steps to stop after, or 0 for the whole global batches of the epochs", 0, 10_000_000)
     batch: int = setting(64, "groups in a global batch; paper: 128 responses, so 64 pairs", 1, 100_000)
     learning_rate: float = setting(2e-6, "constant, after the warm-up; paper: section 3, Llama 3 70B", 0, 1)
@@ -123,7 +121,7 @@ class RewardModel(Written, Weights, Rows, Recipe):
 
     path: str = setting("", "file with your own ratings, for data set ratings")
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
-    test_share: float = setting(0.25, "of the prompts, for the metrics, where there is no test_split", 0, 0.5)
+    test_share: float = setting(0.25, "of the prompts, for the metrics, unless a test_split is named", 0, 0.5)
     objective: str = setting("regression", "the loss", one_of=OBJECTIVES)
     compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
     too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=TOO_LONG)
@@ -193,7 +191,7 @@ class SteerLM(Written, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
     path: str = setting("", "file to read in place of the data set's own")
-    single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in a given time)")
+    single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
     too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=TOO_LONG)
     levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",

@@ -137,9 +137,9 @@ def test_a_recipe_is_checked_as_strictly_as_parameters(method, yaml, message):
 
 
 def test_every_default_of_every_recipe_is_in_its_own_range():
-    found = [x for x in vars(recipes).values() if dataclasses.is_dataclass(x)]
-    assert recipes.DPO in found
-    for recipe in found:
+    classes = [x for x in vars(recipes).values() if dataclasses.is_dataclass(x)]
+    assert recipes.DPO in classes
+    for recipe in classes:
         for setting in parameters.settings(recipe).values():
             setting.check(setting.default, recipe.__name__)
 
