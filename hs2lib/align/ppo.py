@@ -30,7 +30,6 @@ from hs2lib.align import ppo_rounds
 from hs2lib.align.ppo_rounds import PromptSamples, Rounds, Settings, figures, rounds
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens, tokenise
-from hs2lib.engine.modes import computing
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.export import fold
@@ -272,7 +271,10 @@ class PPOTrainer(GroupTrainer):
             return []
         own, width = self.model.model.policy, self.settings.max_new_tokens
         model = own if self.reference is None else self.reference
-        with computing(model, self.model.dtype), without_adapters(own) if self.reference is None else nullcontext():
+        with (
+            attention.computing(model, self.model.dtype),
+            without_adapters(own) if self.reference is None else nullcontext(),
+        ):
             return list(attention.in_order(
                 lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
                 [item.sequences for item in items], self.recipe.budget, predict=[item.predicted for item in items],

@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import torch
 
-from hs2lib.engine.attention import log_probs
+from hs2lib.engine.attention import computing, log_probs
 from hs2lib.engine.chat import chat, reference
-from hs2lib.engine.modes import computing
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item

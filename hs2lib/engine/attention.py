@@ -18,7 +18,8 @@ does so itself), and it still generates and runs padded batches as before. Under
 inside the wrapped module's forward. `predict` takes an int (the prompt's length) or a list of (start, stop).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import torch
@@ -62,6 +63,21 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     return getattr(model, model.base_model_prefix, model)
 
 
+@contextmanager
+def computing(model: torch.nn.Module, autocast: torch.dtype | None = None) -> Iterator[None]:
+    """No dropout and no gradients inside; afterwards the model trains again if it did before, also after an error.
+
+    Paper: silent. autocast: torch.bfloat16 for speed; None leaves autocast as it is.
+    """
+    device, training = next(model.parameters()).device.type, model.training
+    model.eval()
+    try:
+        with torch.no_grad(), torch.autocast(device, dtype=autocast) if autocast else nullcontext():
+            yield
+    finally:
+        model.train(training)
+
+
 def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
     """Final hidden states [T, H] of a batch, each token's in the context of its own path.
 
@@ -79,16 +95,19 @@ def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
                 f"({limit:,}): shorten its prompt before packing"
             )
     batch = batch.to(decoder.device)
-    # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built; the tree says who sees whom.
-    no_mask = torch.zeros(1, 1, 1, 1, device=decoder.device)
-    output = decoder(
-        input_ids=batch.tokens[None],
-        position_ids=batch.positions[None],
-        attention_mask=no_mask,
-        use_cache=False,
-        hs2_groups=_Tree(batch),
-    )
-    return output.last_hidden_state[0]
+    return run(decoder, batch.tokens, batch.positions, _Tree(batch)).last_hidden_state[0]  # [T, H]
+
+
+def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, attention: Callable, **options):
+    """The output of a prepared model on tokens [T] at positions [T].
+
+    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], scale); it says who
+    sees whom, and returns [1, T, heads, D].
+    """
+    # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built.
+    no_mask = torch.zeros(1, 1, 1, 1, device=tokens.device)
+    options |= {"attention_mask": no_mask, "use_cache": False, "hs2_attention": attention}
+    return model(input_ids=tokens[None], position_ids=positions[None], **options)
 
 
 def end_states(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
@@ -161,7 +180,8 @@ class _Tree:
     """A batch on its way through the layers, with what the attention of all layers shares, made on first use."""
 
     def __init__(self, batch: Batch):
-        self.batch, self.calls, self._masks, self._blocks = batch, batch.calls, None, None
+        self.batch, self.calls, self._masks = batch, batch.calls, None
+        self._blocks: BlockMask | None = None
 
     def masks(self, dtype: torch.dtype) -> list:
         """For each own call an additive mask [n, n], or None where it is causal."""
@@ -175,11 +195,16 @@ class _Tree:
             self._masks = dtype, masks
         return self._masks[1]
 
-    def blocks(self) -> BlockMask:
-        """FlexAttention's block mask."""
+    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
+        if torch.is_autocast_enabled(query.device.type):
+            dtype = torch.get_autocast_dtype(query.device.type)
+            query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        if query.device.type == "cpu":
+            return _Attention.apply(query, key, value, self, scale)
         if self._blocks is None:
             self._blocks = block_mask(self.batch.last)
-        return self._blocks
+        out = _compiled()(query, key, value, block_mask=self._blocks, scale=scale, enable_gqa=True)
+        return out.transpose(1, 2).contiguous()
 
 
 class _Attention(torch.autograd.Function):
@@ -231,27 +256,21 @@ class _Attention(torch.autograd.Function):
         return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None
 
 
-def group_attention(module, query, key, value, attention_mask, *, hs2_groups=None, dropout=0.0, scaling=None, **kwargs):
-    """The attention function registered with transformers; without a batch it is plain SDPA."""
-    if hs2_groups is None:
+def group_attention(
+    module, query, key, value, attention_mask, *, hs2_attention=None, dropout=0.0, scaling=None, **kwargs
+):
+    """The attention function registered with transformers; outside of `run` it is plain SDPA."""
+    if hs2_attention is None:
         if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
             raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
-        return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
-        )
+        options = {"dropout": dropout, "scaling": scaling, **kwargs}
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     for name in ("softcap", "s_aux", "position_bias"):
         if kwargs.get(name) is not None:
             raise ValueError(f"{type(module).__name__} asks its attention for {name}, which group attention lacks")
     if dropout:
         raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
-    if torch.is_autocast_enabled(query.device.type):
-        dtype = torch.get_autocast_dtype(query.device.type)
-        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if query.device.type == "cpu":
-        return _Attention.apply(query, key, value, hs2_groups, scaling), None
-    out = _compiled()(query, key, value, block_mask=hs2_groups.blocks(), scale=scaling, enable_gqa=True)
-    return out.transpose(1, 2).contiguous(), None
+    return hs2_attention(module, query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling), None
 
 
 @cache

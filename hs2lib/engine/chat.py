@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, named_numbers, parse_prompt, prompt_string
+from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, named_numbers, prompt_string
 from hs2lib.names import TEMPLATES
 
 # The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
@@ -71,8 +71,8 @@ def label_vector(
     """
     if labels and len(labels) != len(attributes):
         raise ValueError(f"{len(labels)} labels for {len(attributes)} attributes {tuple(attributes)}")
-    given = dict(zip(attributes, labels, strict=False))
-    values = (given.get(name, math.nan) for name in outputs)
+    by_name = dict(zip(attributes, labels, strict=False))
+    values = (by_name.get(name, math.nan) for name in outputs)
     return tuple(MISSING if math.isnan(value) else float(value) for value in values)
 
 
@@ -120,20 +120,6 @@ def reference(prompt: Sequence[Turn], answer: str, label: str | None = None) -> 
     return Rendered(text + (_REGRESSION_END if label is None else _STEERLM_END), len(text) - len(answer), len(text))
 
 
-def parse_reference(text: str) -> tuple[tuple[Turn, ...], str, str | None]:
-    """(prompt with its system turn, answer, label string or None) of a text that `reference` made."""
-    end = _STEERLM_END if text.endswith(_STEERLM_END) else _REGRESSION_END
-    turns = parse_prompt(text.removesuffix(end))
-    if not text.endswith(end) or turns[-1].role != "assistant":
-        raise ValueError(f"not a closed conversation of the reference template: {text[-60:]!r}")
-    answer, label = turns[-1].text, None
-    if end == _STEERLM_END:
-        label, newline, answer = answer.removeprefix(_LABEL).partition("\n")
-        if not newline or not turns[-1].text.startswith(_LABEL):
-            raise ValueError(f"no label line opens the answer: {turns[-1].text[:60]!r}")
-    return turns[:-1], answer, label
-
-
 class _Chat:
     """A prompt in the tokenizer's chat template, rendered once; `answer` fits the answers in."""
 
@@ -167,7 +153,7 @@ class _Chat:
         return Rendered(before + words + self.after, len(before), len(before) + len(words))
 
     def check(self, answer: str) -> None:
-        """Some templates rewrite what they are given (drop thoughts, say): then fitting in is not what they write."""
+        """Raise where the template rewrites an answer (drops thoughts, say): then fitting in is not what it writes."""
         fitted = self.answer(answer).text
         if not fitted.startswith(true := self.render(answer)) or fitted[len(true) :] not in ("", self.after):
             raise ValueError(f"the chat template changes this answer: {answer[:60]!r} .. in {true[-120:]!r}")
@@ -218,15 +204,15 @@ def tokenise(
 
 def prompt_tokens(prompt: Sequence[Turn], tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
     """The tokens of a prompt up to where the answer begins, label line included: what a sampler continues."""
-    shown = reference(prompt, "", label) if template == "reference" else chat(tokenizer, prompt, "", label)
-    return tokenizer(shown.text[: shown.start], add_special_tokens=False)["input_ids"]
+    opened = reference(prompt, "", label) if template == "reference" else chat(tokenizer, prompt, "", label)
+    return tokenizer(opened.text[: opened.start], add_special_tokens=False)["input_ids"]
 
 
 def closing_tokens(tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
     """The tokens of the closing marker alone, to be put after sampled tokens that are to be scored."""
     prompt = (Turn("user", "?"),)
-    shown = reference(prompt, ".", label) if template == "reference" else chat(tokenizer, prompt, ".", label)
-    return tokenizer(shown.text[shown.end :], add_special_tokens=False)["input_ids"]
+    closed = reference(prompt, ".", label) if template == "reference" else chat(tokenizer, prompt, ".", label)
+    return tokenizer(closed.text[closed.end :], add_special_tokens=False)["input_ids"]
 
 
 def _render(group: Group, prompt: Sequence[Turn], tokenizer, template: str, label: str | None) -> list[Rendered]:
@@ -245,9 +231,9 @@ def _encode(tokenizer, rendered: Sequence[Rendered]) -> list[tuple[list[int], in
     """(token ids, index of the answer's first token) of each text; no special token is added beyond the template's."""
     if not rendered:
         return []
-    found = tokenizer([one.text for one in rendered], add_special_tokens=False, return_offsets_mapping=True)
+    texts = tokenizer([one.text for one in rendered], add_special_tokens=False, return_offsets_mapping=True)
     out = []
-    for one, ids, offsets in zip(rendered, found["input_ids"], found["offset_mapping"], strict=True):
+    for one, ids, offsets in zip(rendered, texts["input_ids"], texts["offset_mapping"], strict=True):
         # A token may hold the end of the prompt and the answer's beginning (two newlines, say): it counts as answer.
         start = next((i for i, (_, stop) in enumerate(offsets) if stop > one.start), len(ids) - 1)
         out.append((ids, start))

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
-from hs2lib.engine.attention import prepare
+from hs2lib.engine.attention import prepare, run
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
 
@@ -49,29 +46,22 @@ def choose(
     return tokens, own - logits.logsumexp(-1)
 
 
-def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = FIRST) -> torch.Tensor:
+    """Tokens [R] of logits over the temperature [R, V]; of each row the `first` likeliest are looked at."""
     if top_p >= 1:
         return _inverse(scaled.double().softmax(-1), draws)
-    total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]
-    values, ids = scaled.topk(min(FIRST, size))
-    p = (values.double() - total).exp()
+    size = scaled.shape[-1]
+    values, ids = scaled.topk(min(first, size))  # [R, K] each
+    p = (values.double() - scaled.logsumexp(-1, keepdim=True).double()).exp()
     mass = p.cumsum(-1)
-    wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)
+    wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)  # [R]: more than these are kept
     # In the order of the ids, those not kept last and without weight.
-    ids = ids.masked_fill(mass - p >= top_p, size)
-    ids, order = ids.sort(-1)
+    ids, order = ids.masked_fill(mass - p >= top_p, size).sort(-1)
     p = p.gather(-1, order).masked_fill(ids == size, 0.0)
     tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]
     if wide.any():
-        tokens[wide] = _draw_wide(scaled[wide], total[wide], draws[wide], top_p)
+        tokens[wide] = _draw(scaled[wide], draws[wide], top_p, first=size)
     return tokens
-
-
-def _draw_wide(scaled: torch.Tensor, total: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
-    """As `_draw`, for rows that keep more than FIRST tokens: all are sorted."""
-    p, ids = (scaled.double() - total).exp().sort(dim=-1, descending=True, stable=True)
-    p = p.masked_fill(p.cumsum(-1) - p >= top_p, 0.0)
-    return _inverse(torch.zeros_like(p).scatter_(-1, ids, p), draws)
 
 
 def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
@@ -80,8 +70,6 @@ def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
     at = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True)[:, 0]
     return at.clamp(max=mass.shape[-1] - 1)
 
-
-NAME = "hs2_decoding"
 
 PREFILL = 8192  # tokens of prompts computed in one pass
 
@@ -107,9 +95,8 @@ class Cohort:
     prompts: dict[int, int]  # number of the prompt -> its length
     rows: list[Row] = field(default_factory=list)
     length: int = 0  # tokens in the cache
-    prefix: dict[int, dict[int, tuple]] = field(
-        default_factory=dict
-    )  # layer -> prompt -> keys, values [1, heads, L, D]
+    # layer -> prompt -> keys, values [1, key heads, L, D]
+    prefix: dict[int, dict[int, tuple[torch.Tensor, ...]]] = field(default_factory=dict)
     own: dict[int, list[torch.Tensor]] = field(default_factory=dict)  # layer -> keys, values
     members: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # prompt, its rows
 
@@ -154,13 +141,14 @@ class Prefill:
     def __init__(self, cohort: Cohort, segments: list[tuple[int, int, int]]):
         self.cohort, self.segments = cohort, segments  # prompt, start, stop
 
-    def __call__(self, layer: int, q, k, v, scale: float) -> torch.Tensor:
+    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
+        q, k, v = _wide(query, key, value)
         out = torch.empty_like(q)
         for prompt, a, b in self.segments:
             key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
-            self.cohort.prefix.setdefault(layer, {})[prompt] = key, value
+            self.cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
             out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale)
-        return out
+        return out.transpose(1, 2).to(query.dtype).contiguous()
 
 
 class Step:
@@ -169,17 +157,18 @@ class Step:
     def __init__(self, cohorts: list[Cohort]):
         self.cohorts = cohorts
 
-    def __call__(self, layer: int, q, k, v, scale: float) -> torch.Tensor:
+    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
+        q, k, v = _wide(query, key, value)
         (_, heads, _, width), key_heads = q.shape, k.shape[1]
         # [rows, key heads, queries of each, D]: heads that share keys are queries of one attention
-        query = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
-        key, value = k[0].transpose(0, 1), v[0].transpose(0, 1)
-        out, start = query.new_empty(query.shape), 0
+        q = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
+        k, v = k[0].transpose(0, 1), v[0].transpose(0, 1)  # [rows, key heads, D]
+        out, start = q.new_empty(q.shape), 0
         for cohort in self.cohorts:
             rows = slice(start, start + len(cohort.rows))
-            out[rows] = self._cohort(cohort, layer, query[rows], key[rows], value[rows], scale)
+            out[rows] = self._cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale)
             start = rows.stop
-        return out.permute(1, 2, 0, 3).reshape(1, heads, start, width)
+        return out.reshape(1, start, heads, width).to(query.dtype)
 
     def _cohort(self, cohort: Cohort, layer: int, query, key, value, scale: float) -> torch.Tensor:
         query = query.contiguous()
@@ -191,6 +180,16 @@ class Step:
             o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
             out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
         return out
+
+
+def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Queries, keys and values in the precision they are computed in."""
+    dtype, device = tensors[0].dtype, tensors[0].device.type
+    if dtype != torch.float64 and device == "cpu":
+        dtype = torch.float32  # the CPU kernel is faster and more precise so
+    elif torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    return [x.to(dtype) for x in tensors]
 
 
 def _causal(q, k, v, scale: float) -> torch.Tensor:
@@ -208,27 +207,7 @@ def _attend(q, k, v, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
 
 
-def decoding_attention(
-    module, query, key, value, attention_mask, *, hs2_decoding=None, dropout=0.0, scaling=None, **kwargs
-):
-    """The attention function registered with transformers; outside of decoding it is plain SDPA."""
-    if hs2_decoding is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    dtype = query.dtype
-    if dtype != torch.float64 and query.device.type == "cpu":
-        dtype = torch.float32  # the CPU kernel is faster and more precise so
-    elif torch.is_autocast_enabled(query.device.type):
-        dtype = torch.get_autocast_dtype(query.device.type)
-    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out = hs2_decoding(module.layer_idx, query.to(dtype), key.to(dtype), value.to(dtype), scaling)
-    return out.transpose(1, 2).to(query.dtype).contiguous(), None
-
-
-AttentionInterface.register(NAME, decoding_attention)
-
-AttentionMaskInterface.register(NAME, sdpa_mask)
-
-
+@torch.no_grad()
 def decode(
     model,
     prompts: Iterable[tuple[list[int], list[tuple[int, np.ndarray]]]],
@@ -240,13 +219,12 @@ def decode(
     forbidden: torch.Tensor | None = None,
     min_new_tokens: int = 0,
     batch: int = 128,
-    step: Callable[[int], None] = lambda rows: None,
 ) -> Iterator[Row]:
     """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` numbers the prompts given.
 
     prompts: (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends: whether these
     tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.
-    step: called with the number of rows after each pass. Without gradients; under whatever autocast is on.
+    Without gradients; under whatever autocast is on.
     """
     prepare(model)  # raises for a model whose attention cannot be replaced
     device = next(model.parameters()).device
@@ -266,37 +244,32 @@ def decode(
             row.finished = len(row.tokens) >= min_new_tokens and ends(row.tokens)
             if row.finished or len(row.tokens) == max_new_tokens:
                 done.append(place)
-        step(len(tokens))
         gone = [cohort.rows[place] for place in done]
         cohort.leave(done)
         return gone
 
-    try:
-        while ahead is not None or cohorts:
-            active = sum(len(cohort.rows) for cohort in cohorts)
-            room = batch - active
-            # Not each place that gets free is filled at once: a pass over one short prompt costs as much as a step.
-            if ahead is not None and (not active or room >= max(len(ahead[1]), batch // 4)):
-                admitted, rows, size = [], [], 0
-                while ahead is not None and (
-                    not admitted or (len(rows) + len(ahead[1]) <= room and size + len(ahead[0]) <= PREFILL)
-                ):
-                    admitted.append((number, ahead[0]))
-                    rows += [Row(number, index, draws) for index, draws in ahead[1]]
-                    size, number, ahead = size + len(ahead[0]), number + 1, next(waiting, None)
-                cohort, logits = _admit(model, admitted, rows, device)
-                yield from advance(cohort, logits)
-                cohorts += [cohort] if cohort.rows else []
-                continue
-            logits, start = _step(model, cohorts, device), 0
-            for cohort in cohorts:
-                stop = start + len(cohort.rows)
-                cohort.length += 1
-                yield from advance(cohort, logits[start:stop])
-                start = stop
-            cohorts = [cohort for cohort in cohorts if cohort.rows]
-    finally:
-        prepare(model)
+    while ahead is not None or cohorts:
+        room = batch - sum(len(cohort.rows) for cohort in cohorts)
+        # Not each place that gets free is filled at once: a pass over one short prompt costs as much as a step.
+        if ahead is not None and (room == batch or room >= max(len(ahead[1]), batch // 4)):
+            admitted, rows, size = [], [], 0
+            while ahead is not None and (
+                not admitted or (len(rows) + len(ahead[1]) <= room and size + len(ahead[0]) <= PREFILL)
+            ):
+                admitted.append((number, ahead[0]))
+                rows += [Row(number, index, draws) for index, draws in ahead[1]]
+                size, number, ahead = size + len(ahead[0]), number + 1, next(waiting, None)
+            cohort, logits = _admit(model, admitted, rows, device)
+            yield from advance(cohort, logits)
+            cohorts += [cohort] if cohort.rows else []
+            continue
+        logits, start = _step(model, cohorts, device), 0
+        for cohort in cohorts:
+            stop = start + len(cohort.rows)
+            cohort.length += 1
+            yield from advance(cohort, logits[start:stop])
+            start = stop
+        cohorts = [cohort for cohort in cohorts if cohort.rows]
 
 
 def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device) -> tuple[Cohort, torch.Tensor]:
@@ -310,7 +283,7 @@ def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device)
     tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
     positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
     ends = torch.tensor([b - 1 for _, _, b in segments], device=device)
-    logits = _run(model, tokens, positions, Prefill(cohort, segments), ends)
+    logits = run(model, tokens, positions, Prefill(cohort, segments), logits_to_keep=ends).logits[0]  # [prompts, V]
     place = {number: i for i, (number, _) in enumerate(prompts)}
     return cohort, logits[torch.tensor([place[row.prompt] for row in rows], device=device)]
 
@@ -320,20 +293,4 @@ def _step(model, cohorts: list[Cohort], device) -> torch.Tensor:
     rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
     tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)
     positions = torch.tensor([position for _, position in rows], device=device)
-    return _run(model, tokens, positions, Step(cohorts), torch.arange(len(rows), device=device))
-
-
-@torch.no_grad()
-def _run(model, tokens, positions, attention, wanted: torch.Tensor) -> torch.Tensor:
-    if model.config._attn_implementation != NAME:
-        model.set_attn_implementation(NAME)
-    # A mask that is 4-D already is handed on untouched; `attention` says who sees whom.
-    output = model(
-        input_ids=tokens[None],
-        position_ids=positions[None],
-        attention_mask=torch.zeros(1, 1, 1, 1, device=tokens.device),
-        use_cache=False,
-        logits_to_keep=wanted,
-        hs2_decoding=attention,
-    )
-    return output.logits[0]
+    return run(model, tokens, positions, Step(cohorts)).logits[0]

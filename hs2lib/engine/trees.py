@@ -7,7 +7,7 @@ j <= i <= last[j]. Paper: silent (the paper scores every response on its own); `
 on these.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, pairwise, repeat
 
@@ -200,12 +200,6 @@ def _attention(chains: np.ndarray, block: int) -> tuple[np.ndarray, Calls]:
     return last, Calls(tuple(own), tuple(cross))
 
 
-def visible(batch: Batch) -> torch.Tensor:
-    """The dense mask bool [T, T] (query, key) of a batch, for tests and small batches."""
-    i = torch.arange(len(batch.tokens), device=batch.tokens.device)
-    return (i[None] <= i[:, None]) & (i[:, None] <= batch.last[None])
-
-
 def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
     """FlexAttention's block mask of a batch from its `last` [T], without looking at T x T pairs.
 
@@ -226,17 +220,11 @@ def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
         order = which.int().argsort(dim=1, descending=True, stable=True)
         return which.sum(1, dtype=torch.int32)[None, None], order.int()[None, None]
 
+    def on_path(b, h, query, key):
+        return (key <= query) & (query <= last[key])
+
     lists = *listed(some & ~full), *listed(full)
-    return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=size, mask_mod=mask_mod(last), seq_lengths=(n, n))
-
-
-def mask_mod(last: torch.Tensor) -> Callable:
-    """FlexAttention's rule: the key is on the query's path iff the query is one of its descendants or itself."""
-
-    def on_path(b, h, q, kv):
-        return (kv <= q) & (q <= last[kv])
-
-    return on_path
+    return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=size, mask_mod=on_path, seq_lengths=(n, n))
 
 
 def _arrays(g: int, group: Sequence, max_length: int | None = None) -> list[np.ndarray]:

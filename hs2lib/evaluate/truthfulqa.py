@@ -27,19 +27,15 @@ import numpy as np
 import pandas as pd
 import torch
 import yaml
-from IPython import get_ipython
-from IPython.display import display
-from tqdm import tqdm
 
 from hs2lib import paths
 from hs2lib.corpus import tasks
 from hs2lib.corpus.phrases import ENTITIES, PHRASES
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
-from hs2lib.engine.attention import log_probs, per_sequence
+from hs2lib.engine.attention import computing, log_probs, per_sequence
 from hs2lib.engine.cache import Cache
-from hs2lib.engine.modes import computing
-from hs2lib.engine.rollout import Handle
+from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
 from hs2lib.group import Group, Response, Turn
@@ -285,9 +281,7 @@ def score(
     keys = [_content(questions.primer, group) for group in questions.groups]
     settings = {"policy": policy.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
     done = Cache(kept, settings, name="log-probs")
-    drawn = progress and get_ipython() is not None  # in a notebook in place of the last, not line after line
-    file = Handle(display({"text/plain": ""}, raw=True, display_id=True)) if drawn else None
-    bar = tqdm(total=len(keys), unit="question", mininterval=0.5, ncols=90, disable=not progress, file=file)
+    bar = progress_bar(len(keys), "question", progress)
     try:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):

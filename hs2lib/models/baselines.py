@@ -5,15 +5,14 @@ end-of-response states is the cheapest reward model there is. Paper: silent (RLH
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from hs2lib import paths
-from hs2lib.engine.attention import end_states, in_order
-from hs2lib.engine.modes import computing
+from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import MISSING
 from hs2lib.train.items import Item, digest
@@ -69,27 +68,23 @@ def ridge(
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
     W, b = np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
     for k, a in enumerate(np.broadcast_to(alpha, Y.shape[1])):
-        spectrum = _Spectrum(X, Y[:, k], intercept)
-        W[:, k], b[k] = spectrum.solution(a)
+        ((W[:, k], b[k]),) = _solutions(X, Y[:, k], [a], intercept)
     return W, b
 
 
-class _Spectrum:
-    """One column's regression, decomposed once so that every alpha is a product away."""
-
-    def __init__(self, X: np.ndarray, y: np.ndarray, intercept: bool):
-        there = y != MISSING
-        if not there.any():
-            raise ValueError("a column has no label to fit ridge regression to")
-        X, y = X[there], y[there]
-        self.mean_x = X.mean(0) if intercept else np.zeros(X.shape[1])
-        self.mean_y = y.mean() if intercept else 0.0
-        U, self.s, self.Vt = np.linalg.svd(X - self.mean_x, full_matrices=False)
-        self.z = U.T @ (y - self.mean_y)
-
-    def solution(self, alpha: float) -> tuple[np.ndarray, float]:
-        w = self.Vt.T @ (self.s / (self.s**2 + alpha) * self.z)
-        return w, self.mean_y - self.mean_x @ w
+def _solutions(X: np.ndarray, y: np.ndarray, alphas: Sequence[float], intercept: bool) -> Iterator[tuple]:
+    """(w [d], b) of one column for each alpha; X is decomposed once, so that every alpha is a product away."""
+    labelled = y != MISSING  # [rows]
+    if not labelled.any():
+        raise ValueError("a column has no label to fit ridge regression to")
+    X, y = X[labelled], y[labelled]
+    mean_x = X.mean(0) if intercept else np.zeros(X.shape[1])
+    mean_y = y.mean() if intercept else 0.0
+    U, s, Vt = np.linalg.svd(X - mean_x, full_matrices=False)
+    z = U.T @ (y - mean_y)
+    for alpha in alphas:
+        w = Vt.T @ (s / (s**2 + alpha) * z)
+        yield w, mean_y - mean_x @ w
 
 
 def folds(clusters: np.ndarray, n_folds: int, seed: int = 0) -> np.ndarray:
@@ -113,28 +108,10 @@ def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int
     for f in range(n_folds):
         train, test = fold != f, fold == f
         for k in range(Y.shape[1]):
-            there = test & (Y[:, k] != MISSING)
-            spectrum = _Spectrum(X[train], Y[train, k], intercept)
-            for a, alpha in enumerate(alphas):
-                w, b = spectrum.solution(alpha)
-                error[a, k] += ((X[there] @ w + b - Y[there, k]) ** 2).sum()
+            labelled = test & (Y[:, k] != MISSING)
+            for a, (w, b) in enumerate(_solutions(X[train], Y[train, k], alphas, intercept)):
+                error[a, k] += ((X[labelled] @ w + b - Y[labelled, k]) ** 2).sum()
     return np.asarray(alphas)[error.argmin(0)]
-
-
-def cross_validated(X, Y, clusters, *, n_folds: int = 10, seed: int = 0, alphas: Sequence[float] = ALPHAS):
-    """Out-of-fold predictions [rows, k] of ridge: whole clusters held out, alpha chosen inside the training folds.
-
-    X [rows, d], Y [rows, k] with -100 = missing. Raises ValueError for fewer clusters than folds.
-    """
-    Y = np.asarray(Y, dtype=np.float64)
-    fold, out = folds(clusters, n_folds, seed), np.zeros(Y.shape)
-    clusters = np.asarray(clusters)
-    for f in range(n_folds):
-        train, test = fold != f, fold == f
-        alpha = best_alpha(X[train], Y[train], clusters[train], alphas=alphas, seed=seed)
-        W, b = ridge(X[train], Y[train], alpha)
-        out[test] = X[test] @ W + b
-    return out
 
 
 def column_means(Y: np.ndarray) -> np.ndarray:

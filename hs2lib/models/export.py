@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
 from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens, tokenise
@@ -24,17 +25,11 @@ from hs2lib.models.reward_model import RewardModel
 # Largest difference between a score of the exported model and ours: padding changes the order of float32 sums.
 TOLERANCE = 1e-4
 
-# The reference template as a chat template, so that a plain tokenizer writes what `render.reference` writes.
-REFERENCE_CHAT_TEMPLATE = (
-    "{% if messages[0]['role'] == 'system' %}{{ '<extra_id_0>System\\n' + messages[0]['content'] + '\\n' }}"
-    "{% else %}{{ '<extra_id_0>System\\n" + SYSTEM_PROMPT.replace("'", "\\'") + "\\n' }}{% endif %}"
-    "{% for message in messages %}{% if message['role'] == 'user' %}"
-    "{{ '<extra_id_1>User\\n' + message['content'] + '\\n' }}"
-    "{% elif message['role'] == 'assistant' %}"
-    "{{ '<extra_id_1>Assistant\\n' + message['content'] + '\\n' }}"
-    "{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<extra_id_1>Assistant\\n' }}{% else %}{{ '<extra_id_2>' }}{% endif %}"
-)
+_HERE = Path(__file__).parent
+
+# The reference template as a chat template, so that a plain tokenizer writes what `chat.reference` writes.
+_REFERENCE = (_HERE / "reference_chat.txt").read_text().rstrip("\n")
+REFERENCE_CHAT_TEMPLATE = _REFERENCE.replace("SYSTEM_PROMPT", SYSTEM_PROMPT.replace("'", "\\'"))
 
 # Conversations that every export is checked on: short and long, several turns, an empty answer, letters beyond ASCII.
 _TALK = (Turn("user", "Name a prime."), Turn("assistant", "Seven."), Turn("user", "And another one, please?"))
@@ -205,57 +200,30 @@ def model_card(
     notes: str = "",
 ) -> str:
     """The model card as Markdown: what the model scores, how to use it, data, recipe, metrics, RewardBench table."""
-    base = model.base if "/" in model.base and not model.base.startswith(("/", ".")) else ""
-    revision = f" at revision `{model.revision}`" if model.revision else ""
-    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification", f"license: {license}"]
-    lines += [f"base_model: {base}"] if base else []
-    lines += ["tags: [reward-model, helpsteer2]", "---", "", f"# {name}", ""]
-    outputs = ", ".join(f"`{attribute}`" for attribute in model.attributes)
-    lines += [f"A reward model over `{Path(model.base).name or 'a causal decoder'}`{revision}, made with hs2lib.", ""]
-    lines += [f"Outputs, in this order: {outputs}; higher is more of it.", ""]
-    if folded := getattr(model, "folded", None):
-        terms = " + ".join(f"{weight:g} x {attribute}" for attribute, weight in folded["weights"].items() if weight)
-        lines += [f"The output is ({terms} - {folded['mean']:g}) / {folded['sd']:g} of a model of attributes.", ""]
-    if any(constant):
-        lines += [f"Scores are without the constant {[round(c, 6) for c in constant]}; add it for absolute values.", ""]
-    lines += ["## Use", "", _USE, ""]
-    lines += [
-        "The score is read at the last token of the text, the closing marker that the chat template writes after the "
-        "answer: score whole conversations, ending with the assistant's answer. In a text-classification pipeline pass "
-        '`function_to_apply="none"`.',
-        "",
-    ]
-    lines += ["## Data", "", data, "", "## Recipe", ""]
-    lines += [_table(pd.DataFrame(list((recipe or {}).items()), columns=["setting", "value"])) or "Not stated.", ""]
-    for title, frame in (("Metrics", metrics), ("RewardBench", rewardbench)):
-        lines += [f"## {title}", "", "Not run." if frame is None else _table(frame), ""]
-    return "\n".join([*lines, notes]).rstrip() + "\n"
+    repository = "/" in model.base and not model.base.startswith(("/", "."))
+    weights = (model.folded or {}).get("weights", {})
+    settings = pd.DataFrame(list(recipe.items()), columns=["setting", "value"]) if recipe else None
+    jinja = Environment(loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
+    jinja.filters["cell"] = _cell
+    return (
+        jinja.get_template("card.txt")
+        .render(
+            model=model,
+            name=name,
+            base=model.base if repository else "",
+            over=Path(model.base).name or "a causal decoder",
+            terms=" + ".join(f"{weight:g} x {attribute}" for attribute, weight in weights.items() if weight),
+            constant=[round(c, 6) for c in constant],
+            data=data,
+            license=license,
+            tables={"Recipe": settings, "Metrics": metrics, "RewardBench": rewardbench},
+            notes=notes,
+        )
+        .rstrip()
+        + "\n"
+    )
 
 
-_USE = """```python
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-folder = "."  # this folder, or its name on the Hub
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-conversations = [
-    [{"role": "user", "content": "Name a prime."}, {"role": "assistant", "content": "Seven."}],
-    [{"role": "user", "content": "Name a prime."}, {"role": "assistant", "content": "Nine is one."}],
-]
-batch = tokenizer.apply_chat_template(conversations, padding=True, return_tensors="pt", return_dict=True)
-with torch.no_grad():
-    scores = model(**batch).logits
-```"""
-
-
-def _table(frame: pd.DataFrame) -> str:
-    def cell(value) -> str:
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return text.replace("|", "\\|").replace("\n", " ")
-
-    if frame.empty:
-        return ""
-    rows = [list(frame.columns), *frame.itertuples(index=False)]
-    lines = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(frame.columns), *lines[1:]])
+def _cell(value) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hs2lib.engine.attention import in_order, log_probs, per_sequence
+from hs2lib.engine.attention import computing, in_order, log_probs, per_sequence
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
-from hs2lib.engine.modes import computing
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group

@@ -11,9 +11,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from hs2lib.engine.attention import end_states, in_order
+from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
-from hs2lib.engine.modes import computing
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import load_tokenizer, where

@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from hs2lib.engine import attention as groups
-from hs2lib.engine.trees import block_mask, mask_mod, pack, plan, visible
+from hs2lib.engine.trees import block_mask, pack, plan
 
 torch.set_num_threads(1)
 SIZES = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -34,6 +34,12 @@ def tiny(name: str = "llama", attention: str = "sdpa", **overrides):
     config.bos_token_id = config.eos_token_id = config.pad_token_id = None
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+
+
+def visible(batch) -> torch.Tensor:
+    """Who sees whom, bool [T, T] (query, key)."""
+    i = torch.arange(len(batch.tokens))
+    return (i[None] <= i[:, None]) & (i[:, None] <= batch.last[None])
 
 
 def draw(rng: np.random.Generator, n: int) -> list[int]:
@@ -188,7 +194,7 @@ def test_flex_attention_sees_the_same():
     batch = pack(example())
     n = len(batch.tokens)
     i = torch.arange(n)
-    mask = mask_mod(batch.last)
+    mask = block_mask(batch.last).mask_mod
     assert torch.equal(mask(0, 0, i[:, None], i[None]), visible(batch))
     # Our block mask, made from intervals, is the one PyTorch makes from all pairs of tokens.
     for size in (32, 128):

@@ -29,6 +29,18 @@ def group(prompt, *answers, name="g"):
     return Group(name, tuple(prompt), tuple(Response(f"{name}/{i}", text) for i, text in enumerate(answers)))
 
 
+def parse_reference(text):
+    """(prompt with its system turn, answer, label string or None) of a text of the reference template."""
+    text, mark, end = text.rpartition("\n<extra_id_")
+    assert mark and end in ("1>", "2>")
+    turns = data.parse_prompt(text)
+    answer, label = turns[-1].text, None
+    if end == "1>":
+        label, newline, answer = answer.removeprefix("<extra_id_2>").partition("\n")
+        assert newline and turns[-1].text.startswith("<extra_id_2>")
+    return turns[:-1], answer, label
+
+
 def rows(path):
     with gzip.open(Path(MIRROR) / path, "rt") as file:
         return [json.loads(line) for line in file]
@@ -40,7 +52,7 @@ def test_the_eight_reference_rows_come_out_to_the_byte(tmp_path):
     reference = rows("helpsteer2/nemo_regression_8rows.jsonl.gz")
     plain = []
     for row in reference:
-        turns, answer, label = chat.parse_reference(row["text"])
+        turns, answer, label = parse_reference(row["text"])
         assert label is None and turns[0] == Turn("system", chat.SYSTEM_PROMPT)
         ratings = dict(zip(ATTRIBUTES, map(int, row["label"][4:]), strict=True))
         plain.append({"prompt": data.prompt_string(turns[1:]), "response": answer, **ratings})
@@ -66,7 +78,7 @@ def test_512_labelled_conversations_go_there_and_back_without_loss():
         label = chat.label_string(one.responses[0].labels)
         assert label == answered["label"] and chat.parse_label(label) == one.responses[0].labels
         text = chat.reference(one.prompt, one.responses[0].text, label).text
-        turns, answer, back = chat.parse_reference(text)
+        turns, answer, back = parse_reference(text)
         assert (answer, back) == (answered["value"], answered["label"])
         assert turns[0].text == (row["system"] or chat.SYSTEM_PROMPT)
         assert data.prompt_string(turns[1:]) == asked["value"]
