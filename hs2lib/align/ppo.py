@@ -2,9 +2,9 @@
 
     goodness = standardised(reward_model, rated_groups, weights)          # one output, mean 0 and SD 1 on them
     model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
-    prompts, left_out = fitting(policy, groups, settings.max_new_tokens)
-    sample = Sampling(prompts, goodness, settings, recipe)
-    result = train(model, as_items(policy, prompts), sample, reference, recipe, settings, folder)
+    prompts, left_out = fitting(policy, groups, recipe.max_new_tokens)
+    sample = Sampling(prompts, goodness, recipe)
+    result = train(model, as_items(policy, prompts), sample, reference, recipe, folder)
     frame = rounds(result.history)                                        # also in folder / "rounds.csv"
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from hs2lib.align import ppo_rounds
-from hs2lib.align.ppo_rounds import PromptSamples, Rounds, Settings, figures, rounds
+from hs2lib.align.ppo_rounds import PromptSamples, Rounds, figures, rounds
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens, rollouts
@@ -36,6 +36,7 @@ from hs2lib.models.export import fold
 from hs2lib.paths import write
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import over_vocabulary
+from hs2lib.train.recipes import PPO
 from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit, folder_of
 
 
@@ -147,6 +148,10 @@ def without_adapters(model: nn.Module):
             layer.enable_adapters(True)
 
 
+# What names a run besides its `Recipe`.
+OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip", "value_clip", "normalise",
+       "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished")  # fmt: skip
+
 # (the policy, ids of prompts, number of the round or -1 for validation) -> their responses, in that order
 Sampler = Callable[[nn.Module, Sequence[str], int], list[PromptSamples]]
 
@@ -159,14 +164,15 @@ class Sampling:
     alone. batch: samples at once.
     """
 
-    def __init__(self, groups: Sequence[Group], reward_model, settings: Settings, recipe, batch: int = 128):
+    def __init__(self, groups: Sequence[Group], reward_model, recipe: PPO, batch: int = 128):
         self.groups = {group.id: group for group in groups}
         if len(self.groups) < len(groups):
             raise ValueError(f"{len(groups)} prompts share {len(self.groups)} ids: samples are seeded by them")
         self.reward_model, self.seed = reward_model.requires_grad_(False).eval(), recipe.seed
         self.autocast = getattr(torch, recipe.autocast) if recipe.autocast != "float32" else None
-        names = ("n", "max_new_tokens", "temperature", "top_p")
-        self.options = {name: getattr(settings, name) for name in names} | {"batch": batch, "autocast": self.autocast}
+        names = ("max_new_tokens", "temperature", "top_p")
+        self.options = {name: getattr(recipe, name) for name in names} | {"n": recipe.n_samples}
+        self.options |= {"batch": batch, "autocast": self.autocast}
 
     def __call__(self, policy, ids: Sequence[str], round: int) -> list[PromptSamples]:
         if not ids:
@@ -216,14 +222,14 @@ def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
 class PPOTrainer(GroupTrainer):
     """The trainer that samples its items: a batch's prompts come from the loader, their responses from the round."""
 
-    def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, settings: Settings, tally: dict):
+    def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, tally: dict):
         super().__init__(*arguments)
-        self.sample, self.settings, self.tally = sample, settings, tally
+        self.sample, self.tally = sample, tally
         self.reference = reference.to(self.args.device).eval() if reference is not None else None
         self.round: dict[str, Item] = {}
         self.stats: dict[str, float] = {}
         share = self.args.process_index, self.args.world_size
-        self.rounds = Rounds([item.id for item in self.items], self.recipe, settings, self.steps, *share)
+        self.rounds = Rounds([item.id for item in self.items], self.recipe, self.steps, *share)
 
     def get_train_dataloader(self):
         return torch.utils.data.DataLoader(self.items, batch_sampler=self.rounds, collate_fn=list)
@@ -241,7 +247,7 @@ class PPOTrainer(GroupTrainer):
         prompts = [self.items[i] for i in self.rounds.prompts(round)]
         items, sampled, stats = self._sampled(prompts, round)
         self.stats = {"round": round} | stats
-        targets = ppo_rounds.targets(*sampled, self.settings).flatten(1).numpy()  # [R, 5 W]
+        targets = ppo_rounds.targets(*sampled, self.recipe).flatten(1).numpy()  # [R, 5 W]
         cuts = np.cumsum([len(item.sequences) for item in items])[:-1]
         parts = zip(items, np.split(targets, cuts), strict=True)
         self.round = {item.id: replace(item, targets=part) for item, part in parts}
@@ -249,7 +255,7 @@ class PPOTrainer(GroupTrainer):
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
         """Items of their samples, the arguments of `targets`, and figures to log."""
         self.model.eval()
-        policy, width = self.model.model.policy, self.settings.max_new_tokens
+        policy, width = self.model.model.policy, self.recipe.max_new_tokens
         samples = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
         if self.args.should_save and round >= 0:
             lines = (json.dumps(asdict(sample), ensure_ascii=False) + "\n" for sample in samples)
@@ -263,13 +269,13 @@ class PPOTrainer(GroupTrainer):
         reward = torch.tensor([x for sample in samples for x in sample.rewards])
         finished = torch.tensor([x for sample in samples for x in sample.finished])
         sampled = log_probs, reference, values, tokens, reward, finished
-        return items, sampled, figures(*sampled, entropy, self.settings)
+        return items, sampled, figures(*sampled, entropy, self.recipe)
 
     def _referred(self, items: Sequence[Item]) -> list[torch.Tensor]:
         """The reference's log-probabilities [W] of each response."""
         if not items:
             return []
-        own, width = self.model.model.policy, self.settings.max_new_tokens
+        own, width = self.model.model.policy, self.recipe.max_new_tokens
         model = own if self.reference is None else self.reference
         with (
             attention.computing(model, self.model.dtype),
@@ -299,7 +305,7 @@ class PPOTrainer(GroupTrainer):
         for group in list(self.optimizer.param_groups) if critics else ():
             theirs = [p for p in group["params"] if id(p) in critics]
             group["params"] = [p for p in group["params"] if id(p) not in critics]
-            rate = group["lr"] * self.settings.critic_rate
+            rate = group["lr"] * self.recipe.critic_rate
             self.optimizer.add_param_group({**group, "params": theirs, "lr": rate})
         return self.optimizer
 
@@ -337,8 +343,7 @@ def train(
     prompts: Sequence[Item],
     sample: Sampler,
     reference: nn.Module | None,
-    recipe,
-    settings: Settings,
+    recipe: PPO,
     folder: Path,
     *,
     validation: Sequence[Item] = (),
@@ -362,18 +367,22 @@ def train(
     if recipe.checkpointing and model.critic is not None:
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
     tally: dict[str, float] = {}
-    made = partial(PPOTrainer, sample=sample, reference=reference, settings=settings, tally=tally)
-    objective = ppo_rounds.objective(settings, tally)
-    options = {"about": _about(model, settings, about), "callbacks": callbacks, "trainer": made}
+    made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
+    objective = ppo_rounds.objective(recipe, tally)
+    options = {"about": _about(model, recipe, about), "callbacks": callbacks, "trainer": made}
     return fit(model, prompts, validation, objective, recipe, folder, **options)
 
 
-def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe, settings: Settings, about=None) -> Path:
+def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe: PPO, about=None) -> Path:
     """The folder for this run under `parent`, as `train.folder_of`: one of its own for each configuration."""
-    named = _about(model, settings, about)
-    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(settings), recipe, named)
+    named = _about(model, recipe, about)
+    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(recipe), recipe, named)
 
 
-def _about(model: ActorCritic, settings: Settings, about: dict | None) -> dict:
+def _about(model: ActorCritic, recipe: PPO, about: dict | None) -> dict:
     """What names a run besides its prompts and recipe. A policy is named by the weights it starts with."""
-    return {"ppo": asdict(settings), "critic": model.kind, "start": model.policy.fingerprint()} | (about or {})
+    return {
+        "ppo": {name: getattr(recipe, name) for name in OWN},
+        "critic": model.kind,
+        "start": model.policy.fingerprint(),
+    } | (about or {})

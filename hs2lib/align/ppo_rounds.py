@@ -16,43 +16,11 @@ from matplotlib.figure import Figure
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective
+from hs2lib.train.recipes import PPO
 
 KL = ("absolute", "plain", "k3")
 
 TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """PPO's own settings, beside the trainer's `Recipe`; those that the paper does not print are the reference code's.
-
-    Raises ValueError for an unknown form of the KL or the critic, and for numbers that make no rounds.
-    """
-
-    buffer: int = 128  # prompts of a round. Paper: section 4.4, "a rollout buffer of 128"
-    passes: int = 1  # over the buffer, before it is thrown away. Reference code
-    kl_weight: float = 3e-3  # of the KL in the reward. Paper: section 4.4
-    kl_form: str = "absolute"  # of a token: absolute, plain or k3. Reference code
-    gamma: float = 1.0  # discount. Reference code
-    lam: float = 0.95  # of the advantage estimates. Reference code
-    clip: float = 0.2  # of the ratio. Reference code
-    value_clip: float = 0.2  # of a value's move. Reference code
-    normalise: bool = True  # advantages to mean 0 and SD 1 over the buffer. Reference code
-    value_weight: float = 1.0  # of the value loss; matters only where critic and policy share weights
-    critic_rate: float = 10.0  # the critic's learning rate over the policy's. Reference code: 9e-6 against 9e-7
-    max_new_tokens: int = 1024  # W, the end token included
-    temperature: float = 1.0  # of sampling. Reference code
-    top_p: float = 1.0  # of sampling. Reference code
-    n: int = 1  # responses of a prompt. Reference code
-    unfinished: str = "drop"  # responses cut off at max_new_tokens give no gradient; or "keep". Reference code
-
-    def __post_init__(self):
-        if self.kl_form not in KL:
-            raise ValueError(f"kl_form is one of {', '.join(KL)}, got {self.kl_form!r}")
-        if self.unfinished not in ("drop", "keep"):
-            raise ValueError(f'unfinished is "drop" or "keep", got {self.unfinished!r}')
-        if min(self.buffer, self.passes, self.max_new_tokens, self.n) < 1:
-            raise ValueError(f"buffer, passes, max_new_tokens and n are at least 1, got {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +48,14 @@ class Rounds:
     at its end, fewer than a buffer, waits for the next. Iterating gives one process's share of each batch, positions.
     """
 
-    def __init__(
-        self, ids: Sequence[str], recipe, settings: Settings, steps: int, process: int = 0, processes: int = 1
-    ):
-        if settings.buffer % recipe.batch:
-            raise ValueError(f"a buffer of {settings.buffer} is no whole number of batches of {recipe.batch} prompts")
-        if len(ids) < settings.buffer:
-            raise ValueError(f"{len(ids)} prompts do not fill a buffer of {settings.buffer}")
-        self.ids, self.recipe, self.settings, self.steps = ids, recipe, settings, steps
-        self.batches = settings.buffer // recipe.batch
-        self.length = self.batches * settings.passes  # steps of a round
+    def __init__(self, ids: Sequence[str], recipe: PPO, steps: int, process: int = 0, processes: int = 1):
+        if recipe.buffer % recipe.batch:
+            raise ValueError(f"a buffer of {recipe.buffer} is no whole number of batches of {recipe.batch} prompts")
+        if len(ids) < recipe.buffer:
+            raise ValueError(f"{len(ids)} prompts do not fill a buffer of {recipe.buffer}")
+        self.ids, self.recipe, self.steps = ids, recipe, steps
+        self.batches = recipe.buffer // recipe.batch
+        self.length = self.batches * recipe.passes  # steps of a round
         self.process, self.size = process, recipe.batch // (processes * recipe.accumulation)
         self.stride = self.size * processes
         whole = {"save_every": recipe.save_every, "steps": steps}
@@ -99,9 +65,9 @@ class Rounds:
 
     def prompts(self, round: int) -> list[int]:
         """Positions of the prompts that a round answers."""
-        epoch, part = divmod(round, len(self.ids) // self.settings.buffer)
-        start = epoch * len(self.ids) + part * self.settings.buffer
-        return list(islice(order(self.ids, self.recipe.seed), start, start + self.settings.buffer))
+        epoch, part = divmod(round, len(self.ids) // self.recipe.buffer)
+        start = epoch * len(self.ids) + part * self.recipe.buffer
+        return list(islice(order(self.ids, self.recipe.seed), start, start + self.recipe.buffer))
 
     def __len__(self) -> int:
         return self.steps * self.recipe.accumulation
@@ -153,24 +119,26 @@ def targets(
     tokens: torch.Tensor,
     reward: torch.Tensor,
     finished: torch.Tensor,
-    settings: Settings,
+    recipe: PPO,
 ) -> torch.Tensor:
     """Targets of the loss, float32 [R, 5, T]: log-probability when sampled, advantage, value, return, counted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
     response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
     `unfinished` is "keep"; advantages are normalised over the tokens that count. Paper: section 4.4 (advantages,
-    normalisation and what is left out are the reference code's).
+    normalisation and what is left out are the reference code's). Raises ValueError for an unknown `unfinished`.
     """
-    rewards = token_rewards(reward, token_kl(sampler, reference, settings.kl_form), tokens, settings.kl_weight)
-    advantage, returns = losses.advantages(rewards, values, tokens, gamma=settings.gamma, lam=settings.lam)
-    counted = tokens & (finished.bool() if settings.unfinished == "drop" else tokens.any(1))[:, None]
-    if settings.normalise:
+    if recipe.unfinished not in ("drop", "keep"):
+        raise ValueError(f'unfinished is "drop" or "keep", got {recipe.unfinished!r}')
+    rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
+    advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
+    counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None]
+    if recipe.normalise:
         advantage = losses.normalised(advantage, counted)
     return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
 
 
-def objective(settings: Settings, tally: dict | None = None) -> Objective:
+def objective(recipe: PPO, tally: dict | None = None) -> Objective:
     """PPO's losses for the trainer, of an `ActorCritic`'s outputs [R, 3 W] and `targets` as [R, 5 W].
 
     Both clipped losses are summed over the tokens that count, so the trainer's mean is over those of the whole global
@@ -178,21 +146,21 @@ def objective(settings: Settings, tally: dict | None = None) -> Objective:
     """
 
     def outputs(model, batch):
-        return model(batch, settings.max_new_tokens)
+        return model(batch, recipe.max_new_tokens)
 
     def total(outputs, targets, group):
         policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
         sampler, advantage, old, returns, counted = targets.unflatten(1, (5, -1)).unbind(1)  # [R, W] each
         mask = counted.bool()
         number = mask.sum()
-        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=settings.clip) * number
-        value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=settings.value_clip) * number
+        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=recipe.ratio_clip) * number
+        value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=recipe.value_clip) * number
         if tally is not None:
             off = torch.where(mask, policy - sampler, 0.0).detach().expm1().abs()
-            sums = (policy_loss.detach(), value_loss.detach(), (off > settings.clip).sum(), off.sum(), number)
+            sums = (policy_loss.detach(), value_loss.detach(), (off > recipe.ratio_clip).sum(), off.sum(), number)
             for name, x in zip(TALLY, sums, strict=True):
                 tally[name] = tally.get(name, 0.0) + float(x)
-        return policy_loss + settings.value_weight * value_loss
+        return policy_loss + recipe.value_weight * value_loss
 
     def count(targets, group):
         return int(targets.unflatten(1, (5, -1))[:, 4].sum())
@@ -204,22 +172,22 @@ NAMES = ("reward", "kl", "penalty", "penalised reward", "length", "finished", "e
            "value loss", "clip fraction", "ratio off 1", "tokens trained", "grad_norm", "critic gradient")  # fmt: skip
 
 
-def figures(sampler, reference, values, tokens, reward, finished, entropy, settings: Settings) -> dict[str, float]:
+def figures(sampler, reference, values, tokens, reward, finished, entropy, recipe: PPO) -> dict[str, float]:
     """Figures of a round, over all its responses, unfinished ones too; arguments as for `targets`.
 
     reward; kl, the sampled estimate of KL(policy, reference) of a response, nats; penalty, the KL of `kl_form` of a
     response; penalised reward, reward - weight x penalty; length, tokens; finished, a share; entropy of a token, nats;
     explained, the share of the returns' variance that the values explain.
     """
-    spread = token_kl(sampler, reference, settings.kl_form)
+    spread = token_kl(sampler, reference, recipe.kl_form)
     penalty = torch.where(tokens, spread, 0.0).sum(1).mean()
-    raw = replace(settings, normalise=False)
+    raw = replace(recipe, normalise=False)
     _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
     out = {
         "reward": reward.mean(),
         "kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(),
         "penalty": penalty,
-        "penalised reward": reward.mean() - settings.kl_weight * penalty,
+        "penalised reward": reward.mean() - recipe.kl_weight * penalty,
         "length": tokens.sum(1).float().mean(),
         "finished": finished.float().mean(),
         "entropy": entropy[tokens].mean(),

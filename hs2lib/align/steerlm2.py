@@ -1,12 +1,12 @@
 """SteerLM 2.0: train towards P(y|a,x), the answers that have the attributes a by the reward model.
 
-    sampled = rollouts(policy, prompts, n=10, label=choices.target, ...)        # y_i ~ Q'(y|a,x), hs2lib.engine.rollout
-    weighed = weigh(sampled, policy, sft, reward_model, choices)                # equations 6 and 7
+    sampled = rollouts(policy, prompts, n=10, label=target, ...)                # y_i ~ Q'(y|a,x), engine.rollout
+    weighed = weigh(sampled, policy, sft, reward_model, target, recipe)         # equations 6 and 7
     fit(policy, items(weighed), held_out, steerlm2(), recipe, folder)           # equations 11 and 12
 
 `iterate` does all of it, several times, each time from the policy that the last iteration left. Three models look at
 each sampled y: the reward model gives P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
-sampled it, Q'(y|a,x). Paper: section 4.5. Everything it leaves open is a field of `Choices`. The formulas are in
+sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `recipes.SteerLM2`. The formulas are in
 `hs2lib.train.losses`. The toy below is a world of nine responses where their results are known exactly.
 """
 
@@ -27,26 +27,15 @@ from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
-from hs2lib.train.trainer import Recipe, TrainingResult, fit, folder_of
+from hs2lib.train.recipes import SteerLM2
+from hs2lib.train.trainer import TrainingResult, fit, folder_of
 
+# What names a run besides its `Recipe`.
+OWN = ("n_samples", "temperature", "top_p", "max_new_tokens", "concentration", "edges", "clamp", "unfinished",
+       "by_length")  # fmt: skip
+
+# The desired attributes. Paper: section 4.5, "Inference Attributes".
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The method's parameters. The defaults are the paper's; where a comment says so, the paper is silent."""
-
-    target: str = TARGET  # the desired attributes a. Paper: section 4.5, "Inference Attributes"
-    n: int = 10  # samples a prompt. Paper: section 4.5
-    temperature: float = 0.7  # Paper: section 4.5; at 1, with top_p 1, samples are Q' itself
-    top_p: float = 0.9  # Paper: section 4.5
-    max_new_tokens: int = 1024  # of a sample, its end included. Paper silent
-    concentration: float = 24.0  # alpha + beta of the Beta distribution. Paper: section 4.5
-    edges: str = "fifths"  # bins of the five levels, or "rounding". Paper silent
-    clamp: float = 0.01  # how far from 0 and 1 a scaled prediction is kept. Paper silent
-    unfinished: str = "keep"  # samples without an end: "keep" them as they are, or "drop". Paper silent
-    by_length: bool = False  # divide a group's loss by its mean length, as the reference code; the equations do not
-    seed: int = 0  # of the samples
 
 
 @dataclass(frozen=True)
@@ -73,19 +62,21 @@ class Weighed:
         return float(1 / np.exp(2 * self.log_weights).sum())
 
 
-def attribute_log_prob(predictions: torch.Tensor, attributes: Sequence[str], choices: Choices) -> torch.Tensor:
+def attribute_log_prob(
+    predictions: torch.Tensor, attributes: Sequence[str], target: str, recipe: SteerLM2
+) -> torch.Tensor:
     """log P(a|x,y) float64 [R] of the target attributes, from predictions [R, A] on the scale 0-4.
 
     Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
     target may name some of them only; a then consists of those. Raises ValueError for a name that is no output.
     """
-    target = np.array(parse_label(choices.target, attributes))
-    named = np.flatnonzero(~np.isnan(target))
+    levels = np.array(parse_label(target, attributes))
+    named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
-    options = {"concentration": choices.concentration, "edges": choices.edges, "clamp": choices.clamp}
+    options = {"concentration": recipe.concentration, "edges": recipe.edges, "clamp": recipe.clamp}
     by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)
-    return losses.target_log_prob(by_level, torch.from_numpy(target[named]).long())
+    return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
 
 
 def weigh(
@@ -93,7 +84,8 @@ def weigh(
     sampler: Policy,
     prior: Policy,
     reward_model,
-    choices: Choices,
+    target: str,
+    recipe: SteerLM2,
     *,
     budget: int = BUDGET,
     autocast: torch.dtype | None = None,
@@ -107,19 +99,19 @@ def weigh(
     three are kept as they come; a run that was killed goes on. Raises ValueError where two tokenizers differ, or no
     group is left.
     """
-    if choices.unfinished not in ("keep", "drop"):
-        raise ValueError(f'unfinished is "keep" or "drop", got {choices.unfinished!r}')
-    if choices.unfinished == "drop":
+    if recipe.unfinished not in ("keep", "drop"):
+        raise ValueError(f'unfinished is "keep" or "drop", got {recipe.unfinished!r}')
+    if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in sampled if len(group.responses) > 1]
     if not sampled:
         raise ValueError("no prompt has two samples to weigh against each other")
     options = {"budget": budget, "autocast": autocast, "cache": cache}
-    labelled = as_tokens(sampler, sampled, choices.target)
+    labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
-    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, choices.target), **options)
+    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
     predictions = scores(sampled, reward_model, budget=budget, autocast=autocast, cache=cache)
-    log_a = attribute_log_prob(predictions, reward_model.attributes, choices)
+    log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
     return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
@@ -159,37 +151,36 @@ def iterate(
     reward_model,
     prompts: Sequence[Sequence[Group]],
     validation: Sequence[Group],
-    choices: Choices,
-    recipe: Recipe,
+    target: str,
+    recipe: SteerLM2,
     folder: Path,
     *,
     sample_batch: int = 128,
     callbacks: Callable[[], Sequence] = tuple,
     after: Callable[[int, Policy], object] = lambda number, policy: None,
-    lora_rank: int = 0,
 ) -> list[Iteration]:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
     an improved policy"). policy: at first the SteerLM model of notebook 11. Each iteration samples from the policy as
     it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
-    (none: the last step's weights stay). lora_rank: train adapters of this rank and merge them after each iteration;
-    0 trains all weights. callbacks: a function that makes those of `fit`. after: called with each iteration's number
-    and the policy that it left, to save or evaluate it.
+    (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
+    iteration. callbacks: a function that makes those of `fit`. after: called with each iteration's number and the
+    policy that it left, to save or evaluate it.
     Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
     """
     autocast = None if recipe.autocast == "float32" else getattr(torch, recipe.autocast)
     options = {"budget": recipe.budget, "autocast": autocast}
-    sampling = {"n": choices.n, "temperature": choices.temperature, "top_p": choices.top_p, "label": choices.target}
-    sampling |= {"max_new_tokens": choices.max_new_tokens, "autocast": autocast, "batch": sample_batch}
+    sampling = {"n": recipe.n_samples, "temperature": recipe.temperature, "top_p": recipe.top_p, "label": target}
+    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": autocast, "batch": sample_batch}
     out = []
     for number, these in enumerate(prompts, 1):
         place = Path(folder) / f"iteration-{number}"
         # Random numbers of its own for each iteration: with the same ones a policy that hardly moved samples the same.
         both = [
             weigh(
-                rollouts(policy, part, seed=choices.seed + number, file=place / "samples", **sampling),
-                *(policy, prior, reward_model, choices),
+                rollouts(policy, part, seed=recipe.seed + number, file=place / "samples", **sampling),
+                *(policy, prior, reward_model, target, recipe),
                 cache=place,
                 **options,
             )
@@ -197,10 +188,10 @@ def iterate(
             else []
             for part in (these, validation)
         ]
-        if lora_rank:
-            policy.merge().lora(rank=lora_rank, alpha=2 * lora_rank)
-        task = (policy, items(both[0]), items(both[1]), steerlm2(choices.by_length), recipe)
-        about = {"iteration": number, "choices": {k: str(v) for k, v in vars(choices).items()}}
+        if recipe.method == "lora":
+            policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+        task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)
+        about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
         result = fit(*task, folder_of(place, *task, about), about=about, callbacks=callbacks())
         after(number, policy.merge())
         out.append(Iteration(*both, result))

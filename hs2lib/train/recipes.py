@@ -180,6 +180,8 @@ class PPO(Sampled, Written, Aligned):
     lam: float = setting(0.95, "of the advantage estimates; reference code", 0, 1)
     ratio_clip: float = setting(0.2, "how far a token's ratio counts; reference code", 0, 100)
     value_clip: float = setting(0.2, "how far a value may move; reference code", 0, 1e9)
+    normalise: bool = setting(True, "bring advantages to mean 0 and SD 1 over the buffer; reference code")
+    n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
     unfinished: str = setting("drop", "answers cut off: without gradient, or as the others; reference code",
                               one_of=("drop", "keep"))  # fmt: skip
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)

@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallb
 from hs2lib import paper
 from hs2lib.align import ppo, ppo_rounds
 from hs2lib.align.ppo import ActorCritic, standardised
-from hs2lib.align.ppo_rounds import PromptSamples, Rounds, Settings, draw, rounds
+from hs2lib.align.ppo_rounds import PromptSamples, Rounds, draw, rounds
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
 from hs2lib.engine.trees import pack
@@ -30,7 +30,7 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.train.items import Item
-from hs2lib.train.trainer import Recipe
+from hs2lib.train.recipes import PPO
 
 END = 0  # of the tiny vocabulary below
 
@@ -65,13 +65,10 @@ def prompts(n: int, prefix: str = "p") -> list[Item]:
     return [Item(f"{prefix}{i:03d}", ([1],), np.zeros((1, 0), np.float32), (1,)) for i in range(n)]
 
 
-def recipe(**changes) -> Recipe:
+def recipe(**changes) -> PPO:
     defaults = {"steps": 8, "batch": 32, "learning_rate": 3e-2, "warmup": 0, "autocast": "float32", "save_every": 2}
-    return Recipe(**defaults | {"weight_decay": 0.0, "validate_every": 2} | changes)
-
-
-def settings(**changes) -> Settings:
-    return Settings(**{"buffer": 32, "kl_weight": 0.0, "critic_rate": 1.0, "max_new_tokens": 1} | changes)
+    defaults |= {"buffer": 32, "kl_weight": 0.0, "critic_rate": 1.0, "max_new_tokens": 1}
+    return PPO(**defaults | {"weight_decay": 0.0, "validate_every": 2} | changes)
 
 
 def walk(policy, ids, round) -> list[PromptSamples]:
@@ -90,11 +87,11 @@ def walk(policy, ids, round) -> list[PromptSamples]:
     return out
 
 
-def run(folder: Path, *, model=None, sample=walk, n=48, how=None, callbacks=(), **changes):
+def run(folder: Path, *, model=None, sample=walk, n=48, callbacks=(), **changes):
     """A short run on walks; returns the model and the result."""
     model = model or actor_critic()
-    how = settings(**{"buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes), how or recipe(batch=16)
-    task = prompts(n), sample, actor_critic().policy, how[1], how[0], folder
+    how = recipe(**{"batch": 16, "buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes)
+    task = prompts(n), sample, actor_critic().policy, how, folder
     return model, ppo.train(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
 
 
@@ -110,8 +107,8 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     model = actor_critic(critic)
     reference = actor_critic().policy
     start = float(arm_probabilities(model.policy) @ REWARD)
-    how = recipe(steps=120, save_every=120), settings(buffer=64, passes=2)
-    result = ppo.train(model, prompts(64), arms, reference, *how, tmp_path / "run")
+    how = recipe(steps=120, save_every=120, buffer=64, passes=2)
+    result = ppo.train(model, prompts(64), arms, reference, how, tmp_path / "run")
     p = arm_probabilities(model.policy)
     assert p.argmax() == REWARD.argmax() and p.max() > 0.95
     curves = rounds(result.history)
@@ -123,9 +120,9 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
 def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     """The policy that a run on the bandit with KL weight 1 ends with, and pi_ref exp(r) normalised."""
     model, reference = actor_critic(), actor_critic().policy
-    how = settings(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
-    steps = recipe(steps=160, batch=256, save_every=160, learning_rate=1e-2)
-    ppo.train(model, prompts(256), arms, reference, steps, how, folder)
+    how = recipe(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
+    how = replace(how, steps=160, batch=256, save_every=160, learning_rate=1e-2)
+    ppo.train(model, prompts(256), arms, reference, how, folder)
     return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
 
 
@@ -153,7 +150,7 @@ def test_advantages_against_a_written_out_loop():
     sampler, reference, values = (torch.randn(3, 5, generator=generator) for _ in range(3))
     lengths, reward = [5, 3, 1], torch.tensor([1.0, -2.0, 0.5])
     tokens = torch.arange(5) < torch.tensor(lengths)[:, None]
-    how = Settings(kl_weight=0.3, gamma=0.9, lam=0.8, normalise=False)
+    how = PPO(kl_weight=0.3, gamma=0.9, lam=0.8, normalise=False)
     targets = ppo_rounds.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
     for i, n in enumerate(lengths):
         r = [-0.3 * abs(float(sampler[i, t] - reference[i, t])) for t in range(n)]
@@ -194,7 +191,7 @@ def test_the_reward_stands_at_the_last_token():
 def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_over_the_others():
     sampler, values = torch.zeros(2, 2), torch.zeros(2, 2)
     tokens, finished = torch.ones(2, 2).bool(), torch.tensor([1.0, 0.0])
-    how = Settings(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
+    how = PPO(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
     targets = ppo_rounds.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
     assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, 1].tolist() == [0, 0]
     assert targets[:, 4].tolist() == [[1, 1], [0, 0]]
@@ -212,7 +209,7 @@ def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     targets = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
                           [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]])  # fmt: skip
     tally: dict = {}
-    objective = ppo_rounds.objective(Settings(value_weight=0.5), tally)
+    objective = ppo_rounds.objective(PPO(value_weight=0.5), tally)
     arguments = outputs.flatten(1).requires_grad_(), targets.flatten(1), torch.tensor([0, 1])
     total = objective.total(*arguments)
     total.backward()
@@ -286,8 +283,8 @@ def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
 
     steps = []
     for last in (True, False):
-        how = recipe(batch=16, steps=1, save_every=1)
-        _, result = run(tmp_path / str(last), sample=without(last), how=how, n=16, unfinished="drop")
+        how = {"steps": 1, "save_every": 1, "unfinished": "drop"}
+        _, result = run(tmp_path / str(last), sample=without(last), n=16, **how)
         steps.append([x["grad_norm"] for x in result.history if "grad_norm" in x])
     assert steps[0] == steps[1]
 
@@ -296,7 +293,7 @@ def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
 def test_micro_batches_change_nothing(tmp_path):
     histories = []
     for budget in (4096, 8):
-        _, result = run(tmp_path / str(budget), how=recipe(batch=16, budget=budget), kl_weight=0.1)
+        _, result = run(tmp_path / str(budget), budget=budget, kl_weight=0.1)
         histories.append([(x["loss"], x["grad_norm"], x["kl"]) for x in result.history if "grad_norm" in x])
     np.testing.assert_allclose(histories[1], histories[0], rtol=1e-3, atol=1e-5)
 
@@ -315,14 +312,14 @@ def test_adapters_are_their_own_reference(tmp_path):
     start = actor_critic()
     model = ActorCritic(start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",)))
     frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
-    how = settings(buffer=16, max_new_tokens=3, unfinished="keep", critic_rate=1.0)
-    result = ppo.train(model, prompts(48), walk, None, recipe(batch=16), how, tmp_path / "run")
+    how = recipe(batch=16, buffer=16, max_new_tokens=3, unfinished="keep")
+    result = ppo.train(model, prompts(48), walk, None, how, tmp_path / "run")
     curves = rounds(result.history)
     assert abs(curves.kl.iloc[0]) < 1e-6 and curves.penalty.iloc[0] < 1e-6 < curves.penalty.iloc[-1]
     assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
     assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
     with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
-        ppo.train(actor_critic(), prompts(48), walk, None, recipe(batch=16), how, tmp_path / "other")
+        ppo.train(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -347,8 +344,8 @@ def test_what_is_logged_lies_in_files(tmp_path):
 
 def test_rounds_take_every_prompt_once_an_epoch_and_fill_whole_buffers():
     ids = [f"p{i:02d}" for i in range(11)]
-    how = recipe(batch=2, steps=12, save_every=4), Settings(buffer=4, passes=2)
-    taken = Rounds(ids, *how, 12)
+    how = recipe(batch=2, steps=12, save_every=4, buffer=4, passes=2)
+    taken = Rounds(ids, how, 12)
     assert taken.length == 4
     rounds_ = [taken.prompts(r) for r in range(4)]
     assert len(set(rounds_[0] + rounds_[1])) == 8 and len(set(rounds_[2] + rounds_[3])) == 8
@@ -358,25 +355,25 @@ def test_rounds_take_every_prompt_once_an_epoch_and_fill_whole_buffers():
         for once in range(2):
             part = steps[4 * r + 2 * once : 4 * r + 2 * once + 2]
             assert sorted(part[0] + part[1]) == sorted(rounds_[r])
-    halves = [list(Rounds(ids, *how, 12, process, 2)) for process in range(2)]
+    halves = [list(Rounds(ids, how, 12, process, 2)) for process in range(2)]
     assert [sorted(a + b) for a, b in zip(*halves, strict=True)] == [sorted(step) for step in steps]
 
 
 def test_rounds_that_are_not_whole_are_refused():
     ids = [f"p{i}" for i in range(8)]
     cases = [
-        (recipe(batch=3), Settings(buffer=4), 8, "a buffer of 4 is no whole number of batches of 3"),
-        (recipe(batch=8), Settings(buffer=16), 8, "8 prompts do not fill a buffer of 16"),
-        (recipe(batch=2, save_every=3), Settings(buffer=4), 8, "save_every is a multiple of the 2 steps"),
-        (recipe(batch=2), Settings(buffer=4), 7, "steps is a multiple of the 2 steps of a round, got 7"),
+        (recipe(batch=3, buffer=4), 8, "a buffer of 4 is no whole number of batches of 3"),
+        (recipe(batch=8, buffer=16), 8, "8 prompts do not fill a buffer of 16"),
+        (recipe(batch=2, save_every=3, buffer=4), 8, "save_every is a multiple of the 2 steps"),
+        (recipe(batch=2, buffer=4), 7, "steps is a multiple of the 2 steps of a round, got 7"),
     ]
-    for how, own, steps, message in cases:
+    for how, steps, message in cases:
         with pytest.raises(ValueError, match=message):
-            Rounds(ids, how, own, steps)
-    for changes, message in (({"kl_form": "k2"}, "kl_form is one of"), ({"unfinished": "cut"}, '"drop" or "keep"'),
-                             ({"buffer": 0}, "at least 1")):  # fmt: skip
+            Rounds(ids, how, steps)
+    nothing = torch.zeros(1, 1)
+    for changes, message in (({"kl_form": "k2"}, "kl_form is one of"), ({"unfinished": "cut"}, '"drop" or "keep"')):
         with pytest.raises(ValueError, match=message):
-            Settings(**changes)
+            ppo_rounds.targets(nothing, nothing, nothing, nothing.bool(), nothing[0], nothing[0], recipe(**changes))
 
 
 def test_models_that_do_not_fit_each_other_are_refused():
@@ -428,12 +425,11 @@ class Vowels(torch.nn.Module):
 def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     """Half a vowel in ten characters more, for a KL of a fraction of the entropy (66 nats: 8 tokens of 4,096)."""
     policy, reference, _, groups = texts
-    how = Settings(buffer=32, max_new_tokens=8, critic_rate=1.0, unfinished="keep")
     kept, left_out = ppo.fitting(policy, groups, 8)
     assert not left_out and len(kept) == 40
-    steps = recipe(steps=16, learning_rate=3e-2, save_every=16)
+    how = recipe(steps=16, save_every=16, kl_weight=0.003, max_new_tokens=8, unfinished="keep")
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
-    task = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how, steps), reference, steps, how
+    task = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how), reference, how
     curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
     assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
     assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
@@ -441,10 +437,9 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
 
 def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp_path):
     policy, reference, goodness, groups = texts
-    how = Settings(buffer=8, n=2, max_new_tokens=6, unfinished="keep")
     kept, _ = ppo.fitting(policy, groups[:8], 6)
-    steps = recipe(steps=1, batch=8, save_every=1)
-    task = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how, steps), reference, steps, how
+    how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
+    task = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how), reference, how
     ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (tmp_path / "run" / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line for line in lines}

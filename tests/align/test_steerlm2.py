@@ -24,6 +24,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2 as objective
+from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import Recipe, fit
 
 TOY, THETA = steerlm2.made(0), steerlm2.logits(7)
@@ -224,27 +225,29 @@ def test_levels_have_all_the_probability_for_every_prediction(edges, clamp):
 
 
 def test_a_target_may_name_some_attributes_only_and_in_any_order():
-    choices = steerlm2.Choices(target="verbosity:2,helpfulness:4")
+    target = "verbosity:2,helpfulness:4"
     names = ("helpfulness", "correctness", "verbosity")
     predictions = torch.tensor([[3.5, 0.1, 2.2], [1.0, 4.0, 3.0]])
     by_level = losses.attribute_log_probs(predictions)
     expected = by_level[:, 0, 4] + by_level[:, 2, 2]
-    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, choices), expected)
-    other = replace(choices, edges="rounding", concentration=10.0, clamp=0.05)
+    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, target, SteerLM2()), expected)
+    other = SteerLM2(edges="rounding", concentration=10.0, clamp=0.05)
     by_level = losses.attribute_log_probs(predictions, edges="rounding", concentration=10.0, clamp=0.05)
-    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, other), by_level[:, 0, 4] + by_level[:, 2, 2])
+    assert torch.allclose(
+        steerlm2.attribute_log_prob(predictions, names, target, other), by_level[:, 0, 4] + by_level[:, 2, 2]
+    )
     with pytest.raises(ValueError, match="got 'humor' in 'humor:4'"):
-        steerlm2.attribute_log_prob(predictions, names, steerlm2.Choices(target="humor:4"))
+        steerlm2.attribute_log_prob(predictions, names, "humor:4", SteerLM2())
     with pytest.raises(ValueError, match="names no attribute"):
-        steerlm2.attribute_log_prob(predictions, names, steerlm2.Choices(target=""))
+        steerlm2.attribute_log_prob(predictions, names, "", SteerLM2())
 
 
 # The pipeline, on a tiny model and its own samples
 
 
 GROUPS = [Group(f"p{i}", (Turn("user", f"Say {w}."),), ()) for i, w in enumerate(("one", "two", "three", "four"))]
-CHOICES = steerlm2.Choices(n=4, max_new_tokens=6, temperature=1.0, top_p=1.0)
-RECIPE = Recipe(steps=3, batch=2, learning_rate=1e-3, warmup=0, autocast="float32", validate_every=2, save_every=1)
+RECIPE = SteerLM2(steps=3, batch=2, learning_rate=1e-3, validate_every=2, save_every=1,
+                  n_samples=4, max_new_tokens=6, temperature=1.0, top_p=1.0)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -255,13 +258,13 @@ def models():
 @pytest.fixture(scope="module")
 def sampled(models):
     options = {"n": 4, "max_new_tokens": 6, "temperature": 1.0, "top_p": 1.0, "progress": False}
-    return rollouts(models[0], GROUPS, label=CHOICES.target, **options)
+    return rollouts(models[0], GROUPS, label=steerlm2.TARGET, **options)
 
 
 def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, sampled):
     """Every sample by itself through the model, no engine: prompt with label for Q', without for P(y|x)."""
     policy, reward_model = models
-    weighed = steerlm2.weigh(sampled, policy, policy, reward_model, CHOICES)
+    weighed = steerlm2.weigh(sampled, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
 
     def plain(prompt_of, sample, label):
         text = policy.tokenizer.apply_chat_template([{"role": "user", "content": prompt_of}], tokenize=False)
@@ -275,12 +278,12 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
     for one in weighed[:2]:
         asked = one.group.prompt[-1].text
         for i, sample in enumerate(one.group.responses):
-            assert one.sampler[i] == pytest.approx(plain(asked, sample, CHOICES.target), abs=1e-3)
+            assert one.sampler[i] == pytest.approx(plain(asked, sample, steerlm2.TARGET), abs=1e-3)
             assert one.sampler[i] == pytest.approx(sample.log_prob, abs=1e-3)
             assert one.prior[i] == pytest.approx(plain(asked, sample, None), abs=1e-3)
             assert one.tokens[i] == len(sample.tokens)
         predictions = reward_model.score([one.group])
-        expected = steerlm2.attribute_log_prob(predictions, reward_model.attributes, CHOICES)
+        expected = steerlm2.attribute_log_prob(predictions, reward_model.attributes, steerlm2.TARGET, RECIPE)
         np.testing.assert_allclose(one.attributes, expected, rtol=1e-4)
         np.testing.assert_allclose(np.exp(one.log_weights).sum(), 1)
     assert steerlm2.distances(policy, weighed).min() > 0
@@ -291,27 +294,27 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
 def test_unfinished_samples_are_kept_or_dropped(models, sampled):
     policy, reward_model = models
     cut = [replace(g, responses=tuple(replace(r, finished=i < 2) for i, r in enumerate(g.responses))) for g in sampled]
-    kept = steerlm2.weigh(cut, policy, policy, reward_model, CHOICES)
-    dropped = steerlm2.weigh(cut, policy, policy, reward_model, replace(CHOICES, unfinished="drop"))
+    kept = steerlm2.weigh(cut, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
+    dropped = steerlm2.weigh(cut, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
     assert [len(w.sequences) for w in kept] == [4] * 4 and [len(w.sequences) for w in dropped] == [2] * 4
     one = [replace(g, responses=tuple(replace(r, finished=i < 1) for i, r in enumerate(g.responses))) for g in sampled]
     with pytest.raises(ValueError, match="no prompt has two samples"):
-        steerlm2.weigh(one, policy, policy, reward_model, replace(CHOICES, unfinished="drop"))
+        steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
     with pytest.raises(ValueError, match="unfinished is"):
-        steerlm2.weigh(one, policy, policy, reward_model, replace(CHOICES, unfinished="cut"))
+        steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="cut"))
 
 
 def test_each_model_is_asked_about_its_own_end_of_turn(models):
     """The reference template ends a turn with <extra_id_1> under a label and with <extra_id_2> without."""
     reward_model, policy = models[1], Policy.new("tiny", template="reference").eval()
-    (group,) = rollouts(policy, GROUPS[:1], n=2, max_new_tokens=4, label=CHOICES.target, progress=False)
-    ending = policy.ending(CHOICES.target)
+    (group,) = rollouts(policy, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False)
+    ending = policy.ending(steerlm2.TARGET)
     first = replace(group.responses[0], tokens=(*group.responses[0].tokens, *ending), finished=True)
     group = replace(group, responses=(first, group.responses[1]))
-    (tokens,) = unlabelled(policy, policy, [group], CHOICES.target)
+    (tokens,) = unlabelled(policy, policy, [group], steerlm2.TARGET)
     assert ending != policy.ending() and tokens.sequences[0][-len(policy.ending()) :] == policy.ending()
     assert tokens.sequences[1][tokens.starts[1] :] == list(group.responses[1].tokens)
-    assert steerlm2.weigh([group], policy, policy, reward_model, CHOICES)
+    assert steerlm2.weigh([group], policy, policy, reward_model, steerlm2.TARGET, RECIPE)
 
 
 @pytest.mark.slow
@@ -320,7 +323,7 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     before = {name: p.clone() for name, p in policy.named_parameters()}
     prior = models[0]
     done = steerlm2.iterate(
-        policy, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], CHOICES, RECIPE, tmp_path
+        policy, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], steerlm2.TARGET, RECIPE, tmp_path
     )
     first, second = (i.training for i in done)
     assert any(not torch.equal(p, before[name]) for name, p in policy.named_parameters())
@@ -329,7 +332,7 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     assert all("eval_distance" in x for i in done for x in i.result.history if "eval_loss" in x)
     again = load_policy("tiny")
     repeated = steerlm2.iterate(
-        again, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], CHOICES, RECIPE, tmp_path
+        again, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], steerlm2.TARGET, RECIPE, tmp_path
     )
     assert [i.result.history for i in repeated] == [i.result.history for i in done]
     assert all(torch.equal(p, dict(policy.named_parameters())[name]) for name, p in again.named_parameters())
@@ -339,7 +342,14 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
 def test_adapters_are_merged_after_each_iteration(models, tmp_path):
     policy = load_policy("tiny")
     steerlm2.iterate(
-        policy, models[0], models[1], [GROUPS[:2]] * 2, [], CHOICES, replace(RECIPE, steps=1), tmp_path, lora_rank=2
+        policy,
+        models[0],
+        models[1],
+        [GROUPS[:2]] * 2,
+        [],
+        steerlm2.TARGET,
+        replace(RECIPE, steps=1, method="lora", lora_rank=2),
+        tmp_path,
     )
     assert policy.adapter is None and not any("lora" in name for name, _ in policy.named_parameters())
     assert (
@@ -356,7 +366,16 @@ def run(folder: Path, callbacks=tuple) -> None:
     policy, prior, reward_model = load_policy("tiny"), load_policy("tiny"), RewardModel.new("tiny").eval()
     prompts = [GROUPS[:3], GROUPS[:3]]
     steerlm2.iterate(
-        policy, prior, reward_model, prompts, GROUPS[3:], CHOICES, RECIPE, folder, sample_batch=4, callbacks=callbacks
+        policy,
+        prior,
+        reward_model,
+        prompts,
+        GROUPS[3:],
+        steerlm2.TARGET,
+        RECIPE,
+        folder,
+        sample_batch=4,
+        callbacks=callbacks,
     )
     policy.save(folder / "policy")
 
