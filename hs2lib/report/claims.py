@@ -27,7 +27,7 @@ import yaml
 from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import site, tables
-from hs2lib.report.tables import assemble, read
+from hs2lib.report.report import completed
 
 DIGIT, DIRECTION, CONTRADICTED = "to the digit", "direction only", "contradicted"
 SLIP, NEEDS = "arithmetic slip in the paper", "needs hardware or data"
@@ -324,7 +324,7 @@ def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
 
 def from_cells(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     """Our numbers in the cells that the claim repeats."""
-    assembled = {table: assemble(table, tier).set_index(["row", "column"]) for table, *_ in claim.cells}
+    assembled = {table: tables.assemble(table, tier).set_index(["row", "column"]) for table, *_ in claim.cells}
     rows = [assembled[table].loc[(row, column)] for table, row, column in claim.cells]
     if any("generated" in row.verdict for row in rows):
         return None, f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
@@ -344,7 +344,7 @@ def from_cells(claim: Claim, tier: str) -> tuple[Finding | None, str]:
 
 def from_report(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     """One number of a csv in the notebook's report."""
-    want, report = claim.reported, read(tier, claim.notebook)
+    want, report = claim.reported, completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, want.of_paper):
         return None, why
     frame = report.table(want.file)
@@ -363,7 +363,7 @@ def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
 
     A small policy that shows the opposite contradicts nothing that the paper says of 70B: only tier paper can.
     """
-    report = read(tier, claim.notebook)
+    report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):
         return None, why
     frame, words, signs = report.table(TRADES), [], []

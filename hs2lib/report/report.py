@@ -1,19 +1,23 @@
-"""Reports: a run's header, tables, figures, the comparison with the paper and, last of all, the manifest.
+"""What a run of a notebook writes, and how it is read again: tables, figures, the comparison with the paper, manifest.
 
 Everything a notebook shows goes through a `Run`, so that every caption names tier, seed and data source, generated
-data is called that, and a folder without `manifest.json` is an incomplete run.
+data is called that, and a folder without `manifest.json` is an incomplete run. `completed` reads a run that ended.
 """
 
+import html
 import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -28,22 +32,26 @@ from hs2lib.run import parameters
 
 DASH = "\u2013"
 
-PACKAGES = [
-    "torch",
-    "transformers",
-    "peft",
-    "trl",
-    "datasets",
-    "numpy",
-    "pandas",
-    "scipy",
-    "scikit-learn",
-    "pingouin",
-    "matplotlib",
-    "seaborn",
-    "papermill",
-    "openai",
-]
+# The packages whose versions a manifest names.
+PACKAGES = ["torch", "transformers", "peft", "trl", "datasets", "numpy", "pandas", "scipy", "scikit-learn", "pingouin"]
+PACKAGES += ["matplotlib", "seaborn", "papermill", "openai"]
+
+
+NOT_RUN = "not run at this tier"
+
+
+def judge(value: float, printed: float | None, tolerance: float, sources: list[dict]) -> str:
+    """The verdict on one number of ours beside the paper's `printed` one.
+
+    Paper: silent. sources: as in a manifest. Only numbers from rows that the paper describes are judged.
+    """
+    if pd.isna(value):
+        return NOT_RUN
+    if not sources or not all(source["of_paper"] for source in sources):
+        return f"not judged: {'generated' if any(source['generated'] for source in sources) else 'other'} data"
+    if printed is None:
+        return "paper prints none"
+    return "match" if abs(value - printed) <= tolerance + 1e-12 else "differs"
 
 
 def commit() -> str:
@@ -60,12 +68,9 @@ def device() -> str:
     """The processor or accelerator that does the work, in words."""
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
         return sys.modules["torch"].cuda.get_device_name()
-    models = (
-        [x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")]
-        if (Path("/proc/cpuinfo").exists())
-        else []
-    )
-    return f"{models[0].partition(': ')[2] if models else platform.machine()}, {os.cpu_count()} cores"
+    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    name = re.search(r"^model name\s*: (.*)$", about, re.M)
+    return f"{name[1] if name else platform.machine()}, {os.cpu_count()} cores"
 
 
 class Run:
@@ -143,8 +148,7 @@ class Run:
         display(Markdown(f"*{_html(caption)}*"))
 
     def against_paper(self, table: str, ours: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFrame:
-        """The paper's `table` beside ours, each number judged by the tolerance fixed in `hs2lib.paper`
-        or, for Tables 4 and 5, in `hs2lib.paper`.
+        """The paper's `table` beside ours, each number judged by the tolerance that `hs2lib/paper/columns.csv` fixes.
 
         `ours` has columns row, column, ours, low, high (95 % interval; NaN where none). A number we have no value
         for is "not run at this tier" and shows a dash; one computed on other rows than the paper's is never judged.
@@ -161,22 +165,13 @@ class Run:
             r = mine.get((row, column))
             value, low, high = (r.ours, r.low, r.high) if r else (np.nan,) * 3
             difference = value - printed if printed is not None else np.nan
-            verdict = self._verdict(value, difference, known.tolerance[row, column])
+            verdict = judge(value, printed, known.tolerance[row, column], self.sources)
             judged.append((row, column, printed, value, low, high, difference, verdict))
         names = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
         frame = pd.DataFrame(judged, columns=names).astype({"paper": float})
         self.verdicts[table] = frame.verdict.value_counts().to_dict()
         caption = f"{known.title} ({known.source}; {known.unit}): paper against ours."
         return self.table(frame, f"against-{table}", caption, digits=4)
-
-    def _verdict(self, value: float, difference: float, tolerance: float) -> str:
-        if pd.isna(value):
-            return "not run at this tier"
-        if not self.sources or not all(s["of_paper"] for s in self.sources):
-            return "not judged: generated data" if self.generated else "not judged: other data"
-        if pd.isna(difference):
-            return "paper prints none"
-        return "match" if abs(difference) <= tolerance + 1e-12 else "differs"
 
     def finish(self) -> None:
         """Write the manifest. The last act of a notebook: without it the run is incomplete.
@@ -207,6 +202,7 @@ class Run:
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 
     def keep(self, name: str, content: str, caption: str) -> None:
+        """Write one more file into the report; the manifest names it with its caption and digest."""
         write(self.folder / name, content)
         self._note(name, caption)
 
@@ -215,13 +211,13 @@ class Run:
 
 
 def start(notebook: str, namespace: dict) -> Run:
-    """Begin a run: check the parameters found in `namespace` (`globals()`), seed, show versions, device and commit.
+    """Begin a run: check the parameters in `namespace` (`globals()`), seed, show parameters, device and commit.
 
     Raises ParameterError naming the parameter, its range and the value that arrived.
     """
     known = parameters.specification(notebook_path(notebook))
-    given = {name: namespace[name] for name in known if name in namespace}
-    values = parameters.check(given, known, f"{notebook}, parameters")
+    arrived = {name: namespace[name] for name in known if name in namespace}
+    values = parameters.check(arrived, known, f"{notebook}, parameters")
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
@@ -231,14 +227,96 @@ def start(notebook: str, namespace: dict) -> Run:
     return run
 
 
+@dataclass(frozen=True)
+class CompletedRun:
+    """A run that ended, as its folder has it: the manifest, and the files that it names."""
+
+    tier: str
+    notebook: str
+    folder: Path
+    manifest: dict
+
+    @property
+    def generated(self) -> bool:
+        """Whether anything in the run came from the embedded corpus."""
+        return bool(self.manifest.get("generated"))
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether every row the run read is one the paper describes."""
+        sources = self.manifest.get("sources", [])
+        return bool(sources) and all(source.get("of_paper") for source in sources)
+
+    @property
+    def files(self) -> dict[str, dict]:
+        """Artefacts (name -> digest and caption) that lie in the folder. A name that leads elsewhere is no artefact."""
+        artefacts = self.manifest.get("artefacts", {})
+        return {k: v for k, v in artefacts.items() if Path(k).name == k and (self.folder / k).is_file()}
+
+    @property
+    def altered(self) -> list[str]:
+        """Artefacts that are missing, or not as the run left them."""
+        here = {name: sha256(self.folder / name) for name in self.files}
+        return [name for name, v in self.manifest.get("artefacts", {}).items() if here.get(name) != v["sha256"]]
+
+    @property
+    def data(self) -> str:
+        """Whether the data was generated or real, and which real data, in words."""
+        sources = self.manifest.get("sources", [])
+        real = ", ".join(dict.fromkeys(s["name"].split(",")[0] for s in sources if not s["generated"]))
+        generated = "generated" if any(s["generated"] for s in sources) else ""
+        return " and ".join(filter(None, (generated, real and f"real: {real}"))) or "none"
+
+    @property
+    def verdicts(self) -> str:
+        """Counts of verdicts over all tables compared with the paper, in words."""
+        total = sum(map(Counter, self.manifest.get("verdicts", {}).values()), Counter())
+        return ", ".join(f"{number} {verdict}" for verdict, number in sorted(total.items())) or "nothing compared"
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """The csv `name` as the run left it; None where it left none. Raises ValueError where it was changed since."""
+        if name not in self.files:
+            return None
+        if sha256(self.folder / name) != self.files[name]["sha256"]:
+            raise ValueError(f"{self.folder / name}: not as the run left it; run notebook {self.notebook} again")
+        return pd.read_csv(StringIO((self.folder / name).read_text()))
+
+    def figures(self) -> list[dict]:
+        """Figures (notebook, name, caption, pdf, png) that the run left and nobody changed."""
+        altered, rows = self.altered, []
+        whole = {name: self.folder / name for name in self.files if name not in altered}
+        for name in (name.removesuffix(".pdf") for name in whole if name.endswith(".pdf")):
+            files = {"pdf": whole[f"{name}.pdf"], "png": whole.get(f"{name}.png")}
+            rows.append(
+                {"notebook": self.notebook, "name": name, "caption": self.files[f"{name}.pdf"]["caption"]} | files
+            )
+        return rows
+
+
+def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:
+    """The run of a notebook at a tier if it ended, else None. folder: where its report lies, else under `reports()`."""
+    folder = folder or reports() / tier / notebook
+    manifest = read_json(folder / "manifest.json")
+    return None if manifest is None else CompletedRun(tier, notebook, folder, manifest)
+
+
+def read_json(path: Path) -> dict | None:
+    """The object in a JSON file; None where there is no file, or no object in it, such as half a manifest."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return html.escape(text, quote=False)
 
 
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"}
-
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 
 
 def escape_latex(text: str) -> str:
-    return "".join(_TEX.get(c, c) for c in text)
+    """Text for LaTeX, with its special characters escaped."""
+    return text.translate(str.maketrans(_TEX))

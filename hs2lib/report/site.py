@@ -1,4 +1,4 @@
-"""The reports as a static site, and the results tables of README.md: `python -m hs2lib.report.site`.
+"""The reports as a static site, and README's results tables: `python -m hs2lib.report.site`.
 
 Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
 may come from data sets, so templates escape everything, and every page forbids scripts and requests.
@@ -18,17 +18,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-import bleach
 import latex2mathml.converter
 import nbformat
-from bleach.css_sanitizer import CSSSanitizer
 from jinja2 import Environment, FileSystemLoader, pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.preprocessors.sanitize import SanitizeHTML
 from pygments.formatters import HtmlFormatter
+from traitlets import Any, List, Set
 
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, sha256, write
+from hs2lib.report.report import DASH, CompletedRun, completed, read_json
 from hs2lib.run import runner
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
@@ -88,48 +89,40 @@ class _Exporter(HTMLExporter):
         return markdown(source)
 
 
-_TAGS = set(
-    "table caption thead tbody tfoot tr th td div span pre code b i em strong small p br hr h3 h4 ul li".split()  # noqa: SIM905
-)
-
-_ATTRIBUTES = {"*": ["class", "style"], "th": ["colspan", "rowspan", "scope"], "td": ["colspan", "rowspan"]}
-
-_CSS = CSSSanitizer(
-    allowed_css_properties=["white-space", "border-left", "padding", "margin", "max-width", "text-align", "font-weight"]
-)
+_TAGS = """table caption thead tbody tfoot tr th td div span pre code b i em strong small p br hr h3 h4
+ul li""".split()  # noqa: SIM905
 
 
-def clean(text: str) -> str:
-    """HTML from an output with only harmless elements, attributes and styles left; the rest shows as text."""
-    text = re.sub(r"<style\b.*?</style\s*>", "", text, flags=re.S | re.I)  # pandas and pygments put theirs in front
-    return bleach.clean(text, tags=_TAGS, attributes=_ATTRIBUTES, css_sanitizer=_CSS)
+class _Sanitizer(SanitizeHTML):
+    """nbconvert's own cleaning of outputs; cells of Markdown keep their text, which `markdown` escapes."""
 
+    safe_output_keys = Set({"text/plain", "text/markdown", "image/png"})
+    sanitized_output_types = Set({"text/html"})
+    tags = List(_TAGS)
+    attributes = Any({"*": ["class", "style"], "th": ["colspan", "rowspan"], "td": ["colspan", "rowspan"]})
+    styles = List(["white-space", "border-left", "padding", "margin", "max-width", "text-align", "font-weight"])
 
-def _safe_output(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """One output with only what a page may show."""
-    if "data" not in output:
-        return output
-    data, output.metadata = output.data, nbformat.NotebookNode()
-    if "application/vnd.jupyter.widget-view+json" in data:
-        data = {"text/plain": "(a widget: interactive in a live notebook)"}
-    kept = {kind: data[kind] for kind in ("text/plain", "text/markdown", "image/png") if kind in data}
-    if "text/html" in data:
-        kept["text/html"] = clean(data["text/html"])
-    if "image/png" in kept:
-        output.metadata["image/png"] = {"alt": "Figure; its caption follows."}
-    output.data = nbformat.NotebookNode(kept)
-    return output
+    def preprocess_cell(self, cell, resources, index):
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            output.metadata = nbformat.NotebookNode()
+            if "application/vnd.jupyter.widget-view+json" in data:
+                output.data = nbformat.NotebookNode({"text/plain": "(a widget: interactive in a live notebook)"})
+            if "text/html" in data:  # pandas and pygments put their styles in front
+                data["text/html"] = re.sub(r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I)
+            if "image/png" in data:
+                output.metadata["image/png"] = {"alt": "Figure; its caption follows."}
+        return super().preprocess_cell(cell, resources, index) if cell.cell_type == "code" else (cell, resources)
 
 
 def notebook_body(notebook: nbformat.NotebookNode) -> str:
     """The cells and outputs of an executed notebook as one safe piece of HTML, without head or style sheet."""
+    notebook.cells = [cell for cell in notebook.cells if cell.cell_type in ("code", "markdown")]
     for cell in notebook.cells:
         cell.pop("attachments", None)
-        if cell.cell_type == "code":
-            cell.outputs = [_safe_output(output) for output in cell.outputs]
-    notebook.cells = [cell for cell in notebook.cells if cell.cell_type in ("code", "markdown")]
     notebook.metadata.pop("widgets", None)
     exporter = _Exporter(template_name="basic", log=logging.getLogger("nbconvert.quiet"))
+    exporter.register_preprocessor(_Sanitizer, enabled=True)
     return exporter.from_notebook_node(notebook)[0]
 
 
@@ -155,47 +148,16 @@ README_TIERS = ("demo", "laptop")
 SHOWN_ROWS = 500
 
 
-def _json(path: Path) -> dict | None:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def report(tier: str, notebook: str, folder: Path) -> dict:
-    """What the `folder` of a run says: `state` in words, its manifest ({} when incomplete), files `altered` since."""
-    found = {"tier": tier, "notebook": notebook, "folder": folder, "manifest": {}, "altered": []}
-    manifest = _json(folder / "manifest.json")
-    if manifest is None:
-        return found | {"state": "incomplete: no manifest" if folder.exists() else "not run"}
-    # Names come from a file: one that leads elsewhere is no artefact of this folder.
-    files = {k: v for k, v in manifest.get("artefacts", {}).items() if Path(k).name == k and (folder / k).is_file()}
-    altered = [
-        k for k, v in manifest.get("artefacts", {}).items() if k not in files or sha256(folder / k) != v["sha256"]
-    ]
-    source = notebook_path(notebook)
-    same = source.exists() and sha256(source) == manifest.get("source_sha256")
-    state = "current source" if same else "older source"
-    words = {"data": origin(manifest), "verdicts": verdicts(manifest)}
-    return found | {"state": state, "manifest": manifest | {"artefacts": files}, "altered": altered} | words
-
-
-def verdicts(manifest: dict) -> str:
-    """Counts of verdicts over all tables compared with the paper, in words."""
-    counts: dict[str, int] = {}
-    for of_table in manifest.get("verdicts", {}).values():
-        for verdict, number in of_table.items():
-            counts[verdict] = counts.get(verdict, 0) + number
-    return ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items())) or "nothing compared"
-
-
-def origin(manifest: dict) -> str:
-    """Whether the data was generated or real, and which real data."""
-    sources = manifest.get("sources", [])
-    real = ", ".join(dict.fromkeys(s["name"].split(",")[0] for s in sources if not s["generated"]))
-    made = "generated" if any(s["generated"] for s in sources) else ""
-    return " and ".join(filter(None, (made, real and f"real: {real}"))) or "none"
+def row(tier: str, notebook: str, folder: Path) -> dict:
+    """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete."""
+    run = completed(tier, notebook, folder)
+    if run is None:
+        state = "incomplete: no manifest" if folder.exists() else "not run"
+    else:
+        source = notebook_path(notebook)
+        same = source.exists() and sha256(source) == run.manifest.get("source_sha256")
+        state = "current source" if same else "older source"
+    return {"tier": tier, "notebook": notebook, "state": state, "run": run}
 
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
@@ -204,7 +166,7 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 def shorter(text: str) -> str:
     """A csv cell as a reader wants it: a dash for missing, fractions to four decimals (one from 100 on)."""
     if not _NUMBER.fullmatch(text) or re.fullmatch(r"[-+]?\d+", text) or 0 < abs(float(text)) < 1e-4:
-        return text or "\u2013"
+        return text or DASH
     value = float(text)
     return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) < 100 else f"{value:,.1f}"
 
@@ -222,7 +184,7 @@ class Site:
 
     def __init__(self):
         self.folder = reports() / "site"
-        self.before = _json(self.folder / ".built.json") or {}
+        self.before = read_json(self.folder / ".built.json") or {}
         self.now: dict[str, str] = {}
         self.made = 0
         self.code = [sha256(file) for file in (Path(__file__), *sorted((Path(__file__).parent / "pages").iterdir()))]
@@ -234,20 +196,19 @@ class Site:
             write(self.folder / name, render())
             self.made += 1
 
-    def report(self, r: dict) -> None:
-        """The page of one run, its notebook, and copies of the files it links to; nothing for an incomplete run."""
-        if not r["manifest"]:
-            return
-        place, folder, files = f"{r['tier']}/{r['notebook']}/", r["folder"], r["manifest"]["artefacts"]
-        for name in (*files, "manifest.json"):
-            self.page(place + name, sha256(folder / name), (folder / name).read_bytes)
-        title = f"{r['notebook']}, tier {r['tier']}"
-        stated = [r["manifest"], r["state"], r["altered"], [sha256(folder / name) for name in files]]
-        name = place + "index.html"
-        self.page(name, stated, lambda: page(name, "report", title, r=r, shown=_shown(folder, files)))
-        executed, other = folder / f"{r['notebook']}.ipynb", place + "notebook.html"
+    def report(self, shown: dict) -> None:
+        """The page of one run, its notebook, and copies of the files it links to. shown: as from `row`."""
+        run: CompletedRun = shown["run"]
+        place, files = f"{run.tier}/{run.notebook}/", run.files
+        digests = {name: sha256(run.folder / name) for name in (*files, "manifest.json")}
+        for name, digest in digests.items():
+            self.page(place + name, digest, (run.folder / name).read_bytes)
+        title, index, copy = f"{run.notebook}, tier {run.tier}", place + "index.html", place + "notebook.html"
+        inputs = [run.manifest, shown["state"], digests]
+        self.page(index, inputs, lambda: page(index, "report", title, r=shown, shown=_shown(run.folder, files)))
+        executed = run.folder / f"{run.notebook}.ipynb"
         source = sha256(executed) if executed.exists() else ""
-        self.page(other, source, lambda: self.notebook(other, title, executed))
+        self.page(copy, source, lambda: self.notebook(copy, title, executed))
 
     def notebook(self, name: str, title: str, executed: Path) -> str:
         """An executed notebook as a page."""
@@ -270,13 +231,14 @@ class Site:
         for tier, about in runner.TIERS.items():
             here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
             names = sorted(here | set(runner.notebooks())) if here else []
-            rows = [report(tier, name, reports() / tier / name) for name in names]
+            rows = [row(tier, name, reports() / tier / name) for name in names]
             tiers += [(tier, about, rows)] if rows else []
-            for r in rows:
+            for shown in rows:
                 try:
-                    self.report(r)
-                except FileNotFoundError:  # a run started meanwhile has taken its manifest away
-                    r.update(state="incomplete: being written", manifest={})
+                    if shown["run"]:
+                        self.report(shown)
+                except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
+                    shown.update(state="incomplete: being written", run=None)
         measured = benchmarks(reports())
         log = reports() / "LOG.md"
         self.page("index.html", tiers, lambda: page("index.html", "index", "hs2 reports", tiers=tiers))
@@ -312,13 +274,13 @@ def _figure(benchmark: dict) -> str:
     figures = [
         f"{key} {benchmark[key]:.3g}" for key in ("ratio", "growth") if isinstance(benchmark.get(key), int | float)
     ]
-    return ", ".join(figures) or "\u2013"
+    return ", ".join(figures) or DASH
 
 
 def benchmarks(folder: Path) -> list[dict]:
     """The results of `benchmarks/` under a reports folder, each with its figure in words."""
-    found = [_json(path) for path in sorted((folder / "benchmarks").glob("*.json"))]
-    return [b | {"figure": _figure(b)} for b in found if b]
+    records = [read_json(path) for path in sorted((folder / "benchmarks").glob("*.json"))]
+    return [record | {"figure": _figure(record)} for record in records if record]
 
 
 def results() -> str:
@@ -331,24 +293,30 @@ def results() -> str:
         title = nbformat.read(notebook_path(name), 4).cells[0].source
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", title, re.M)
         for tier in README_TIERS:
-            r = report(tier, name, root() / "reports" / tier / name)
-            if m := r["manifest"]:
+            if run := completed(tier, name, root() / "reports" / tier / name):
+                manifest = run.manifest
                 link = f"[{name}](reports/{tier}/{name}/{name}.ipynb)"
-                told = (about[1] if about else "", r["data"], r["verdicts"], m["commit"], f"{m['wall_s']:.0f} s")
-                lines.append(f"| {link} | {tier} | {_cells(told)} |")
+                cells = (
+                    about[1] if about else "",
+                    run.data,
+                    run.verdicts,
+                    manifest["commit"],
+                    f"{manifest['wall_s']:.0f} s",
+                )
+                lines.append(f"| {link} | {tier} | {_cells(cells)} |")
     lines = lines if len(lines) > 2 else ["No runs yet."]
     if measured := benchmarks(root() / "reports"):
         names = ("compared", "figure", "goal", "met", "device", "commit")
         lines += ["", f"| benchmark | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
         for b in measured:
-            met = {True: "yes", False: "no", None: "\u2013"}[b.get("met")]
+            met = {True: "yes", False: "no", None: DASH}[b.get("met")]
             lines.append(f"| {b['name']} | {_cells((b | {'met': met}).get(name, '') for name in names)} |")
     return "\n".join(lines)
 
 
-def _cells(told: Iterable) -> str:
+def _cells(texts: Iterable) -> str:
     """Texts as the cells of a row of Markdown."""
-    return " | ".join(str(x).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for x in told)
+    return " | ".join(str(x).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for x in texts)
 
 
 def readme(check: bool = False) -> bool:

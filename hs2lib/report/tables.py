@@ -2,35 +2,31 @@
 
     here()                                    # tiers that have a complete report
     frame = assemble("table-2", "laptop")     # one row a number: paper, ours, interval, verdict, reason
+    latex("table-2", {"laptop": frame})       # the same as a table of LaTeX; `html` for reading
     figures("laptop")                         # every figure that runs left, with its caption
 
 Paper: Tables 1 to 5. A number of ours stands here only if a complete run (one with a manifest) left it in its
-`against-<table>.csv` and the file is as the run left it. It is judged by the rules of `report.Run.against_paper`, again
-and against the numbers of today. What no run gave is a dash and says why. `hs2lib.report.tables` writes them out.
+`against-<table>.csv` and the file is as the run left it. It is judged by the rules of `report.judge`, again and against
+the numbers of today. What no run gave is a dash and says why.
 """
 
 import html as _html
-import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from scipy import stats as scipy_stats
 
 from hs2lib import paths
 from hs2lib.paper import REFERENCES, TABLES, Table
 from hs2lib.report import site
-from hs2lib.report.report import DASH, escape_latex
+from hs2lib.report.report import DASH, NOT_RUN, completed, escape_latex, judge
 from hs2lib.run import runner
 from hs2lib.stats.bootstrap import Interval, percentiles, resample_counts
-
-NOT_RUN = "not run at this tier"
 
 NOTEBOOKS = {
     "table-1": ("03_annotator_agreement",),
@@ -41,73 +37,9 @@ NOTEBOOKS = {
 }
 
 
-@dataclass(frozen=True)
-class Report:
-    """One complete run: its folder and its manifest."""
-
-    tier: str
-    notebook: str
-    folder: Path
-    manifest: dict
-
-    @property
-    def generated(self) -> bool:
-        """Whether anything in the run came from the embedded corpus."""
-        return bool(self.manifest.get("generated"))
-
-    @property
-    def of_paper(self) -> bool:
-        """Whether every row the run read is one the paper describes."""
-        sources = self.manifest.get("sources", [])
-        return bool(sources) and all(source.get("of_paper") for source in sources)
-
-    def table(self, name: str) -> pd.DataFrame | None:
-        """The csv `name` as the run left it; None where it left none. Raises ValueError where it was changed since."""
-        artefact = self.manifest.get("artefacts", {}).get(name)
-        if artefact is None or not (self.folder / name).is_file():
-            return None
-        if paths.sha256(self.folder / name) != artefact["sha256"]:
-            raise ValueError(f"{self.folder / name}: not as the run left it; run notebook {self.notebook} again")
-        return pd.read_csv(StringIO((self.folder / name).read_text()))
-
-    def figures(self) -> list[dict]:
-        """Figures (name, caption, pdf, png) that the run left and nobody changed."""
-        artefacts = self.manifest.get("artefacts", {})
-        whole = {n for n, a in artefacts.items() if _unchanged(self.folder / n, a["sha256"])}
-        names = [n.removesuffix(".pdf") for n in artefacts if n.endswith(".pdf") and n in whole]
-        pngs = {name: self.folder / f"{name}.png" if f"{name}.png" in whole else None for name in names}
-        kept = [dict(name=name, caption=artefacts[f"{name}.pdf"]["caption"], png=pngs[name]) for name in names]
-        return [found | {"pdf": self.folder / f"{found['name']}.pdf", "notebook": self.notebook} for found in kept]
-
-
-def read(tier: str, notebook: str) -> Report | None:
-    """The complete run of a notebook at a tier, or None: without a manifest a run is incomplete. Paper: silent."""
-    folder = paths.reports() / tier / notebook
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-    except FileNotFoundError:
-        return None
-    return Report(tier, notebook, folder, manifest)
-
-
 def here() -> list[str]:
-    """Tiers that have at least one complete report, in the order of `run.TIERS`. Paper: silent."""
-    return [tier for tier in runner.TIERS if _manifests(tier)]
-
-
-def judge(value: float, printed: float | None, tolerance: float, sources: list[dict]) -> str:
-    """The verdict on one number, by the rules of `report.Run.against_paper` (a test holds the two together).
-
-    Paper: silent. sources: as in a manifest. Only numbers from rows that the paper describes are judged.
-    """
-    if pd.isna(value):
-        return NOT_RUN
-    if not sources or not all(source["of_paper"] for source in sources):
-        made = any(source["generated"] for source in sources)
-        return "not judged: generated data" if made else "not judged: other data"
-    if printed is None:
-        return "paper prints none"
-    return "match" if abs(value - printed) <= tolerance + 1e-12 else "differs"
+    """Tiers that have at least one complete report, in the order of `runner.TIERS`. Paper: silent."""
+    return [tier for tier in runner.TIERS if _completed_runs(tier)]
 
 
 def assemble(table: str, tier: str) -> pd.DataFrame:
@@ -119,24 +51,22 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
     """
     if table not in TABLES:
         raise KeyError(f"no table {table!r}; known: {', '.join(TABLES)}")
-    known, found = TABLES[table], {}
-    reports = {notebook: read(tier, notebook) for notebook in NOTEBOOKS[table]}
-    for notebook, report in reports.items():
-        left = report and report.table(f"against-{table}.csv")
-        for r in [] if left is None else left.itertuples(index=False):
-            row = dict(zip(left.columns, r, strict=True))
-            if not pd.isna(row["ours"]):
-                found.setdefault((row["row"], row["column"]), []).append((notebook, row))
+    known, ours = TABLES[table], {}
+    runs = {notebook: completed(tier, notebook) for notebook in NOTEBOOKS[table]}
+    for notebook, run in runs.items():
+        left = run and run.table(f"against-{table}.csv")
+        for line in [] if left is None else left[left.ours.notna()].to_dict("records"):
+            ours.setdefault((line["row"], line["column"]), []).append((notebook, line))
     lines = []
     for (row, column), printed in known.values.items():
-        given = found.get((row, column), [])
-        notebook, mine = given[0] if given else ("", {})
+        candidates = ours.get((row, column), [])
+        notebook, mine = candidates[0] if candidates else ("", {})
         value, low, high = (mine.get(name, np.nan) for name in ("ours", "95 % low", "95 % high"))
-        sources = reports[notebook].manifest.get("sources", []) if given else []
+        sources = runs[notebook].manifest.get("sources", []) if notebook else []
         verdict = judge(value, printed, known.tolerance[row, column], sources)
-        reason = _why(table, row, column, verdict, reports, notebook)
-        if any(abs(other["ours"] - value) > 1e-9 * max(1, abs(value)) for _, other in given[1:]):
-            reason = f"{reason}; " * bool(reason) + "notebooks disagree: " + ", ".join(name for name, _ in given)
+        reason = _why(table, row, column, verdict, runs, notebook)
+        if any(abs(other["ours"] - value) > 1e-9 * max(1, abs(value)) for _, other in candidates[1:]):
+            reason = f"{reason}; " * bool(reason) + "notebooks disagree: " + ", ".join(name for name, _ in candidates)
         printed = np.nan if printed is None else printed
         lines.append((row, column, printed, value, low, high, value - printed, verdict, reason, notebook))
     names = ["row", "column", "paper", "ours", "low", "high", "difference", "verdict", "reason", "notebook"]
@@ -144,34 +74,32 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
 
 
 def overview(tiers: list[str]) -> pd.DataFrame:
-    """What is there to read: one row a complete report, with what it read and what became of the paper's numbers.
+    """The complete reports: one row each, with what it read and what became of the paper's numbers.
 
     Paper: silent. Columns: tier, notebook, data, verdicts, generated, commit, finished.
     """
-    found = [read(tier, path.parent.name) for tier in tiers for path in _manifests(tier)]
-    rows = [
-        (r.tier, r.notebook, site.origin(r.manifest), site.verdicts(r.manifest), r.generated)
-        for r in found  # the words are those of the site's own pages
-    ]
-    when = {name: [r.manifest.get(name, "") for r in found] for name in ("commit", "finished")}
-    return pd.DataFrame(rows, columns=["tier", "notebook", "data", "verdicts", "generated"]).assign(**when)
+    names = ["tier", "notebook", "data", "verdicts", "generated"]
+    runs = [run for tier in tiers for run in _completed_runs(tier)]
+    frame = pd.DataFrame([[getattr(run, name) for name in names] for run in runs], columns=names)
+    return frame.assign(**{name: [run.manifest.get(name, "") for run in runs] for name in ("commit", "finished")})
 
 
 def figures(tier: str) -> list[dict]:
     """Figures of every complete report of a tier, by notebook: notebook, name, caption, pdf, png. Paper: silent."""
-    return [found for path in _manifests(tier) for found in read(tier, path.parent.name).figures()]
+    return [figure for run in _completed_runs(tier) for figure in run.figures()]
 
 
-def _manifests(tier: str) -> list[Path]:
-    return sorted((paths.reports() / tier).glob("[0-9]*/manifest.json"))
+def _completed_runs(tier: str) -> list:
+    names = sorted(path.parent.name for path in (paths.reports() / tier).glob("[0-9]*/manifest.json"))
+    return [run for name in names if (run := completed(tier, name))]
 
 
-def _why(table: str, row: str, column: str, verdict: str, reports: dict, notebook: str) -> str:
-    """Why a number is missing, or there but not judged."""
+def _why(table: str, row: str, column: str, verdict: str, runs: dict, notebook: str) -> str:
+    """Why a number is missing or not judged; "" where it is judged."""
     if verdict in ("match", "differs", "paper prints none"):
         return ""
     if verdict != NOT_RUN:
-        names = dict.fromkeys(source["name"] for source in reports[notebook].manifest["sources"])
+        names = dict.fromkeys(source["name"] for source in runs[notebook].manifest["sources"])
         return f"notebook {notebook[:2]} ran on: {'; '.join(names)}"
     if table == "table-5":
         return "input of the regression: needs the answers of these ten models and both judges"
@@ -181,19 +109,15 @@ def _why(table: str, row: str, column: str, verdict: str, reports: dict, noteboo
         return "another group's model: not trained here"
     if table == "table-4" and row in REFERENCES:
         return "another group's model: needs its answers and a judge"
-    ran = [name for name, report in reports.items() if report]
+    ran = [name for name, run in runs.items() if run]
     if not ran:
-        return f"not run: notebook {' or '.join(name[:2] for name in reports)}"
+        return f"not run: notebook {' or '.join(name[:2] for name in runs)}"
     if table == "table-2" and column.endswith(" HS"):
         return "needs HelpSteer, from the Hub"
     return {
         "table-3": "needs this model, trained as in the paper, and the whole RewardBench",
         "table-4": "needs this model, trained as in the paper, and a judge for all but TruthfulQA",
     }.get(table, f"the data that notebook {ran[0][:2]} read are not the paper's and have no such number")
-
-
-def _unchanged(file: Path, digest: str) -> bool:
-    return file.is_file() and paths.sha256(file) == digest
 
 
 # verdict -> mark in LaTeX, mark in HTML, meaning
@@ -205,14 +129,6 @@ MARKS = {
 }
 
 
-class Line(NamedTuple):
-    """One line of a table: the paper's row, whose numbers (`paper` or a tier), and (text, verdict, reason) a column."""
-
-    row: str
-    whose: str
-    cells: list[tuple[str, str, str]]
-
-
 def digits(table: str, row: str, column: str) -> int:
     """Decimals that the paper prints in a cell. Paper: Tables 1 to 5."""
     if table == "table-2":
@@ -222,89 +138,77 @@ def digits(table: str, row: str, column: str) -> int:
     return {"table-1": 3, "table-3": 1}.get(table, 0 if column == "Arena Elo" else 2)
 
 
-def lines(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False) -> Iterator[Line]:
-    """The lines of a table, in order: the paper's, then one a tier that has any number of that row. Paper: silent.
+def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False) -> list[pd.DataFrame]:
+    """Three frames of one shape: the numbers as text, their verdicts, the reasons. Paper: Tables 1 to 5.
 
-    frames: `assembly.assemble` by tier. every: also lines that are nothing but dashes. Raises KeyError as there.
+    frames: `assemble` by tier. Lines (row, whose, number) in order: the paper's row, then one a tier that has a number
+    of it; every: also the lines that are nothing but dashes. Raises KeyError for an unknown table.
     """
     known = TABLES[table]
-    by_tier = {tier: {(r.row, r.column): r for r in frame.itertuples()} for tier, frame in frames.items()}
 
-    def text(value, row, column):
-        return DASH if pd.isna(value) else f"{value:.{digits(table, row, column)}f}"
+    def text(value: float | None, row: str, column: str) -> str:
+        return DASH if value is None or pd.isna(value) else f"{value:.{digits(table, row, column)}f}"
 
+    lines = {}
     for row in known.rows:
-        of_paper = [(text(known.values[row, c] if known.values[row, c] is not None else None, row, c), "", "")
-                    for c in known.columns]  # fmt: skip
-        yield Line(row, "paper", of_paper)
-        for tier, cells in by_tier.items():
-            ours = [cells[row, column] for column in known.columns]
-            if every or any(r.verdict != NOT_RUN for r in ours):
-                yield Line(row, tier, [(text(r.ours, row, r.column), r.verdict, r.reason) for r in ours])
+        lines[row, "paper", 0] = [(text(known.values[row, column], row, column), "", "") for column in known.columns]
+        for number, (tier, frame) in enumerate(frames.items(), 1):
+            ours = frame[(frame.row == row) & frame.column.isin(known.columns)]
+            if every or (ours.verdict != NOT_RUN).any():
+                lines[row, tier, number] = [
+                    (text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()
+                ]
+    index = pd.MultiIndex.from_tuples(lines)
+    return [pd.DataFrame([[c[k] for c in cells] for cells in lines.values()], index, known.columns) for k in range(3)]
 
 
 def notes(frames: dict[str, pd.DataFrame]) -> list[tuple[str, str]]:
-    """(verdict, words) of what has to be said below a table: the marks in use, then why numbers are missing, by tier.
+    """(verdict, words) for the foot of a table: the marks in use, then why numbers are missing, by tier.
 
     Paper: silent. The verdict is "" for a sentence about missing numbers.
     """
     used = {verdict for frame in frames.values() for verdict in frame.verdict}
-    found = [(verdict, MARKS[verdict][2]) for verdict in MARKS if verdict in used]
+    rows = [(verdict, MARKS[verdict][2]) for verdict in MARKS if verdict in used]
     for tier, frame in frames.items():
         printed = frame[frame.paper.notna()]
         missing = printed[printed.verdict == NOT_RUN].reason.value_counts(sort=False)
         why = "; ".join(f"{number} {reason}" for reason, number in missing.items())
-        found += (
-            [("", f"{tier}: {missing.sum()} of {len(printed)} numbers are {NOT_RUN} ({why}).")] if len(missing) else []
-        )
-    return found
+        if len(missing):
+            rows.append(("", f"{tier}: {missing.sum()} of {len(printed)} numbers are {NOT_RUN} ({why})."))
+    return rows
 
 
 def latex(table: str, frames: dict[str, pd.DataFrame]) -> str:
     """One table environment, for a document that loads booktabs and graphicx (wide tables are scaled to the line).
 
-    Paper: Tables 1 to 5. frames: `assembly.assemble` by tier. Text is escaped, dashes and marks are LaTeX's.
+    Paper: Tables 1 to 5. frames: `assemble` by tier. Text is escaped, dashes and marks are LaTeX's.
     """
-    known, body, before = TABLES[table], [], ""
-    for line in lines(table, frames):
-        cells = [text.replace(DASH, "--").replace("-", "$-$", text != DASH and text.startswith("-"))
-                 + MARKS.get(verdict, ("",))[0] for text, verdict, _ in line.cells]  # fmt: skip
-        label = "" if line.row == before else _tex(line.row)
-        body.append(" & ".join([label, _tex(line.whose), *cells]) + r" \\")
-        before = line.row
-    head = " & ".join(["", "", *map(_tex, known.columns)]) + r" \\"
-    tabular = [rf"\begin{{tabular}}{{@{{}}ll{'r' * len(known.columns)}@{{}}}}", r"\toprule", head, r"\midrule", *body]
-    tabular += [r"\bottomrule", r"\end{tabular}"]
-    if len(known.columns) > 4:
-        tabular = [r"\resizebox{\linewidth}{!}{%", *tabular[:-1], tabular[-1] + "}"]
+    texts, verdicts, _ = lay_out(table, frames)
+    dashes = texts.map(lambda text: "--" if text == DASH else text.replace("-", "$-$"))
+    style = (dashes + verdicts.map(lambda verdict: MARKS.get(verdict, ("",))[0])).style.hide(level=2)
+    style = style.format_index(_tex, axis="index", level=[0, 1]).format_index(_tex, axis="columns")
+    columns = f"@{{}}ll{'r' * texts.shape[1]}@{{}}"
+    tabular = style.to_latex(hrules=True, multirow_align="naive", column_format=columns).rstrip("\n")
+    if texts.shape[1] > 4:
+        tabular = "\\resizebox{\\linewidth}{!}{%\n" + tabular + "}"
     below = [f"{MARKS[v][0]} {_tex(words)}." if v else _tex(words) for v, words in notes(frames)]
     foot = [r"\par\smallskip", r"\begin{minipage}{\linewidth}\footnotesize", *below, r"\end{minipage}"] if below else []
-    top = [
-        r"\begin{table}[tbp]",
-        r"\centering",
-        rf"\caption{{{_tex(caption(known))}}}",
-        rf"\label{{tab:assembled-{table}}}",
-    ]
-    return "\n".join([*top, *tabular, *foot, r"\end{table}", ""])
+    title = [rf"\caption{{{_tex(caption(TABLES[table]))}}}", rf"\label{{tab:assembled-{table}}}"]
+    return "\n".join([r"\begin{table}[tbp]", r"\centering", *title, tabular, *foot, r"\end{table}", ""])
 
 
 def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
     """The same for reading, with every dash; verdicts and reasons are tooltips. Escaped. Paper: Tables 1 to 5."""
-    known, out, rows, before = TABLES[table], _html.escape, [], ""
-    for line in lines(table, frames, every=True):
-        cells = "".join(
-            f'<td class="n {out(verdict.split(":")[0].replace(" ", "-"))}" title="{out(": ".join(filter(None, why)))}">'
-            f"{out(text)}{MARKS.get(verdict, ('', ''))[1]}</td>"
-            for text, verdict, reason in line.cells
-            for why in [(verdict, reason)]
-        )
-        label = "" if line.row == before else out(line.row)
-        rows.append(f"<tr><th>{label}</th><td>{out(line.whose)}</td>{cells}</tr>")
-        before = line.row
-    head = "".join(f"<th>{out(name)}</th>" for name in ("", "", *known.columns))
-    below = "".join(f"<li>{MARKS[v][1] if v else ''} {out(words)}</li>" for v, words in notes(frames))
-    body = "\n".join(rows)
-    return f"<table>\n<caption>{out(caption(known))}</caption>\n<tr>{head}</tr>\n{body}\n</table>\n<ul>{below}</ul>\n"
+    texts, verdicts, reasons = lay_out(table, frames, every=True)
+    marks = verdicts.map(lambda verdict: MARKS.get(verdict, ("", ""))[1])
+    classes = "n " + verdicts.map(lambda verdict: verdict.split(":")[0].replace(" ", "-"))
+    why = (verdicts + reasons.map(lambda reason: f": {reason}" if reason else "")).map(_html.escape)
+    style = (texts + marks).style.hide(level=2).format(escape="html")
+    style = style.format_index(escape="html", axis="index").format_index(escape="html", axis="columns")
+    style = style.set_td_classes(classes).set_tooltips(why, as_title_attribute=True)
+    shown = style.set_caption(_html.escape(caption(TABLES[table]))).to_html(table_uuid=table)
+    below = "".join(f"<li>{MARKS[v][1] if v else ''} {_html.escape(words)}</li>" for v, words in notes(frames))
+    return f"{shown}<ul>{below}</ul>\n"
 
 
 def csv(frames: dict[str, pd.DataFrame]) -> str:
@@ -335,17 +239,17 @@ def caption(known: Table) -> str:
 
 
 def document(tables: list[str], figures: list[dict] = (), folder: Path | str = ".") -> str:
-    """A whole LaTeX document around tables and figures (`assembly.figures`), which it includes by paths from `folder`.
+    """A whole LaTeX document around tables and figures (`figures`), which it includes by paths from `folder`.
 
     Paper: silent. Needs the packages booktabs, graphicx and geometry only. Captions come from manifests: escaped.
     """
     packages = [r"\usepackage{booktabs}", r"\usepackage{graphicx}", r"\usepackage[margin=2.2cm]{geometry}"]
     head = [r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage[utf8]{inputenc}", *packages]
     parts = [line for table in tables for line in (table, r"\clearpage")]
-    for found in figures:
-        path = os.path.relpath(found["pdf"], folder).replace(os.sep, "/")
+    for figure in figures:
+        path = os.path.relpath(figure["pdf"], folder).replace(os.sep, "/")
         parts += [r"\begin{figure}[tbp]", r"\centering", rf"\includegraphics[width=.9\linewidth]{{{path}}}"]
-        parts += [rf"\caption{{{_tex(found['caption'])}}}", r"\end{figure}", r"\clearpage"]
+        parts += [rf"\caption{{{_tex(figure['caption'])}}}", r"\end{figure}", r"\clearpage"]
     return "\n".join([*head, r"\begin{document}", *parts, r"\end{document}", ""])
 
 
@@ -360,34 +264,19 @@ def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: l
 
 
 # What pdflatex cannot set by itself, and captions of notebooks hold.
-_SYMBOLS = {
-    "\u2013": "--",
-    "\u2014": "---",
-    "\u2212": "$-$",
-    "\u00d7": r"$\times$",
-    "\u00b1": r"$\pm$",
-    "\u00b2": "$^2$",
-}
-
-_SYMBOLS |= {"\u2265": r"$\geq$", "\u2264": r"$\leq$", "\u2260": r"$\neq$", "\u2026": r"\dots{}", "\u2192": r"$\to$"}
-
-_SYMBOLS |= {
-    "\u03b1": r"$\alpha$",
-    "\u03b2": r"$\beta$",
-    "\u03ba": r"$\kappa$",
-    "\u03b3": r"$\gamma$",
-    "\u03c0": r"$\pi$",
-}
+_LATEX = r"-- --- $-$ $\times$ $\pm$ $^2$ $\geq$ $\leq$ $\neq$ \dots{} $\to$ $\alpha$ $\beta$ $\kappa$ $\gamma$ $\pi$"
+_CHARACTERS = "\u2013\u2014\u2212\u00d7\u00b1\u00b2\u2265\u2264\u2260\u2026\u2192αβκγπ"
+_SYMBOLS = dict(zip(_CHARACTERS, _LATEX.split(" "), strict=True))
 
 
 def _tex(text: str) -> str:
     """Escaped, and without characters that pdflatex has no glyph for: what `_SYMBOLS` does not know becomes a `?`."""
-    known = "".join(_SYMBOLS.get(c, c) for c in escape_latex(text))
-    return known.encode("latin-1", "replace").decode("latin-1")
+    return escape_latex(text).translate(str.maketrans(_SYMBOLS)).encode("latin-1", "replace").decode("latin-1")
 
+
+# Table 5 and the regression of appendix H.
 
 TABLE_5 = TABLES["table-5"]
-
 OLD, NEW, ELO = TABLE_5.columns
 
 
@@ -416,21 +305,17 @@ def fit(score: np.ndarray, elo: np.ndarray, level: float = 0.95) -> Regression:
 
     Paper: appendix H. score, elo [n]. The interval of R is tanh(artanh R +- z / sqrt(n - 3)); that of R squared is its
     image, from 0 where the interval of R holds 0. Raises ValueError for fewer than four models, shapes that do not fit
-    or a column without spread. Checked against scipy.stats.linregress and against .819 and .703.
+    or a column without spread. The line and the interval are scipy's; checked against .819 and .703.
     """
-    score, elo = np.asarray(score, dtype=float), np.asarray(elo, dtype=float)
+    score, elo = np.asarray(score, dtype=float), np.asarray(elo, dtype=float)  # [n], [n]
     if score.shape != elo.shape or score.ndim != 1 or len(score) < 4:
         raise ValueError(f"at least four models with a score and an Elo each are needed: {score.shape}, {elo.shape}")
-    x, y = score - score.mean(), elo - elo.mean()
-    if not (x @ x and y @ y):
+    if not (np.ptp(score) and np.ptp(elo)):
         raise ValueError("all scores, or all Elos, are one and the same: there is no line through them")
-    slope, r = x @ y / (x @ x), x @ y / np.sqrt(x @ x * (y @ y))
-    half = scipy_stats.norm.ppf((1 + level) / 2) / np.sqrt(len(x) - 3)
-    with np.errstate(divide="ignore"):
-        low, high = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
-    bounds = (0.0, max(low**2, high**2)) if low < 0 < high else tuple(sorted((low**2, high**2)))
-    intercept = elo.mean() - slope * score.mean()
-    return Regression(*map(float, (slope, intercept, r, r * r, *bounds)), len(x))
+    line = scipy_stats.linregress(score, elo)
+    low, high = scipy_stats.pearsonr(score, elo).confidence_interval(level)
+    bounds = (0.0, max(low**2, high**2)) if low < 0 < high else sorted((low**2, high**2))
+    return Regression(*map(float, (line.slope, line.intercept, line.rvalue, line.rvalue**2, *bounds)), len(score))
 
 
 def regression(table: Table = TABLE_5) -> dict[str, Regression]:
@@ -492,26 +377,20 @@ def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> p
 
 
 def figure(table: Table = TABLE_5) -> plt.Figure:
-    """Elo against MT-Bench under each judge, the line and a 95 % band for its mean. Paper: Table 5; the figure is ours.
+    """Elo against MT-Bench under each judge, the line and a 95 % band (bootstrap). Paper: Table 5; the figure is ours.
 
     Models are numbered in the order of the table, which is that of their Elo.
     """
     frame, fits = columns(table), regression(table)
     fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
-    for ax, (judge, found), colour in zip(axes, fits.items(), ("#d55e00", "#0072b2"), strict=True):
-        x, y = frame[judge].to_numpy(), frame[ELO].to_numpy()
-        at = np.linspace(x.min() - 0.2, x.max() + 0.2, 60)
-        line, rest = found.slope * at + found.intercept, y - found.slope * x - found.intercept
-        spread = np.sqrt(rest @ rest / (found.n - 2) * (1 / found.n + (at - x.mean()) ** 2 / np.var(x) / found.n))
-        band = scipy_stats.t.ppf(0.975, found.n - 2) * spread
-        ax.fill_between(at, line - band, line + band, color=colour, alpha=0.15, lw=0)
-        ax.plot(at, line, color=colour)
-        ax.plot(x, y, "o", color=colour)
-        for number, (xi, yi) in enumerate(zip(x, y, strict=True), 1):
+    for ax, (judge_name, line), colour in zip(axes, fits.items(), ("#d55e00", "#0072b2"), strict=True):
+        sns.regplot(frame, x=judge_name, y=ELO, ax=ax, color=colour, seed=0)
+        for number, (x, y) in enumerate(frame[[judge_name, ELO]].to_numpy(), 1):
             beside = (-9, 3) if number % 2 else (6, -4)  # neighbours in Elo lie close together
-            ax.annotate(str(number), (xi, yi), xytext=beside, textcoords="offset points", fontsize=8)
-        low, high = f"{found.low:.2f}", f"{found.high:.2f}"
-        ax.set(xlabel=f"MT-Bench, {judge}", title=f"R² = {found.r2:.3f} [{low}, {high}]")
+            ax.annotate(str(number), (x, y), xytext=beside, textcoords="offset points", fontsize=8)
+        ax.set(
+            xlabel=f"MT-Bench, {judge_name}", ylabel="", title=f"R² = {line.r2:.3f} [{line.low:.2f}, {line.high:.2f}]"
+        )
     axes[0].set_ylabel("Chatbot Arena Elo")
     key = "\n".join(f"{number}  {name.split(' (')[0]}" for number, name in enumerate(frame.index, 1))
     axes[1].text(1.03, 1, key, transform=axes[1].transAxes, va="top", fontsize=8, linespacing=1.6)

@@ -161,12 +161,12 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
 
 def test_states_in_the_index(suite):
     where = finish(suite)
-    state = lambda: site.report("demo", NAME, where)["state"]  # noqa: E731
+    state = lambda: site.row("demo", NAME, where)["state"]  # noqa: E731
     assert state() == "current source"
     nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
     assert state() == "older source"
     (where / "numbers.csv").write_text("a,b\n9,9\n")
-    assert site.report("demo", NAME, where)["altered"] == ["numbers.csv"], "a table edited by hand is told apart"
+    assert site.row("demo", NAME, where)["run"].altered == ["numbers.csv"], "a table edited by hand is told apart"
     site.Site().build()
     assert "Not as the run left them: numbers.csv" in read(suite / "reports/site/demo" / NAME / "index.html").text
     (where / "manifest.json").write_text('{"half')
