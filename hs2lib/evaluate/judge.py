@@ -2,8 +2,8 @@
 
     judge = Judge("gpt-4-0125-preview", "https://api.openai.com/v1", price=(10, 30))    # per million tokens
     judge.estimate(asks, file)                                    # requests, tokens and cost, before anything is sent
-    found = judge.verdicts(asks, file=file, token_cap=2_000_000, cost_cap=20)           # resumes, in the order of asks
-    unparsable(found)                                             # replies without a verdict, to be shown
+    verdicts = judge.verdicts(asks, file=file, token_cap=2_000_000, cost_cap=20)        # resumes, in the order of asks
+    unparsable(verdicts)                                          # replies without a verdict, to be shown
 
 A local judge is the same: `transformers serve` or llama.cpp's `llama-server -m model.gguf --port 8000`, and
 `Judge("model", "http://localhost:8000/v1")`. The key is read from the environment variable `key_variable` when the
@@ -32,8 +32,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2  # what openai itself runs on
+import numpy as np
 import openai
 import pandas as pd
+import tenacity
 
 from hs2lib.engine.cache import Cache
 
@@ -92,18 +94,18 @@ class Scale:
     value: Callable[[str], float | str | None]
     again: str
 
-    def found(self, text: str) -> list[str | float | None]:
+    def verdicts_in(self, text: str) -> list[str | float | None]:
         """The verdicts in a text in their order, None for one that is off the scale."""
         return [self.value(inside) for inside in re.findall(self.pattern, text)]
 
     def parse(self, reply: str, judged: Iterable[str] = ()) -> float | str | None:
         """The verdict of a reply on the texts `judged`, or None where it has none by the rules above."""
-        verdicts = self.found(reply)
+        verdicts = self.verdicts_in(reply)
         if not verdicts:
             return None
         if self._alone(reply.strip()):
             return verdicts[0]
-        planted = {verdict for text in judged for verdict in self.found(_bare(text))}
+        planted = {verdict for text in judged for verdict in self.verdicts_in(_bare(text))}
         if len(set(verdicts)) > 1 and not self._alone(reply.strip().splitlines()[-1].strip()):
             return None
         return None if verdicts[-1] in planted else verdicts[-1]
@@ -130,10 +132,6 @@ def _rating(inside: str) -> float | None:
 COMPARISONS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
 
-def _comparison(inside: str) -> str | None:
-    return inside if inside in COMPARISONS else None
-
-
 RATING = Scale(
     "rating",
     r"\[\[[ \t]*([-+]?[0-9][0-9.,/e]*)[ \t]*\]\]",
@@ -144,11 +142,9 @@ RATING = Scale(
 COMPARISON = Scale(
     "comparison",
     r"\[\[[ \t]*([AB<>=]+)[ \t]*\]\]",
-    _comparison,
+    lambda inside: inside if inside in COMPARISONS else None,
     "Now write your final verdict alone, one of [[A>>B]], [[A>B]], [[A=B]], [[B>A]] and [[B>>A]], and nothing else.",
 )
-
-__all__ = ["Ask", "CapReached", "Judge", "JudgeError", "Verdict", "unparsable"]
 
 
 class JudgeError(RuntimeError):
@@ -184,7 +180,8 @@ class Judge:
     """A model at an address, and how it is asked.
 
     base_url: as the openai client takes it, without user, password or query. reply_tokens: longest reply asked for.
-    extra: further fields of the request; None takes one out ({"max_tokens": None, "max_completion_tokens": 4096}).
+    extra: further fields of the request, or others than ours (temperature 0); None takes one out
+    ({"max_tokens": None, "max_completion_tokens": 4096}).
     price: of a million prompt tokens and of a million reply tokens, in any currency; None: not known.
     in_flight: requests at once. timeout: seconds a request, whole. tries: of a request that is refused for now (429,
     5xx, a timeout, a lost connection, a reply that is no chat completion), `wait`, 2 `wait`, 4 `wait` .. seconds apart
@@ -195,7 +192,6 @@ class Judge:
     base_url: str
     key_variable: str = "OPENAI_API_KEY"
     reply_tokens: int = 2048
-    temperature: float = 0.0
     extra: Mapping = field(default_factory=dict)
     price: tuple[float, float] | None = None
     in_flight: int = 32
@@ -232,7 +228,7 @@ class Judge:
         """The request for some messages, as it is sent and as it is named in the file."""
         # Half a surrogate pair, which JSON may hold, cannot be sent.
         named = [{"role": role, "content": text.encode(errors="replace").decode()} for role, text in messages]
-        body = {"model": self.model, "messages": named, "temperature": self.temperature}
+        body = {"model": self.model, "messages": named, "temperature": 0.0}
         body |= {"max_tokens": self.reply_tokens, **self.extra}
         return {name: value for name, value in body.items() if value is not None}
 
@@ -244,7 +240,7 @@ class Judge:
 
     def cost(self, tokens: Sequence[float]) -> float:
         """What (prompt, reply) tokens cost; nan where no price is given."""
-        return sum(n * p / 1e6 for n, p in zip(tokens, self.price, strict=True)) if self.price else float("nan")
+        return float(np.dot(tokens, self.price)) / 1e6 if self.price else float("nan")
 
     def key_missing(self) -> str:
         """Why nothing can be asked, or ""."""
@@ -253,25 +249,25 @@ class Judge:
         return f"the environment variable {self.key_variable} is not set; {self.base_url} needs a key"
 
     def estimate(self, asks: Sequence[Ask], file: str | Path | None = None) -> pd.DataFrame:
-        """One row, before anything is sent: questions, requests due, their tokens and cost, and what was paid before.
+        """One row, before anything is sent: questions, requests to send, their tokens and cost, and what was paid.
 
         A token for every four bytes of a prompt; a reply as long as those kept on average, or a quarter of reply_tokens
         where there are none; second questions not counted. "at most": a token for every byte, replies of full length.
         """
         kept = Replies(file)
         bodies = {content_key(body, 0): body for body in (self.body(ask.messages) for ask in asks)}
-        due = [body for key, body in bodies.items() if key not in kept]
-        expected, most = self._tokens(due, kept)
-        row = {"judge": self.model, "questions": len(asks), "requests": len(due)}
+        missing = [body for key, body in bodies.items() if key not in kept]
+        expected, most = self._tokens(missing, kept)
+        row = {"judge": self.model, "questions": len(asks), "requests": len(missing)}
         row |= {"prompt tokens": round(expected[0]), "reply tokens": round(expected[1]), "cost": self.cost(expected)}
         row |= {"tokens at most": sum(most), "cost at most": self.cost(most)}
         return pd.DataFrame([row | {"tokens paid before": sum(kept.paid), "cost before": self.cost(kept.paid)}])
 
-    def _tokens(self, due: Sequence[dict], kept: Replies) -> tuple[tuple[float, float], tuple[int, int]]:
+    def _tokens(self, bodies: Sequence[dict], kept: Replies) -> tuple[tuple[float, float], tuple[int, int]]:
         """(prompt, reply) tokens of some requests: expected, and at most."""
         usual = [row["tokens"][1] for row in kept.values() if row.get("attempt") == 0 and row["reply"] is not None]
         reply = sum(usual) / len(usual) if usual else self.reply_tokens / 4
-        sizes = [prompt_bytes(body) for body in due]
+        sizes = [prompt_bytes(body) for body in bodies]
         return (sum(sizes) / 4, reply * len(sizes)), (sum(sizes), self.longest_reply * len(sizes))
 
     def verdicts(
@@ -297,26 +293,27 @@ class Judge:
             raise ValueError("a cost_cap needs price=, of a million prompt and of a million reply tokens")
 
         with Replies(file).alone() as kept:
-            run = Run(self, kept, token_cap, cost_cap)
-            found = {ask.id: state for ask in asks if isinstance(state := run.state(ask), Verdict)}
-            todo = [ask for ask in asks if ask.id not in found]
+            requests = Requests(self, kept, token_cap, cost_cap)
+            states = {ask.id: requests.state(ask) for ask in asks}
+            verdicts = {id: state for id, state in states.items() if isinstance(state, Verdict)}
+            todo = [ask for ask in asks if ask.id not in verdicts]
             if todo:
                 if problem := self.key_missing():
                     raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
-                due = dict(run.first(ask) for ask in todo)
-                expected, _ = self._tokens([body for key, body in due.items() if key not in kept], kept)
-                if run.passes(*expected):
+                first = dict(requests.first(ask) for ask in todo)
+                expected, _ = self._tokens([body for key, body in first.items() if key not in kept], kept)
+                if requests.passes(expected):
                     what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
-                    raise CapReached(f"{what} ({run.cap_words()}): nothing was sent")
+                    raise CapReached(f"{what} ({requests.cap_words()}): nothing was sent")
 
                 def arrived(verdict: Verdict) -> None:
-                    found[verdict.id] = verdict
+                    verdicts[verdict.id] = verdict
                     if progress:
-                        progress(len(found), len(asks))
+                        progress(len(verdicts), len(asks))
 
-                _in_thread(run, run.all(todo, arrived))
-            run.complain([ask.id for ask in asks if ask.id not in found], len(asks))
-        return [found[ask.id] for ask in asks]
+                _in_thread(requests, requests.all(todo, arrived))
+            requests.complain([ask.id for ask in asks if ask.id not in verdicts], len(asks))
+        return [verdicts[ask.id] for ask in asks]
 
 
 def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
@@ -330,7 +327,7 @@ def prompt_bytes(body: Mapping) -> int:
     return sum(len(message["content"].encode()) + 16 for message in body["messages"])
 
 
-def _in_thread(run, work) -> None:
+def _in_thread(requests, work) -> None:
     """Run a coroutine in a thread with a loop of its own: a notebook's thread has one running already.
 
     The first interrupt lets the requests in flight come home, which are paid for; a second leaves them.
@@ -348,7 +345,7 @@ def _in_thread(run, work) -> None:
     try:
         ended.wait()  # not join: an interrupt within it makes Python 3.11 believe that the thread is over
     except KeyboardInterrupt:
-        run.stop()
+        requests.stop()
         ended.wait()
         raise
     if raised:
@@ -362,28 +359,30 @@ APART = 0.002  # seconds between the first requests: sent at once they come home
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
-class _Again(Exception):
-    """A request that may succeed later: (what happened, seconds to wait if the server said, may it have been paid)."""
+class _NoReply(Exception):
+    """A request without a reply. again: a later try may get one. paid: it may have cost tokens. wait: the seconds that
+    the server asks for."""
+
+    def __init__(self, what: str, *, again: bool = True, paid: bool = False, wait: float | None = None):
+        super().__init__(what)
+        self.again, self.paid, self.wait = again, paid, wait
 
 
-class _Refused(_Again):
-    """A request that the server will never take (too long, say): the others go on."""
+class Requests:
+    """The requests of one call of `Judge.verdicts`: what they may still cost, what is under way, what failed.
 
-
-class Run:
-    """One call of `Judge.verdicts`: what it may still spend, what is under way, what failed."""
+    Tokens are counted as arrays [2]: of prompts, of replies.
+    """
 
     def __init__(self, judge: Judge, kept: Replies, token_cap: int, cost_cap: float | None):
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
-        self.paid = kept.paid
-        self.reserved, self.flying = (0, 0), 0
+        self.paid, self.reserved, self.flying = np.array(kept.paid), np.zeros(2, dtype=int), 0
         self.failed: dict[str, str] = {}
         self._first: dict[str, tuple[str, dict]] = {}
         self.fatal: JudgeError | None = None
-        self.barren, self.resume = 0, 0.0
-        self.loop = None
+        self.barren, self.resume, self.loop = 0, 0.0, None
 
-    # What there is
+    # What is known
 
     def first(self, ask: Ask) -> tuple[str, dict]:
         """The (key, body) of an ask's first request, made once: of long prompts that takes a while."""
@@ -394,33 +393,32 @@ class Run:
 
     def state(self, ask: Ask) -> Verdict | tuple[str, dict, int]:
         """The verdict on an ask from the replies kept, or the (key, body, attempt) of the request it still needs."""
-        messages, row = ask.messages, {}
+        messages = ask.messages
         for attempt in range(1 + self.judge.reasks):
-            if attempt == 0:
-                key, body = self.first(ask)
-            else:
+            key, body = self.first(ask)
+            if attempt:
                 body = self.judge.body(messages)
                 key = content_key(body, attempt)
-            row = self.kept.get(key)
-            if row is None:
+            if key not in self.kept:
                 return key, body, attempt
-            value = ask.scale.parse(row["reply"], ask.judged)
+            reply = self.kept[key]["reply"]
+            value = ask.scale.parse(reply, ask.judged)
             if value is not None:
                 break
             # A blank turn of its own is refused by some servers: then the question is put once more as it was.
-            if row["reply"].strip():
-                messages = (*ask.messages, ("assistant", row["reply"]), ("user", ask.scale.again))
-        return Verdict(ask.id, value, row["reply"], attempt + 1)
+            if reply.strip():
+                messages = (*ask.messages, ("assistant", reply), ("user", ask.scale.again))
+        return Verdict(ask.id, value, reply, attempt + 1)
 
-    def passes(self, prompt: float, reply: float) -> bool:
-        """Whether so many tokens more could pass a cap."""
-        total = [sum(n) for n in zip(self.paid, self.reserved, (prompt, reply), strict=True)]
-        return sum(total) > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
+    def passes(self, tokens: Sequence[float]) -> bool:
+        """Whether so many tokens more, (prompt, reply), could pass a cap."""
+        total = self.paid + self.reserved + tokens  # [2]
+        return total.sum() > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
 
     def cap_words(self) -> str:
         """The caps and what was paid, for a message."""
         caps = f"{self.token_cap:,} tokens" + (f", {self.cost_cap:g} in money" if self.cost_cap is not None else "")
-        spent = f"{sum(self.paid):,} tokens"
+        spent = f"{self.paid.sum():,} tokens"
         spent += f", {self.judge.cost(self.paid):.2f} in money" if self.judge.price else ""
         return f"cap {caps}; paid so far {spent}"
 
@@ -431,8 +429,8 @@ class Run:
         what = f"{len(missing)} of {total} verdicts are missing; the others are kept, and a next call asks for these"
         if self.fatal:
             raise type(self.fatal)(f"{self.fatal}. {what}")
-        some = next((id for id in missing if id in self.failed), missing[0])
-        raise JudgeError(f"{what}. Of {some}: {self.failed.get(some, 'interrupted')}")
+        example = next((id for id in missing if id in self.failed), missing[0])
+        raise JudgeError(f"{what}. Of {example}: {self.failed.get(example, 'interrupted')}")
 
     # Asking
 
@@ -442,22 +440,21 @@ class Run:
         alike: dict[str, list[Ask]] = {}
         for ask in asks:
             alike.setdefault(self.first(ask)[0], []).append(ask)
-        todo = deque(alike.values())
-        limits = httpx2.Limits(max_connections=self.judge.in_flight, max_keepalive_connections=self.judge.in_flight)
+        todo, judge = deque(alike.values()), self.judge
+        limits = httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=judge.in_flight)
         # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
-        secure = self.judge.base_url.startswith("https:")
-        options = {"limits": limits, "timeout": self.judge.timeout, "verify": secure, "follow_redirects": False}
-        http = openai.DefaultAsyncHttpxClient(trust_env=not self.judge.local, **options)
+        options = {"limits": limits, "timeout": judge.timeout, "verify": judge.base_url.startswith("https:")}
+        http = openai.DefaultAsyncHttpxClient(trust_env=not judge.local, follow_redirects=False, **options)
         # The key goes from the environment into the client and into no name here: tracebacks may show local values.
         self.client = openai.AsyncOpenAI(
-            api_key=os.environ.get(self.judge.key_variable) or "none",
-            base_url=self.judge.base_url,
-            max_retries=0,
-            timeout=self.judge.timeout,
+            api_key=os.environ.get(judge.key_variable) or "none",
+            base_url=judge.base_url,
+            max_retries=0,  # a try has to be counted under the caps before it is sent
+            timeout=judge.timeout,
             http_client=http,
         )
         async with self.client:
-            workers = [self._worker(todo, arrived, i * APART) for i in range(min(self.judge.in_flight, len(todo)))]
+            workers = [self._worker(todo, arrived, i * APART) for i in range(min(judge.in_flight, len(todo)))]
             ended = await asyncio.gather(*workers, return_exceptions=True)
         for error in filter(None, ended):
             raise error
@@ -467,11 +464,12 @@ class Run:
         with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
             self.loop.call_soon_threadsafe(self._halt)
 
-    def _halt(self) -> None:
+    def _halt(self, error: JudgeError | None = None) -> None:
+        self.fatal = self.fatal or error
         self.halt.set()
         self.freed.set()
 
-    async def _worker(self, todo: deque, arrived, late: float) -> None:
+    async def _worker(self, todo: deque, arrived: Callable[[Verdict], None], late: float) -> None:
         await asyncio.sleep(late)
         while todo and not self.halt.is_set():
             for ask in todo.popleft():
@@ -479,119 +477,119 @@ class Run:
                     while not isinstance(state := self.state(ask), Verdict):
                         await self._reply(ask, *state)
                     arrived(state)
-                except _Again as failure:
-                    self.failed[ask.id] = failure.args[0]
-                    self.barren += not (self.halt.is_set() or isinstance(failure, _Refused))
+                except _NoReply as failure:
+                    self.failed[ask.id] = str(failure)
+                    self.barren += failure.again and not self.halt.is_set()
                     if self.barren >= BARREN:
-                        self._give_up(JudgeError(f"{BARREN} questions in a row failed; the last: {failure.args[0]}"))
+                        self._halt(JudgeError(f"{BARREN} questions in a row failed; the last: {failure}"))
                 except JudgeError as error:
-                    self._give_up(error)
+                    self._halt(error)
                 except BaseException:
                     self._halt()
                     raise
                 if self.halt.is_set():
                     return
 
-    def _give_up(self, error: JudgeError) -> None:
-        self.fatal = self.fatal or error
-        self._halt()
-
     async def _reply(self, ask: Ask, key: str, body: dict, attempt: int) -> None:
-        """Get the reply to one request into the file, or raise _Again when it is out of tries."""
-        need = prompt_bytes(body), self.judge.longest_reply
-        for n in range(1, self.judge.tries + 1):
-            await self._reserve(need)
-            try:
-                found = await self._once(body)
-                self._keep(key, **found, id=ask.id, attempt=attempt)
-                self.barren = 0
-                return
-            except _Refused:
-                raise
-            except _Again as failure:
-                problem, asked, paid = failure.args
-                if paid:  # perhaps: a cap that is never passed has to count it, and with the most it can have cost
-                    self._keep(key, None, need, id=ask.id, attempt=attempt, problem=problem)
-            finally:
-                self.reserved = self.reserved[0] - need[0], self.reserved[1] - need[1]
-                self.flying -= 1
-                self.freed.set()
-            if n < self.judge.tries:
-                await self._back_off(n, asked)
-        raise _Again(f"gave up after {self.judge.tries} tries; the last: {problem}", None, False)
+        """Get the reply to one request into the file, or raise _NoReply when it is out of tries."""
+        tries = self.judge.tries
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again),
+            stop=tenacity.stop_after_attempt(tries),
+            wait=self._seconds,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        try:
+            await retrying(self._try, key, body, id=ask.id, attempt=attempt)
+        except _NoReply as failure:
+            what = f"gave up after {tries} tries; the last: {failure}" if failure.again else str(failure)
+            raise _NoReply(what, again=failure.again) from None
 
-    def _keep(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
-        self.paid = self.paid[0] + tokens[0], self.paid[1] + tokens[1]
-        self.kept.keep(key, reply, tokens, **more)
+    async def _try(self, key: str, body: dict, **about) -> None:
+        """Send a request once its cost fits under the caps, and keep its reply, or what it may have cost."""
+        need = np.array([prompt_bytes(body), self.judge.longest_reply])  # [2]
+        await self._reserve(need)
+        try:
+            self._keep(key, **await self._once(body), **about)
+            self.barren = 0
+        except _NoReply as failure:
+            if failure.paid:  # perhaps: a cap that is never passed has to count it, and with the most it can have cost
+                self._keep(key, None, need, **about, problem=str(failure))
+            raise
+        finally:
+            self.reserved -= need
+            self.flying -= 1
+            self.freed.set()
 
-    async def _back_off(self, n: int, asked: float | None) -> None:
-        wait = self.judge.wait
+    def _keep(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
+        self.kept.keep(key, reply, tokens, **about)
+        self.paid += tokens
+
+    def _seconds(self, tried: tenacity.RetryCallState) -> float:
+        """How long to wait before the next try of a request."""
+        wait, asked = self.judge.wait, getattr(tried.outcome.exception(), "wait", None)
         if asked is None:
             # Drawn, so that requests refused together do not come back together.
-            seconds = min(wait * 2 ** (n - 1), self.judge.longest_wait) * random.uniform(0.5, 1.0)
-        elif asked > self.judge.longest_wait:
+            return tenacity.wait_exponential(wait, self.judge.longest_wait)(tried) * random.uniform(0.5, 1.0)
+        if asked > self.judge.longest_wait:
             what = f"the server asks to come back in {asked:,.0f} s, longest_wait is {self.judge.longest_wait:g} s"
             raise JudgeError(what)
-        else:
-            # What the server says of one request holds for all: nobody knocks before.
-            self.resume, seconds = max(self.resume, time.monotonic() + asked), asked + random.uniform(0, 0.1 * wait)
-        await self._sleep(seconds)
+        # What the server says of one request holds for all: nobody knocks before.
+        self.resume = max(self.resume, time.monotonic() + asked)
+        return asked + random.uniform(0, 0.1 * wait)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, unless nothing more shall be sent."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self.halt.wait(), seconds)
-        except TimeoutError:
-            return
-        raise _Again("stopped while it waited to try again", None, False)
+            raise _NoReply("stopped while it waited to try again", again=False)
 
-    async def _reserve(self, need: tuple[int, int]) -> None:
+    async def _reserve(self, need: np.ndarray) -> None:
         """Wait until a request fits under the caps, whatever it may cost, and count it as under way."""
         while (wait := self.resume - time.monotonic()) > 0:
             await self._sleep(wait)
-        while self.passes(*need):
+        while self.passes(need):
             if not self.flying:
-                what = f"the next request may take {sum(need):,} tokens, which could pass the cap"
+                what = f"the next request may take {need.sum():,} tokens, which could pass the cap"
                 raise CapReached(f"{what} ({self.cap_words()})")
             self.freed.clear()
             await self.freed.wait()
             if self.halt.is_set():
-                raise _Again("stopped before it was sent", None, False)
-        self.reserved = self.reserved[0] + need[0], self.reserved[1] + need[1]
+                raise _NoReply("stopped before it was sent", again=False)
+        self.reserved += need
         self.flying += 1
 
     async def _once(self, body: dict) -> dict:
-        """One request: reply, tokens, finish and model, or _Again, or JudgeError where no try can help."""
-        where = f"{self.judge.base_url}, model {self.judge.model}"
+        """One request: reply, tokens, finish and model, or _NoReply, or JudgeError where no try can help."""
         try:
             async with asyncio.timeout(self.judge.timeout):
                 response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
+            return self._read(response.content, body)
         except (TimeoutError, openai.APITimeoutError) as error:
             paid = not isinstance(error.__cause__, _NOT_SENT)
-            raise _Again(f"no reply within {self.judge.timeout:g} s", None, paid) from None
+            raise _NoReply(f"no reply within {self.judge.timeout:g} s", paid=paid) from None
         except openai.APIStatusError as error:
-            self._refused(error, where)
+            raise self._of_status(error) from None
         except (openai.APIConnectionError, httpx2.HTTPError) as error:
             cause = error.__cause__ or error
             what = f"connection lost: {self._clean(f'{type(cause).__name__} {cause}')}"
-            raise _Again(what, None, not isinstance(cause, _NOT_SENT)) from None
-        try:
-            return self._read(response.content, body)
+            raise _NoReply(what, paid=not isinstance(cause, _NOT_SENT)) from None
         except (ValueError, KeyError, IndexError, TypeError, RecursionError, AttributeError):
             shown = self._clean(response.content[:120].decode(errors="replace"))
-            raise _Again(f"the reply is no chat completion: {shown!r}", None, True) from None
+            raise _NoReply(f"the reply is no chat completion: {shown!r}", paid=True) from None
 
-    def _refused(self, error: openai.APIStatusError, where: str) -> None:
-        """Raise what a status says: try again, or a JudgeError."""
-        status, said = error.status_code, self._clean(str(error.message))[:300]
+    def _of_status(self, error: openai.APIStatusError) -> Exception:
+        """What to raise for a status: _NoReply, or JudgeError where all requests will end alike."""
+        status, what = error.status_code, f"HTTP {error.status_code}: {self._clean(str(error.message))[:300]}"
         # A used-up account also says 429, and waiting does not fill it.
         if (status in (408, 409, 429) and error.code != "insufficient_quota") or status >= 500:
-            raise _Again(f"HTTP {status}: {said}", _retry_after(error.response.headers), False) from None
-        if status in (400, 413, 422):
-            raise _Refused(f"HTTP {status}: {said}", None, False) from None
-        hint = {401: f"is {self.judge.key_variable} right?", 403: f"is {self.judge.key_variable} right?"}
-        hint |= dict.fromkeys((301, 302, 303, 307, 308), "it redirects, and the key is sent nowhere else")
-        raise JudgeError(f"{where}: HTTP {status}: {said} {hint.get(status, '')}".strip()) from None
+            return _NoReply(what, wait=_retry_after(error.response.headers))
+        if status in (400, 413, 422):  # too long, say: the others go on
+            return _NoReply(what, again=False)
+        hint = f" is {self.judge.key_variable} right?" if status in (401, 403) else ""
+        hint = " it redirects, and the key is sent nowhere else" if 300 <= status < 400 else hint
+        return JudgeError(f"{self.judge.base_url}, model {self.judge.model}: {what}{hint}")
 
     def _read(self, raw: bytes, body: dict) -> dict:
         row = json.loads(raw)
@@ -607,8 +605,8 @@ class Run:
         if not tokens or not all(type(n) is int and n >= 0 for n in tokens):
             # Some local servers do not count: four bytes a token, as in the estimate.
             tokens = [prompt_bytes(body) // 4, len(text.encode(errors="replace")) // 4]
-        named = {name: self._clean(str(where.get(name))) for name, where in (("model", row), ("finish_reason", choice))}
-        return {"reply": self._clean(text), "tokens": tokens, **named}
+        model, finish = self._clean(str(row.get("model"))), self._clean(str(choice.get("finish_reason")))
+        return {"reply": self._clean(text), "tokens": tokens, "model": model, "finish_reason": finish}
 
     def _clean(self, text: str) -> str:
         """A text from outside, as it may be shown and kept: without the key, should it be in there, and encodable."""
@@ -617,13 +615,11 @@ class Run:
         return text.encode(errors="replace").decode()
 
 
-def _retry_after(headers) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait by the headers Retry-After-Ms or Retry-After (seconds or a date); None where they say nothing."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
+        with suppress(KeyError, ValueError):
             seconds = float(headers[name]) * unit
             return seconds if 0 <= seconds < 1e9 else None
-        except (KeyError, ValueError):
-            continue
     when = email.utils.parsedate_tz(headers.get("retry-after", ""))
     return max(0.0, email.utils.mktime_tz(when) - time.time()) if when else None

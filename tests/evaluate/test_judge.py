@@ -255,7 +255,7 @@ def test_odd_texts_go_and_come_as_they_are(tmp_path):
 
 def test_another_model_or_setting_is_another_judge(tmp_path):
     with serve(grade) as server:
-        for changes in ({}, {"temperature": 0.5}, {"extra": {"seed": 1}}, {}):
+        for changes in ({}, {"extra": {"temperature": 0.5}}, {"extra": {"seed": 1}}, {}):
             judge(server, **changes).verdicts(asks(2), file=tmp_path / "v.jsonl", token_cap=CAP)
     assert len(server.bodies) == 6 and server.bodies[-1]["seed"] == 1
 
