@@ -53,6 +53,13 @@ class Parameter:
     recipe: type | None = None
     cell: tuple[str, ...] = ()
 
+    @property
+    def limits(self) -> str:
+        """The range in words, or ""."""
+        if self.choices:
+            return "one of " + ", ".join(str(choice) or '""' for choice in self.choices)
+        return "" if self.low is None else f"{self.low:.12g} to {self.high:.12g}"
+
     def check(self, value: object, where: str) -> object:
         """`value` with this parameter's type (an int may stand for a float); `where` names the file.
 
@@ -75,10 +82,9 @@ class Parameter:
             if self.choices and item not in self.choices:
                 near = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
                 hint = f"; nearest: {near[0]}" if near else ""
-                choices = ", ".join(map(str, self.choices))
-                raise ParameterError(f"{where}: {self.name} = {item!r} is not one of {choices}{hint}")
+                raise ParameterError(f"{where}: {self.name} = {item!r} is not {self.limits}{hint}")
             if self.low is not None and not (isinstance(item, int | float) and self.low <= item <= self.high):
-                raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.low:g} to {self.high:g}")
+                raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.limits}")
         return value
 
 

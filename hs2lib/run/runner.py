@@ -347,7 +347,10 @@ def listed(notebook: str, tier: str) -> str:
     rows = [("  ", p, values[name]) for name, p in known.items() if not p.recipe]
     more = settings(type(recipe)) if recipe else {}
     rows += [("  recipe.", p, getattr(recipe, name)) for name, p in more.items() if name not in known]
-    lines = [f"{indent}{p.name}: {p.type.__name__} = {value!r}  # {p.help}" for indent, p, value in rows]
+    lines = [
+        f"{indent}{p.name}: {p.type.__name__} = {value!r}  # {'; '.join(filter(None, [p.help, p.limits]))}"
+        for indent, p, value in rows
+    ]
     return "\n".join([notebook, *lines])
 
 

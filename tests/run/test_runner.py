@@ -118,6 +118,19 @@ def test_help_lists_tiers_notebooks_and_what_is_stale(suite):
 
 
 @pytest.mark.slow
+def test_parameters_are_listed_with_their_value_at_the_tier_and_the_whole_recipe():
+    page = runner.listed("08_dpo", "paper").splitlines()
+    assert (
+        page[0] == "08_dpo" and "  beta: float = 0.001  # KL penalty: how much a log-ratio counts; 1e-06 to 10" in page
+    )
+    assert "  recipe.fsdp: bool = True  # shard the model over the processes that torchrun started" in page
+    assert (
+        "  recipe.too_long: str = 'leave out'  # what to do with a pair longer than max_tokens; one of raise, leave out"
+        in page
+    )
+    assert sum(line.split(":")[0].endswith("beta") for line in page) == 1
+
+
 def test_an_unknown_notebook_is_named(suite):
     refused = make("03")
     assert refused.returncode == 2
