@@ -102,3 +102,19 @@ def test_every_block_of_the_pages_is_followed():
         fences = re.findall(r"^```", page.read_text(), re.M)
         assert len(blocks(page.name)) * 2 == len(fences), page.name
         assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, "a page, not a book"
+
+
+@pytest.mark.slow
+def test_add_a_benchmark(checkout):
+    """Own pairs are scored by notebook 06, own questions by a script."""
+    shown = follow("add-a-benchmark.md", checkout)
+    assert "Capitals" in shown
+    accuracy = pd.read_csv(checkout / "reports/smoke/06_rewardbench_evaluation/accuracy.csv")
+    assert {"small", "large"} <= set(accuracy.name)
+    captions = manifest(checkout, "smoke", "06_rewardbench_evaluation")["artefacts"]
+    assert "sums.jsonl" in captions["accuracy.csv"]["caption"]
+    table = pd.read_csv(checkout / "capitals.csv").set_index("measure")
+    assert (
+        table.loc["characters", "95 % low"] <= table.loc["characters", "ours"] <= table.loc["characters", "95 % high"]
+    )
+    assert 0 <= table.loc["right, share", "ours"] <= 1
