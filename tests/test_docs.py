@@ -14,6 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib.paths import root
+from hs2lib.run import runner
 
 CHECKOUT = root()
 BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
@@ -36,7 +37,7 @@ def add_cell(path, kind, cell_id, text):
         metadata = {"tags": ["parameters"]} if cell_id == "parameters" else {}
         notebook.cells.append(new_code_cell(text.rstrip("\n"), id=cell_id, metadata=metadata))
     else:
-        notebook.cells.append(new_markdown_cell(text.rstrip("\n"), id=cell_id))
+        notebook.cells.append(new_markdown_cell(text.rstrip("\n"), id=kind))
     nbformat.write(notebook, path)
 
 
@@ -58,7 +59,7 @@ def follow(page, checkout):
     """Do what a page says, block after block. What a block is for stands after its language:
 
     > FILE   the text of a new file         >> FILE   what is added to its end
-    NOTEBOOK metadata | cell ID             the notebook's metadata, or a further cell of it
+    NOTEBOOK metadata | title | cell ID     the notebook's metadata, its title, or a further cell of code
     Blocks of sh without any of these run in one shell.
     """
     script = ["set -eu"]
@@ -118,3 +119,17 @@ def test_add_a_benchmark(checkout):
         table.loc["characters", "95 % low"] <= table.loc["characters", "ours"] <= table.loc["characters", "95 % high"]
     )
     assert 0 <= table.loc["right, share", "ours"] <= 1
+
+
+@pytest.mark.slow
+def test_add_a_method(checkout, monkeypatch):
+    """A fifteenth notebook's policy stands in the tables of notebook 13, and 13 comes after it."""
+    monkeypatch.setenv("HS2_ROOT", str(checkout))
+    shown = follow("add-a-method.md", checkout)
+    assert "15_best_of_n" in shown
+    assert "15_best_of_n" in runner.with_upstream(["13_aligned_model_evaluation"])
+    gains = pd.read_csv(checkout / "reports/smoke/15_best_of_n/gains.csv")
+    assert set(gains.policy) == {"Best of n"}
+    for table in ("truthfulqa", "trades"):
+        rows = pd.read_csv(checkout / f"reports/smoke/13_aligned_model_evaluation/{table}.csv")
+        assert "Best of n" in set(rows.policy), table
