@@ -2,6 +2,10 @@
 
 import os
 from functools import partial
+
+# Before torch is imported, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from pathlib import Path
 
 import made_reports

@@ -52,6 +52,14 @@ def test_the_rooms_are_those_of_the_linter():
     assert re.findall(r'"(\w+)"', layers)[::-1] == list(ROOMS)
 
 
+def test_tests_lie_in_the_room_of_what_they_test():
+    """Who changes a module finds its tests without a search: test_MODULE*.py, or the room's or a notebook's name."""
+    for path in (ROOT / "tests").glob("*/test_*.py"):
+        room, topic = path.parent.name, path.stem.removeprefix("test_")
+        known = [module.stem for module in modules(ROOT / "hs2lib" / room)] + [room, "notebook"]
+        assert room in ROOMS and any(topic == name or topic.startswith(f"{name}_") for name in known), path
+
+
 if __name__ == "__main__":
     before, _, rest = (ROOT / "README.md").read_text().partition(MARKS[0])
     (ROOT / "README.md").write_text(before + MARKS[0] + written() + MARKS[1] + rest.partition(MARKS[1])[2])

@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 
+import huggingface_hub.constants
 import pandas as pd
-import papermill
 import pytest
+from cells import execute
 
-from hs2lib.paths import notebook, root
+from hs2lib.paths import root, runs
 from hs2lib.run import runner
-from hs2lib.run.parameters import resolve
 
 pytestmark = pytest.mark.slow
 
@@ -19,14 +19,24 @@ OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/te
 ALIGNMENT = [name for name in runner.notebooks() if "07" <= name[:2] <= "12"]
 
 
-@pytest.mark.parametrize("name", runner.notebooks())
-def test_run_all_as_it_stands(name, tmp_path, monkeypatch):
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Reports and runs of the test's own; the small random models are those of the other tests, made once."""
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    models = runs() / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "models").symlink_to(models)
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", runner.notebooks())
+def test_run_all_as_it_stands(name, folders):
     command = [sys.executable, "-m", "jupyter", "execute", str(root() / "notebooks" / f"{name}.ipynb")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folders)
     assert done.returncode == 0, done.stderr[-3000:]
-    folder = tmp_path / "reports" / "smoke" / name
+    folder = folders / "reports" / "smoke" / name
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["generated"] == (name != OF_REPORTS), "the smoke tier runs on generated data and must say so"
     assert all((folder / artefact).exists() for artefact in manifest["artefacts"])
@@ -37,17 +47,13 @@ def test_run_all_as_it_stands(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
-def test_dry_run_of_tier_paper(name, tmp_path, monkeypatch):
+def test_dry_run_of_tier_paper(name, folders, monkeypatch):
     """With the paper's own parameters, on this machine, without the Hub: what 70B would cost, then every cell small."""
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    values = resolve(notebook(name), "paper", root() / "params")
-    assert values["dry_run"] is True and values["tier"] == "paper"
-    papermill.execute_notebook(notebook(name), tmp_path / "done.ipynb", values, progress_bar=False, cwd=tmp_path)
-    folder = tmp_path / "reports" / "paper" / name
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    execute(name, "paper")
+    folder = folders / "reports" / "paper" / name
     costs = pd.read_csv(folder / "cost.csv")
     assert (costs.loc[costs.unit == "GPU hours", "value"] > 0).any() and costs.quantity.eq("together").any()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["generated"] and manifest["parameters"]["dry_run"]
-    assert {path.name for path in (tmp_path / "runs" / "paper" / name).iterdir()} == {"dry-run"}
+    assert {path.name for path in (folders / "runs" / "paper" / name).iterdir()} == {"dry-run"}
