@@ -7,6 +7,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from hs2lib import names
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root
 from hs2lib.run import parameters, runner
@@ -149,21 +150,26 @@ CELLS = {name: parameters.specification(path(name)) for name in runner.notebooks
 
 @pytest.mark.parametrize("name", runner.notebooks())
 def test_a_parameters_cell_is_short_and_every_setting_counts(name):
-    """At most 25 lines; and a setting that the notebook never reads is no setting (the trainer reads `Recipe`'s)."""
+    """At most 25 lines; and a setting that neither the notebook nor a module of it reads is no setting."""
     cells = [cell for cell in nbformat.read(path(name), 4).cells if cell.cell_type == "code"]
     (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-    if "recipe" not in CELLS[name]:
-        return
     assert len(cell.source.splitlines()) <= 25
-    code = "\n".join(other.source for other in cells if other is not cell)
-    own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - parameters.settings(recipes.Recipe).keys()
-    own -= {"revision", "pad_token", "template", "max_tokens"} if "recipe.written" in code else set()
-    unread = [
-        setting
-        for setting in own - CELLS[name].keys()
-        if f"recipe.{setting}" not in code and f'"{setting}"' not in code
-    ]
-    assert not unread
+    if "recipe" in CELLS[name]:
+        modules = [file.read_text() for file in runner.library(name, True) if file.suffix == ".py"]
+        code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
+        code += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in code)
+        own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - CELLS[name].keys()
+        assert not [setting for setting in own if f"recipe.{setting}" not in code and f'"{setting}"' not in code]
+
+
+@pytest.mark.parametrize("name", runner.notebooks())
+def test_names_are_typed_once(name):
+    """A list of data sets, sources, splits or tiers in a comment would be another copy of `hs2lib.names`."""
+    (cell,) = [c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])]
+    known = {*names.DATA_SETS, *names.SOURCES, *names.SPLITS, *names.TIERS}
+    for words in re.findall(r"; (?:each )?one of (.+)", cell.source):
+        typed = known & {word.strip() for word in words.split(",")}
+        assert len(typed) < 2, words
 
 
 QUOTED = re.compile(r"#.*(section \d|appendix [A-Z]|paper silent|reference code|not of the paper)", re.I)
