@@ -361,7 +361,7 @@ def main(arguments: list[str] | None = None) -> int:
     if {"-h", "--help"} & set(words):  # it reads every notebook: not at the start of each job
         try:
             known = status(list(TIERS))
-        except (ParameterError, OSError) as error:
+        except (ParameterError, ImportError, OSError) as error:
             known = f"(cannot read the notebooks: {error})"
     parser = argparse.ArgumentParser(
         prog="python -m hs2lib.run",
@@ -374,7 +374,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tier", choices=list(TIERS), default="smoke", help="which tier (default: smoke)")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="notebooks at a time (default: all cores)")
     parser.add_argument("--list", action="store_true", help="say what is stale and why, run nothing")
-    parser.add_argument("--parameters", action="store_true", help="list the notebooks' parameters, run nothing")
+    parser.add_argument("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     parser.add_argument("--execute", action="store_true", help="run one notebook now, without Snakemake")
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
@@ -393,7 +393,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             with _alone():
                 return snakemake(names, args.tier, args.cores, words[split + 1 :])
-    except ParameterError as error:
+    except (ParameterError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
