@@ -115,15 +115,15 @@ def source(seed: int) -> str:
 
 
 def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What annotators gave for a block: ratings [2B, 5, A] (nan: not asked, or lost), kept [2B, 5], released [2B]."""
-    given, lost = rate(seed, d.items, d.latent, initial)
+    """The ratings of a block: ratings [2B, 5, A] (nan: not asked, or lost), kept [2B, 5], released [2B]."""
+    scores, lost = rate(seed, d.items, d.latent, initial)
     if initial:
-        given[:, 3:] = np.nan
+        scores[:, 3:] = np.nan
     else:
-        given = aggregate.recruit(given)
-        given[lost, 3:] = np.nan
-    keep = aggregate.keep_three(given)
-    return given, keep, aggregate.released(given, keep, np.repeat(np.arange(len(d.items)), 2))
+        scores = aggregate.recruit(scores)
+        scores[lost, 3:] = np.nan
+    keep = aggregate.keep_three(scores)
+    return scores, keep, aggregate.released(scores, keep, np.repeat(np.arange(len(d.items)), 2))
 
 
 def groups(
@@ -151,15 +151,15 @@ def _stream(n_prompts: int, seed: int, stage: str, length_scale: float, start: i
     while True:
         size = min(BLOCK, 8 + int(1.15 * (n_prompts - written)))
         d = draw(seed, np.arange(start, start + size))
-        given, keep, survives = ratings(seed, d, stage == "initial")
-        labels = aggregate.aggregate(given, keep).tolist()
-        present = keep if stage == "released" else ~np.isnan(given[:, :, 0])
-        given, present, keys = given.tolist(), present.tolist(), _keys(seed, d)
+        scores, keep, survives = ratings(seed, d, stage == "initial")
+        labels = aggregate.aggregate(scores, keep).tolist()
+        present = keep if stage == "released" else ~np.isnan(scores[:, :, 0])
+        scores, present, keys = scores.tolist(), present.tolist(), _keys(seed, d)
         for b in range(size):
             if stage == "released" and not survives[2 * b]:
                 continue
             rows = [
-                (tuple(labels[row]), tuple([tuple(x) for x, p in zip(given[row], present[row], strict=True) if p]))
+                (tuple(labels[row]), tuple([tuple(x) for x, p in zip(scores[row], present[row], strict=True) if p]))
                 for row in (2 * b, 2 * b + 1)
             ]
             yield _group(seed, d, b, keys[b], length_scale, rows)
@@ -187,7 +187,7 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], scale: float, rows: list
     turns = conversation(Random(keys[1]).random, task, int(d.exchanges[b]), float(d.prompt_z[b]), scale)
     name = f"embedded/{seed}/{item:06d}"
     responses = []
-    for k, (labels, given) in enumerate(rows):
+    for k, (labels, scores) in enumerate(rows):
         text = respond(
             Random(keys[2 + k]).random,
             task,
@@ -196,7 +196,7 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], scale: float, rows: list
             int(d.verbosity[b, k]),
             float(d.chars[b, k]) * scale,
         )
-        responses.append(Response(f"{name}/{'ab'[k]}", text, labels, given))
+        responses.append(Response(f"{name}/{'ab'[k]}", text, labels, scores))
     return Group(name, tuple([Turn(*t) for t in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
 
 

@@ -124,7 +124,7 @@ def attributes(base: np.ndarray, plan: np.ndarray, touched: np.ndarray, n_items:
 
 
 def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """How many of n_items each edit of a plan touches: [..., 2]; an edit that is there touches at least one."""
+    """How many of n_items each edit of a plan touches: [..., 2]; an edit of a plan touches at least one."""
     severity, kind = PLAN_SEVERITY[plan], PLAN_KIND[plan]
     n = n_items[..., None]
     count = np.maximum(np.rint(np.array(SHARES)[severity] * n), 1)

@@ -71,7 +71,7 @@ def capital(text: str) -> str:
 
 
 def another(r, n: int, not_this: int) -> int:
-    """A number below n other than the given one."""
+    """A number below n other than `not_this`."""
     return (not_this + 1 + int(r() * (n - 1))) % n
 
 
@@ -88,10 +88,10 @@ def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> 
     """Whether a response contains every part of the answer (in order, where order is the answer), whatever the case."""
     text, at = text.lower(), 0
     for part in task_answer:
-        found = text.find(part.lower(), at if ordered else 0)
-        if found < 0:
+        place = text.find(part.lower(), at if ordered else 0)
+        if place < 0:
             return False
-        at = found + len(part)
+        at = place + len(part)
     return True
 
 

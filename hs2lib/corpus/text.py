@@ -114,12 +114,12 @@ def _opening(r, task: Task, verbosity: int) -> str:
 
 def _with_remarks(r, items: list[Item], order: list[int], cores: dict[int, str], room: float) -> dict[int, str]:
     """Each item's sentence with as many remarks as there is room for, spread over the items."""
-    texts, said = dict(cores), set()
+    texts, used = dict(cores), set()
     for j in (0, 1):
         for k in several(r, len(order), len(order)):
             item = items[order[k]]
-            if room > 40 and j < len(item.remarks) and item.remarks[j] not in said:
-                said.add(item.remarks[j])
+            if room > 40 and j < len(item.remarks) and item.remarks[j] not in used:
+                used.add(item.remarks[j])
                 extra = f"{_stop(texts[order[k]])} {item.remarks[j]}"
                 texts[order[k]] += extra
                 room -= len(extra)

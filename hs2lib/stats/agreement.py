@@ -15,6 +15,8 @@ import numpy as np
 
 from hs2lib.stats.bootstrap import Interval, bootstrap, difference
 
+SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
+
 POOLINGS = ("pairs", "rows", "slots")
 
 PENALTIES = ("quadratic", "nominal")
@@ -24,7 +26,7 @@ METRICS = ("nominal", "ordinal", "interval")
 
 def weighted_kappa(
     ratings: np.ndarray,
-    levels: Sequence[float] = (0, 1, 2, 3, 4),
+    levels: Sequence[float] = SCALE,
     *,
     pool: str = "pairs",
     symmetrise: bool = True,
@@ -54,7 +56,7 @@ def weighted_kappa(
 def kappa_difference(
     first: np.ndarray,
     second: np.ndarray,
-    levels: Sequence[float] = (0, 1, 2, 3, 4),
+    levels: Sequence[float] = SCALE,
     *,
     pool: str = "pairs",
     clusters: np.ndarray | None = None,
@@ -74,7 +76,7 @@ def kappa_difference(
 
 def krippendorff_alpha(
     ratings: np.ndarray,
-    levels: Sequence[float] = (0, 1, 2, 3, 4),
+    levels: Sequence[float] = SCALE,
     *,
     metric: str = "ordinal",
     clusters: np.ndarray | None = None,
@@ -112,7 +114,7 @@ def krippendorff_alpha(
 
 def gwet_ac2(
     ratings: np.ndarray,
-    levels: Sequence[float] = (0, 1, 2, 3, 4),
+    levels: Sequence[float] = SCALE,
     *,
     penalty: str = "quadratic",
     clusters: np.ndarray | None = None,

@@ -16,7 +16,7 @@ CHUNK_CELLS = 8_000_000  # counts held at once, cells of [resamples, clusters]; 
 
 NO_SPREAD = 1e-12  # a variance below this share of the column's own is rounding, not spread
 
-DEFINED_SHARE = 0.95  # an interval is given only where this share of the resamples has a value
+DEFINED_SHARE = 0.95  # an interval needs a value in this share of the resamples
 
 
 class Interval(NamedTuple):
@@ -174,7 +174,7 @@ def pair_sums(Z: np.ndarray, index: np.ndarray, n_clusters: int):
             return s[:, :1, None], s[:, 1 : 1 + k, None], square, product
 
         return sums, expand
-    there, Z = present.astype(np.float64), np.where(present, Z, 0.0)
-    pieces = ((there, there), (Z, there), (Z**2, there), (Z, Z))
+    one, Z = present.astype(np.float64), np.where(present, Z, 0.0)
+    pieces = ((one, one), (Z, one), (Z**2, one), (Z, Z))
     columns = (left[:, a] * right[:, b] for left, right in pieces for a in range(k) for b in range(k))
     return sum_by(columns, index, n_clusters), lambda s: tuple(np.moveaxis(s.reshape(-1, 4, k, k), 1, 0))

@@ -66,11 +66,11 @@ def moments(X: np.ndarray, clusters: np.ndarray, *, ddof: int = 1, **options) ->
         sd = np.where(spread > NO_SPREAD * rows_own, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate([mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1)
 
-    found = from_sums(sums, statistic, **options)
+    parts = from_sums(sums, statistic, **options)
     present = (~np.isnan(X)).astype(np.float64)
-    matrix = Interval(*(part[2 * k :].reshape(k, k) for part in found))
+    matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
     rows = np.rint(present.T @ present).astype(np.int64)
-    return Moments(found.at(slice(0, k)), found.at(slice(k, 2 * k)), matrix, rows)
+    return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix, rows)
 
 
 def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix: str = "HS2", **options) -> list[dict]:
@@ -83,8 +83,8 @@ def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix
     """
     if len(names) != np.shape(X)[1]:
         raise ValueError(f"{len(names)} names for {np.shape(X)[1]} columns")
-    found = moments(X, clusters, **options)
-    columns = {"mean": found.mean, "SD": found.sd, "R": Interval(*(part[0] for part in found.pearson))}
+    of_columns = moments(X, clusters, **options)
+    columns = {"mean": of_columns.mean, "SD": of_columns.sd, "R": Interval(*(part[0] for part in of_columns.pearson))}
     return [
         {"row": name, "column": f"{title} {suffix}", "ours": estimate, "low": low, "high": high}
         for i, name in enumerate(names)
@@ -135,17 +135,17 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = ranks_correlate(np.ones(n_clusters))
         draws = (ranks_correlate(c)[None] for counts in resample_counts(n_clusters, n_boot, seed) for c in counts)
-        found = percentiles(estimate, draws, n_clusters, n_boot, level)
-    return Interval(*(part.reshape(k, k) for part in found))
+        flat = percentiles(estimate, draws, n_clusters, n_boot, level)
+    return Interval(*(part.reshape(k, k) for part in flat))
 
 
-def partial_correlation(x: np.ndarray, y: np.ndarray, given: np.ndarray, clusters: np.ndarray, **options) -> Interval:
-    """Pearson's R of x and y with the linear effect of `given` removed from both. Returns 0-d arrays.
+def partial_correlation(x: np.ndarray, y: np.ndarray, fixed: np.ndarray, clusters: np.ndarray, **options) -> Interval:
+    """Pearson's R of x and y with the linear effect of `fixed` removed from both. Returns 0-d arrays.
 
     Paper: silent; it separates what Table 2's plain R of helpfulness with length mixes (longer answers may
-    only be the more correct ones). x, y: [rows]; given: [rows] or [rows, c]; rows with any of them missing
+    only be the more correct ones). x, y: [rows]; fixed: [rows] or [rows, c]; rows with any of them missing
     are left out. options: n_boot, seed, level as in `bootstrap`.
-    Returns nan where x or y is constant or wholly explained by `given`.
+    Returns nan where x or y is constant or wholly explained by `fixed`.
     Raises ValueError for no complete rows. Checked against pingouin.partial_corr.
     """
 
@@ -153,11 +153,11 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, given: np.ndarray, cluster
         residual = _residual_covariance(covariance, scale)
         return residual[:, 0, 1] / np.sqrt(residual[:, 0, 0] * residual[:, 1, 1])
 
-    return _of_covariance(x, y, given, clusters, partial, options)
+    return _of_covariance(x, y, fixed, clusters, partial, options)
 
 
-def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, given: np.ndarray | None = None, **options) -> Interval:
-    """Least-squares slope: points of y for one unit of x; with `given`, x's coefficient beside those columns.
+def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, fixed: np.ndarray | None = None, **options) -> Interval:
+    """Least-squares slope: points of y for one unit of x; with `fixed`, x's coefficient beside those columns.
 
     Paper: silent. Pass characters / 1000 to get points per 1,000 characters. Arguments, missing values and
     errors as in `partial_correlation`. Checked against numpy.linalg.lstsq.
@@ -167,7 +167,7 @@ def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, given: np.ndarray 
         residual = _residual_covariance(covariance, scale)
         return residual[:, 0, 1] / residual[:, 0, 0] * scale[1] / scale[0]
 
-    return _of_covariance(x, y, given, clusters, coefficient, options)
+    return _of_covariance(x, y, fixed, clusters, coefficient, options)
 
 
 def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np.ndarray, **options) -> Interval:
@@ -207,10 +207,10 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, *, large: float = 2, **option
         raise ValueError("no prompt has two responses: there is no gap within a prompt")
     gap, k = np.concatenate(gaps), X.shape[1]
     parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= large - 1e-9], axis=1)
-    found = bootstrap(
+    both = bootstrap(
         parts, np.concatenate(owner), lambda s: s[:, k:] / np.concatenate([s[:, :k]] * 2, axis=1), **options
     )
-    return found.at(slice(0, k)), found.at(slice(k, 2 * k))
+    return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
 
 def _columns(X: np.ndarray) -> np.ndarray:
@@ -231,13 +231,13 @@ def _residual_covariance(covariance: np.ndarray, scale: np.ndarray) -> np.ndarra
     return np.where((own > 1e-10).all(axis=1)[:, None, None], top, np.nan)
 
 
-def _of_covariance(x, y, given, clusters, function, options) -> Interval:
-    """A number made from the covariance of (x, y, given), complete rows only, with its interval."""
-    given = np.empty((len(x), 0)) if given is None else np.asarray(given, dtype=np.float64).reshape(len(x), -1)
-    X = _columns(np.column_stack([x, y, given]))
+def _of_covariance(x, y, fixed, clusters, function, options) -> Interval:
+    """A number made from the covariance of (x, y, fixed), complete rows only, with its interval."""
+    fixed = np.empty((len(x), 0)) if fixed is None else np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)
+    X = _columns(np.column_stack([x, y, fixed]))
     complete = ~np.isnan(X).any(axis=1)
     if not complete.any():
-        raise ValueError(f"none of {len(X)} rows has all of x, y and given")
+        raise ValueError(f"none of {len(X)} rows has all of x, y and fixed")
     X = X[complete]
     index, n_clusters = cluster_index(np.asarray(clusters)[complete], len(X))
     Z, _, scale = standardise(X)

@@ -177,15 +177,15 @@ def test_sums_dates_and_times_are_right(seed):
 
 def test_conversions_are_right():
     known = {"miles": 1.609344, "kilograms": 2.2046226, "inches": 2.54, "feet": 0.3048, "weeks": 7.0, "hours": 60.0}
-    found = 0
+    checked = 0
     for seed in range(60):
         task, _ = unedited("units", seed)
         for item in task.items:
             n, source, value = re.match(r"(\d+) ([\w ]+) are (?:about )?([\d,.]*\d)", item.right[0]).groups()
             if source in known:
                 assert float(value.replace(",", "")) == pytest.approx(int(n) * known[source], abs=0.051)
-                found += 1
-    assert found > 100
+                checked += 1
+    assert checked > 100
 
 
 def test_false_premises_are_false_and_unsafe_requests_refused():
@@ -370,8 +370,8 @@ def test_texts_read_clean(sample):
     groups = [*sample[1][:2500], *generate.groups(500, seed=2, length_scale=0.25), *generate.benchmark(50, seed=2)]
     for g in groups:
         for text in [t.text for t in g.prompt] + [r.text for r in g.responses]:
-            found = DEBRIS.search(text)
-            assert not found, (g.id, text[max(found.start() - 60, 0) : found.end() + 60])
+            match = DEBRIS.search(text)
+            assert not match, (g.id, text[max(match.start() - 60, 0) : match.end() + 60])
     starts = Counter(g.responses[0].text[:25] for g in sample[1])
     assert len(starts) > 1500 and starts.most_common(1)[0][1] < 180  # of 6,000: openings vary
 

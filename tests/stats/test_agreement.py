@@ -138,8 +138,8 @@ def test_slot_order_within_a_row_does_not_matter(ratings):
 
 @pytest.mark.parametrize("coefficient", [agreement.weighted_kappa, agreement.krippendorff_alpha, agreement.gwet_ac2])
 def test_perfect_agreement_is_one(coefficient, ratings):
-    found = coefficient(np.repeat(ratings[:, :1], 3, axis=1), **QUICK)
-    assert [float(part) for part in found] == pytest.approx([1, 1, 1])
+    result = coefficient(np.repeat(ratings[:, :1], 3, axis=1), **QUICK)
+    assert [float(part) for part in result] == pytest.approx([1, 1, 1])
 
 
 def test_difference_of_two_filters_on_the_same_resamples(ratings):

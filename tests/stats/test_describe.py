@@ -47,14 +47,14 @@ def slow_bootstrap(X, clusters, statistic, n_boot, seed):
 def test_moments_equal_pandas_and_pingouin(rows, missing):
     X, clusters = rows
     X = holes(X) if missing else X
-    found, frame = describe.moments(X, clusters, n_boot=20), pd.DataFrame(X, columns=NAMES)
-    assert found.mean.estimate == pytest.approx(frame.mean().to_numpy(), rel=1e-12)
-    assert found.sd.estimate == pytest.approx(frame.std().to_numpy(), rel=1e-12)
-    assert found.pearson.estimate == pytest.approx(frame.corr().to_numpy(), abs=1e-12)
-    assert (found.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()).all()
+    result, frame = describe.moments(X, clusters, n_boot=20), pd.DataFrame(X, columns=NAMES)
+    assert result.mean.estimate == pytest.approx(frame.mean().to_numpy(), rel=1e-12)
+    assert result.sd.estimate == pytest.approx(frame.std().to_numpy(), rel=1e-12)
+    assert result.pearson.estimate == pytest.approx(frame.corr().to_numpy(), abs=1e-12)
+    assert (result.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()).all()
     pairs = pingouin.pairwise_corr(frame, method="pearson", nan_policy="pairwise")
     for row in pairs.itertuples():
-        ours = found.pearson.at(NAMES.index(row.X), NAMES.index(row.Y))
+        ours = result.pearson.at(NAMES.index(row.X), NAMES.index(row.Y))
         assert float(ours.estimate) == pytest.approx(row.r, abs=1e-12)
 
 
@@ -79,40 +79,40 @@ def test_partial_correlation_equals_pingouin(rows, missing):
 
 
 def test_partial_correlation_vanishes_when_the_third_explains_both():
-    """Length and helpfulness both follow correctness and nothing else: R is .5, and 0 given correctness."""
+    """Length and helpfulness both follow correctness and nothing else: R is .5, and 0 with correctness held fixed."""
     rng = np.random.default_rng(1)
     correctness, clusters = rng.normal(size=20_000), np.arange(20_000)
     x, y = correctness + rng.normal(size=(2, 20_000))
     assert abs(np.corrcoef(x, y)[0, 1] - 0.5) < 0.02
-    found = describe.partial_correlation(x, y, correctness, clusters, n_boot=200)
-    assert abs(found.estimate) < 0.02 and found.low < 0 < found.high
+    result = describe.partial_correlation(x, y, correctness, clusters, n_boot=200)
+    assert abs(result.estimate) < 0.02 and result.low < 0 < result.high
 
 
 def test_slope_equals_least_squares(rows):
     X, clusters = rows
-    helpfulness, given, length = X[:, 0], X[:, 1:3], X[:, 3] / 1000
+    helpfulness, fixed, length = X[:, 0], X[:, 1:3], X[:, 3] / 1000
     alone = np.polyfit(length, helpfulness, 1)[0]
-    beside = np.linalg.lstsq(np.column_stack([length, given, np.ones(600)]), helpfulness)[0][0]
+    beside = np.linalg.lstsq(np.column_stack([length, fixed, np.ones(600)]), helpfulness)[0][0]
     assert float(describe.slope(length, helpfulness, clusters, n_boot=20).estimate) == pytest.approx(alone)
-    assert float(describe.slope(length, helpfulness, clusters, given, n_boot=20).estimate) == pytest.approx(beside)
+    assert float(describe.slope(length, helpfulness, clusters, fixed, n_boot=20).estimate) == pytest.approx(beside)
 
 
 def test_slope_by_hand():
     """Helpfulness 1, 2, 3 at 500, 1,500, 2,500 characters: one point per 1,000 characters."""
-    found = describe.slope(np.array([0.5, 1.5, 2.5]), np.array([1, 2, 3]), np.arange(3), n_boot=20)
-    assert float(found.estimate) == pytest.approx(1)
+    result = describe.slope(np.array([0.5, 1.5, 2.5]), np.array([1, 2, 3]), np.arange(3), n_boot=20)
+    assert float(result.estimate) == pytest.approx(1)
 
 
 def test_table_2_by_hand():
     """Helpfulness 1, 3 and 2, 4 (means 2.5, SD sqrt(5/3)); length 10, 30, 20, 40 goes with it exactly."""
     X = np.array([[1, 10], [3, 30], [2, 20], [4, 40]])
-    found = describe.table_2(X, ["helpfulness", "characters in response"], np.array([0, 0, 1, 1]), n_boot=50)
-    cells = {(r["row"], r["column"]): r["ours"] for r in found}
+    result = describe.table_2(X, ["helpfulness", "characters in response"], np.array([0, 0, 1, 1]), n_boot=50)
+    cells = {(r["row"], r["column"]): r["ours"] for r in result}
     assert cells["helpfulness", "mean HS2"] == 2.5
     assert cells["helpfulness", "SD HS2"] == pytest.approx((5 / 3) ** 0.5)
     assert cells["helpfulness", "R HS2"] == 1
     assert cells["characters in response", "R HS2"] == pytest.approx(1)
-    assert list(found[0]) == ["row", "column", "ours", "low", "high"]
+    assert list(result[0]) == ["row", "column", "ours", "low", "high"]
 
 
 def test_ddof_moves_no_printed_digit_of_helpfulness():
@@ -123,9 +123,9 @@ def test_ddof_moves_no_printed_digit_of_helpfulness():
 
 def test_binned_means_by_hand():
     values, bins = np.array([1, 3, 4, np.nan, 2]), np.array([0, 0, 2, 2, 2])
-    found = describe.binned_means(values, bins, 4, np.arange(5), n_boot=50)
-    assert found.estimate[[0, 2]] == pytest.approx([2, 3])
-    assert np.isnan(found.estimate[[1, 3]]).all() and np.isnan(found.low[[1, 3]]).all()
+    result = describe.binned_means(values, bins, 4, np.arange(5), n_boot=50)
+    assert result.estimate[[0, 2]] == pytest.approx([2, 3])
+    assert np.isnan(result.estimate[[1, 3]]).all() and np.isnan(result.low[[1, 3]]).all()
 
 
 def test_pair_gaps_by_hand():
@@ -148,31 +148,31 @@ def test_pair_gaps_of_three_responses_counts_each_pair():
 def test_bootstrap_equals_copying_whole_prompts(rows, missing):
     X, clusters = rows[0][:60], rows[1][:60]
     X = holes(X) if missing else X
-    found = describe.moments(X, clusters, n_boot=50, seed=3)
+    result = describe.moments(X, clusters, n_boot=50, seed=3)
     low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr().to_numpy(), 50, 3)
-    assert found.pearson.low == pytest.approx(low, abs=1e-10)
-    assert found.pearson.high == pytest.approx(high, abs=1e-10)
+    assert result.pearson.low == pytest.approx(low, abs=1e-10)
+    assert result.pearson.high == pytest.approx(high, abs=1e-10)
     low, high = slow_bootstrap(X, clusters, lambda d: np.nanstd(d, axis=0, ddof=1), 50, 3)
-    assert found.sd.low == pytest.approx(low) and found.sd.high == pytest.approx(high)
+    assert result.sd.low == pytest.approx(low) and result.sd.high == pytest.approx(high)
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_spearman_bootstrap_ranks_anew_in_every_resample(rows, missing):
     X, clusters = np.round(rows[0][:60, :3] * 2), rows[1][:60]
     X = holes(X) if missing else X
-    found = describe.spearman(X, clusters, n_boot=50, seed=3)
+    result = describe.spearman(X, clusters, n_boot=50, seed=3)
     low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr("spearman").to_numpy(), 50, 3)
-    assert found.low == pytest.approx(low, abs=1e-10) and found.high == pytest.approx(high, abs=1e-10)
+    assert result.low == pytest.approx(low, abs=1e-10) and result.high == pytest.approx(high, abs=1e-10)
 
 
 def test_kappa_bootstrap_equals_copying_whole_prompts():
     rng = np.random.default_rng(4)
     ratings, clusters = rng.integers(0, 5, (40, 3)).astype(float), np.repeat(np.arange(20), 2)
     ratings[rng.random((40, 3)) < 0.1] = np.nan
-    found = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=30, seed=5)
+    result = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=30, seed=5)
     one = lambda d: agreement.weighted_kappa(d, n_boot=0).estimate  # noqa: E731
     low, high = slow_bootstrap(ratings, clusters, one, 30, 5)
-    assert (float(found.low), float(found.high)) == (pytest.approx(low), pytest.approx(high))
+    assert (float(result.low), float(result.high)) == (pytest.approx(low), pytest.approx(high))
 
 
 def test_order_of_rows_does_not_matter(rows):
@@ -203,7 +203,7 @@ def test_resamples_draw_as_many_prompts_as_there_are():
 def test_interval_of_rows_rated_together_is_wider(rows):
     """Taking the two rows of a prompt for independent would claim more than is known."""
     X, clusters = rows
-    width = lambda found: (found.mean.high - found.mean.low)[0]  # noqa: E731
+    width = lambda result: (result.mean.high - result.mean.low)[0]  # noqa: E731
     together, apart = describe.moments(X, clusters), describe.moments(X, np.arange(len(X)))
     assert width(together) > 1.15 * width(apart)
 
@@ -214,23 +214,23 @@ def test_difference_sees_both_sides_on_the_same_resamples(rows):
     one = np.ones(len(X))
     mean = lambda sums: sums[:, 1:] / sums[:, :1]  # noqa: E731
     first, second = (np.column_stack([one, X[:, 0] + shift]) for shift in (0, 1))
-    found = bootstrap.difference(first, second, clusters, mean, n_boot=50)
-    assert [float(part[0]) for part in found] == pytest.approx([-1, -1, -1])
+    result = bootstrap.difference(first, second, clusters, mean, n_boot=50)
+    assert [float(part[0]) for part in result] == pytest.approx([-1, -1, -1])
 
 
 def test_large_numbers_with_small_spread_keep_their_digits():
     """Sums of squares near 1e16 would leave no digit of an SD of 1: columns are centred first."""
     x = 1e8 + np.tile([-1.0, 1.0], 500)
-    found = describe.moments(np.column_stack([x, -x]), np.arange(1000), n_boot=20)
-    assert found.sd.estimate == pytest.approx([np.sqrt(1000 / 999)] * 2, rel=1e-9)
-    assert found.pearson.estimate[0, 1] == pytest.approx(-1, abs=1e-12)
+    result = describe.moments(np.column_stack([x, -x]), np.arange(1000), n_boot=20)
+    assert result.sd.estimate == pytest.approx([np.sqrt(1000 / 999)] * 2, rel=1e-9)
+    assert result.pearson.estimate[0, 1] == pytest.approx(-1, abs=1e-12)
 
 
 def test_constant_column_has_no_correlation():
     X = np.column_stack([np.arange(8.0), np.full(8, 0.1)])
-    found = describe.moments(X, np.arange(8), n_boot=20)
-    assert found.sd.estimate[1] == 0 and found.sd.high[1] == 0
-    assert np.isnan(found.pearson.estimate[0, 1]) and np.isnan(found.pearson.low[0, 1])
+    result = describe.moments(X, np.arange(8), n_boot=20)
+    assert result.sd.estimate[1] == 0 and result.sd.high[1] == 0
+    assert np.isnan(result.pearson.estimate[0, 1]) and np.isnan(result.pearson.low[0, 1])
     assert np.isnan(describe.spearman(X, np.arange(8), n_boot=20).estimate[0, 1])
     assert np.isnan(describe.partial_correlation(X[:, 0], X[:, 1], X[:, 0] ** 2, np.arange(8), n_boot=20).estimate)
 
@@ -241,15 +241,15 @@ def test_wholly_explained_column_has_no_partial_correlation(rows):
 
 
 def test_one_prompt_gives_a_number_but_no_interval():
-    found = describe.moments(np.array([[1.0], [3.0]]), np.array([7, 7]))
-    assert found.mean.estimate[0] == 2 and np.isnan(found.mean.low[0]) and np.isnan(found.mean.high[0])
+    result = describe.moments(np.array([[1.0], [3.0]]), np.array([7, 7]))
+    assert result.mean.estimate[0] == 2 and np.isnan(result.mean.low[0]) and np.isnan(result.mean.high[0])
 
 
 def test_statistic_undefined_in_many_resamples_gets_no_interval():
     """One rated row in four: a third of the resamples draw none."""
     X = np.array([[1.0], [np.nan], [np.nan], [np.nan]])
-    found = describe.moments(X, np.arange(4), n_boot=200)
-    assert found.mean.estimate[0] == 1 and np.isnan(found.mean.low[0])
+    result = describe.moments(X, np.arange(4), n_boot=200)
+    assert result.mean.estimate[0] == 1 and np.isnan(result.mean.low[0])
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
         (lambda: bootstrap.bootstrap(np.array([[np.nan]]), [0], np.copy), "a missing value adds 0"),
         (lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy), r"must be \[rows, k\]"),
         (lambda: bootstrap.difference(np.ones((3, 1)), np.ones((3, 2)), np.arange(3), np.copy), "one shape"),
-        (lambda: describe.slope([np.nan], [1.0], [0]), "none of 1 rows has all of x, y and given"),
+        (lambda: describe.slope([np.nan], [1.0], [0]), "none of 1 rows has all of x, y and fixed"),
         (lambda: describe.binned_means([1.0], [3], 3, [0]), "values 0 to 2"),
         (lambda: describe.pair_gaps(np.ones((3, 1)), np.arange(3)), "no prompt has two responses"),
     ],
@@ -299,7 +299,7 @@ def test_intervals_cover_the_truth_on_300_corpora():
             size=(2, 2 * prompts)
         )
         X = np.column_stack([u, 0.6 * u + 0.8 * v])
-        found = describe.moments(X, clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
+        result = describe.moments(X, clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
         level = rng.choice(5, prompts, p=level_share)
         level = np.column_stack(
             [level, np.where(rng.random(prompts) < 0.5, level, rng.choice(5, prompts, p=level_share))]
@@ -307,7 +307,7 @@ def test_intervals_cover_the_truth_on_300_corpora():
         chance = rng.random((2 * prompts, 2, 1))
         ratings = (chance > np.cumsum(reading, axis=1)[level.ravel()][:, None, :-1]).sum(axis=2).astype(float)
         agreed = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
-        cells = (found.mean.at(0), found.sd.at(0), found.pearson.at(0, 1), agreed)
+        cells = (result.mean.at(0), result.sd.at(0), result.pearson.at(0, 1), agreed)
         held += [cell.low <= true <= cell.high for cell, true in zip(cells, truth, strict=True)]
     coverage = held / 300
     print("coverage of mean, SD, R, kappa:", coverage)
