@@ -19,7 +19,7 @@ SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
 POOLINGS = ("pairs", "rows", "slots")
 
-PENALTIES = ("quadratic", "nominal")
+PENALTIES = ("quadratic", "linear", "nominal")
 
 METRICS = ("nominal", "ordinal", "interval")
 
@@ -30,6 +30,7 @@ def weighted_kappa(
     *,
     pool: str = "pairs",
     symmetrise: bool = True,
+    penalty: str = "quadratic",
     clusters: np.ndarray | None = None,
     **options,
 ) -> Interval:
@@ -44,12 +45,12 @@ def weighted_kappa(
     then the distribution of all paired ratings, and kappa is the weighted form of Scott's pi. Without it a
     pair counts as (earlier slot, later slot); for two slots that is Cohen's kappa of two named raters, equal
     to sklearn.metrics.cohen_kappa_score(weights="quadratic") and never below the symmetrised one.
-    clusters: int [rows], the prompt of each row (each row its
+    penalty: "quadratic", "linear" or "nominal". clusters: int [rows], the prompt of each row (each row its
     own if None). options: n_boot, seed, level as in `bootstrap`. Returns 0-d arrays.
     nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
     two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
-    contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise)
+    contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
     return _interval(contributions, kappa, clusters, options)
 
 
@@ -157,11 +158,11 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
 
 
-def _kappa_parts(ratings, levels, pool, symmetrise=True):
+def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
     """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
     _one_of("pool", pool, POOLINGS)
     codes, q = _codes(ratings, levels)
-    w = _penalties("quadratic", q)
+    w = _penalties(penalty, q)
     pairs = [(i, j) for i in range(codes.shape[1]) for j in range(i + 1, codes.shape[1])]
     tables = (_pair_table(codes[:, i], codes[:, j], q, symmetrise) for i, j in pairs)
     if pool == "slots":
@@ -189,7 +190,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 def _penalties(penalty: str, q: int) -> np.ndarray:
     _one_of("penalty", penalty, PENALTIES)
     gap = np.abs(np.subtract.outer(np.arange(q), np.arange(q))).astype(np.float64)
-    return gap**2 if penalty == "quadratic" else (gap > 0).astype(np.float64)
+    return {"quadratic": gap**2, "linear": gap, "nominal": (gap > 0).astype(np.float64)}[penalty]
 
 
 def _codes(ratings: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, int]:

@@ -41,9 +41,10 @@ def ratings():
     return np.column_stack([first, second]).astype(float)
 
 
-def test_two_named_raters_equal_scikit_learn(ratings):
-    ours = value(agreement.weighted_kappa(ratings, symmetrise=False, **QUICK))
-    theirs = cohen_kappa_score(*ratings.T, weights="quadratic", labels=range(5))
+@pytest.mark.parametrize("penalty", ["quadratic", "linear", "nominal"])
+def test_two_named_raters_equal_scikit_learn(ratings, penalty):
+    ours = value(agreement.weighted_kappa(ratings, symmetrise=False, penalty=penalty, **QUICK))
+    theirs = cohen_kappa_score(*ratings.T, weights=None if penalty == "nominal" else penalty, labels=range(5))
     assert abs(ours - theirs) < 1e-12
 
 
