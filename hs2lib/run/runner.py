@@ -118,9 +118,16 @@ def data_files(module: Path) -> set[Path]:
     return {file for file in files if file.suffix not in (".py", ".pyc")}
 
 
-def generates(known: dict[str, Parameter], values: dict) -> bool:
-    """Whether a notebook with these values makes rows by `hs2lib.corpus`: a source is embedded, or it dry-runs."""
-    recipe = whole_recipe(known, values)
+def resolved(notebook: str, tier: str) -> tuple[dict[str, Parameter], dict, object]:
+    """Of a notebook at a tier: its parameters, their values, and the whole recipe (None without one)."""
+    known = specification(notebook_path(notebook))
+    values = resolve(notebook_path(notebook), tier, root() / "params")
+    return known, values, whole_recipe(known, values)
+
+
+def generates(notebook: str, tier: str) -> bool:
+    """Whether the notebook makes rows by `hs2lib.corpus` at this tier: a source is embedded, or it dry-runs."""
+    known, values, recipe = resolved(notebook, tier)
     named = [(p, values[name]) for name, p in known.items()]
     named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
     # A model may be called embedded too; a source is a parameter with embedded among its choices.
@@ -153,9 +160,8 @@ def inputs(notebook: str, tier: str) -> dict[str, Path]:
     files = {f"notebooks/{notebook}.ipynb": notebook_path(notebook)}
     parameters = root() / "params" / tier / f"{notebook}.yaml"
     files |= {f"params/{tier}/{notebook}.yaml": parameters} if parameters.exists() else {}
-    values = resolve(notebook_path(notebook), tier, root() / "params")
-    generated = generates(specification(notebook_path(notebook)), values)
-    files |= {f"hs2lib/{file.relative_to(package())}": file for file in library(notebook, generated)}
+    used = library(notebook, generates(notebook, tier))
+    files |= {f"hs2lib/{file.relative_to(package())}": file for file in used}
     files |= {f"upstream {name}": reports() / tier / name / "manifest.json" for name in upstream(notebook)}
     return files
 
@@ -188,10 +194,9 @@ def _digest(file: Path) -> str:
 
 def digests(notebook: str, tier: str) -> dict[str, str]:
     """What the stamp holds: a digest of each input, and one of the whole recipe, whose defaults lie in a module."""
-    path = notebook_path(notebook)
-    recipe = whole_recipe(specification(path), resolve(path, tier, root() / "params"))
+    recipe = repr(resolved(notebook, tier)[2]).encode()
     made = {name: _digest(file) for name, file in inputs(notebook, tier).items()}
-    return made | ({"recipe": hashlib.sha256(repr(recipe).encode()).hexdigest()} if recipe else {})
+    return made | {"recipe": hashlib.sha256(recipe).hexdigest()}
 
 
 def why_stale(notebook: str, tier: str, known: dict[str, str] | None = None) -> str:
@@ -265,22 +270,16 @@ def execute(notebook: str, tier: str) -> None:
     import papermill
 
     made = outputs(notebook, tier)
-    values = resolve(notebook_path(notebook), tier, root() / "params")
+    values = resolved(notebook, tier)[1]
     stamp, began = digests(notebook, tier), time.time()
     print(f"{tier} {notebook} ...", file=sys.stderr, flush=True)
     made["stamp"].unlink(missing_ok=True)
     partial = made["stamp"].with_name("executed.ipynb")
     partial.parent.mkdir(parents=True, exist_ok=True)
-    papermill.execute_notebook(
-        notebook_path(notebook),
-        partial,
-        values,
-        cwd=notebook_path(notebook).parent,
-        kernel_name="python3",
-        progress_bar=sys.stderr.isatty(),
-        start_timeout=600,  # seconds; on a busy machine a kernel takes longer than papermill's 60
-        extra_arguments=["--IPKernelApp.log_level=40"],  # else every kernel warns that it listens on loopback
-    )
+    # On a busy machine a kernel takes longer than papermill's 60 s to start; every kernel would warn of loopback.
+    options = {"start_timeout": 600, "extra_arguments": ["--IPKernelApp.log_level=40"]}
+    options |= {"kernel_name": "python3", "progress_bar": sys.stderr.isatty()}
+    papermill.execute_notebook(notebook_path(notebook), partial, values, cwd=root() / "notebooks", **options)
     done = nbformat.read(partial, 4)
     done.metadata.pop("papermill", None)  # times and paths of this machine; the manifest holds what matters
     for cell in done.cells:
@@ -341,9 +340,7 @@ def status(tiers: list[str]) -> str:
 
 def listed(notebook: str, tier: str) -> str:
     """A page: each parameter with its value at this tier, then the settings of the whole recipe."""
-    known = specification(notebook_path(notebook))
-    values = resolve(notebook_path(notebook), tier, root() / "params")
-    recipe = whole_recipe(known, values)
+    known, values, recipe = resolved(notebook, tier)
     rows = [("  ", p, values[name]) for name, p in known.items() if not p.recipe]
     more = settings(type(recipe)) if recipe else {}
     rows += [("  recipe.", p, getattr(recipe, name)) for name, p in more.items() if name not in known]
@@ -381,7 +378,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         names = chosen(args.notebook)
         for name in with_upstream(names):  # every file is checked before anything runs
-            resolve(notebook_path(name), args.tier, root() / "params")
+            resolved(name, args.tier)
         if args.list:
             print(status([args.tier]))
         elif args.parameters:
