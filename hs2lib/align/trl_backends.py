@@ -22,6 +22,7 @@ from transformers.utils import is_flash_attn_2_available
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer, pack_dataset
 
 from hs2lib.models.policy import Policy
+from hs2lib.names import PACKING
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
@@ -40,9 +41,6 @@ def sft_rows(items: Sequence[Item]) -> Dataset:
             labels[start:stop] = ids[start:stop]
         rows.append({"input_ids": ids, "labels": labels})
     return Dataset.from_list(rows)
-
-
-PACKING = ("none", "padding-free", "bfd")
 
 
 class TokenSFTTrainer(checkpoints.WholeCheckpoints, SFTTrainer):

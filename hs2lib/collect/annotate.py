@@ -18,7 +18,7 @@ from pathlib import Path
 
 import ipywidgets as widgets
 
-from hs2lib.data.rows import DataError, Faults, read
+from hs2lib.data.rows import DataError, rows
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 
 FLAGS = {
@@ -88,7 +88,7 @@ def earlier(path: Path) -> list[dict]:
     """The rows of a JSONL file, none where there is no file yet. Raises DataError naming a line that cannot be read."""
     if not path.exists() or not path.stat().st_size:
         return []
-    return [row for _, row in read(path, Faults(path))]
+    return [row for _, row in rows(path)]
 
 
 class AnnotationForm(widgets.VBox):

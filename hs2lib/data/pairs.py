@@ -16,36 +16,11 @@ from pydantic import AfterValidator, model_validator
 from hs2lib.corpus import generate
 from hs2lib.data import sources
 from hs2lib.data.readers import Name, chosen_first
-from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, shown, with_unread
+from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, shown, whole, with_columns
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, WORDINGS
 
-# The commit whose file independent public code pins too (sha256 65473c20ed06..): 2,985 rows.
-OFFICIAL = sources.DataSet(
-    *(None, "RewardBench", "allenai/reward-bench", "168d848cdbbea9764fae4a544dc9ca1e6cca4931"),
-    hub={"both": ("data/filtered-00000-of-00001.parquet",)},
-    licence="ODC-BY",
-)
-
-# The four prior sets that RewardBench's leaderboard added as a fifth section: a file each.
-PRIOR = sources.DataSet(
-    *(None, "preference test sets", "allenai/preference-test-sets", "74d7c11476db2a6b48b93f5430b5911576eebf22"),
-    hub={
-        name: (f"data/{name}-00000-of-00001.parquet",)
-        for name in ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
-    },
-    licence="ODC-BY",
-)
-
-LLMBAR = {
-    "llmbar-natural": "LLMBar_Natural_dataset.json.gz",
-    "llmbar-adver-neighbor": "LLMBar_Adversarial_Neighbor_dataset.json.gz",
-    "llmbar-adver-GPTInst": "LLMBar_Adversarial_GPTInst_dataset.json.gz",
-    "llmbar-adver-GPTOut": "LLMBar_Adversarial_GPTOut_dataset.json.gz",
-    "llmbar-adver-manual": "LLMBar_Adversarial_Manual_dataset.json.gz",
-}
-
-HUMANEVALPACK = ("cpp", "go", "java", "js", "python", "rust")
+OFFICIAL, PRIOR = sources.BENCHMARKS["rewardbench"], sources.BENCHMARKS["preference-test-sets"]
 
 
 # Rows: pair(wording) is the prompt, the chosen and the rejected answer
@@ -57,7 +32,7 @@ class LLMBar(Row):
     input: Text
     output_1: Text
     output_2: Text
-    label: Literal[1, 2]
+    label: whole(1, 2)
 
     def pair(self, wording: str) -> tuple[tuple[Turn, ...], str, str]:
         """Prompt, chosen and rejected answer."""
@@ -102,7 +77,7 @@ def _no_path(name: str) -> str:
     return name
 
 
-class OwnPair(with_unread(optional=("chosen_model", "rejected_model"))):
+class OwnPair(with_columns(("chosen_model", "rejected_model"), default=None)):
     """Own pairs, and RewardBench's: texts or conversations; an answer's ends in it and may begin with the prompt."""
 
     chosen: Talk
@@ -247,22 +222,19 @@ def load_pairs(
 
 def _parts(root: Path, wording: str) -> Benchmark:
     """What of RewardBench can be built from its sources in a folder."""
-    parts: dict[str, list[Group]] = {"LLMBar": [], "HumanEvalPack": []}
-    for subset, name in LLMBAR.items():
-        if (file := root / "rewardbench" / name).is_file():
-            parts["LLMBar"] += _pairs(file, LLMBar, subset, f"LLMBar {name}")
-    for language in HUMANEVALPACK:
-        if (file := root / "rewardbench" / "humanevalpack" / f"{language}.jsonl.gz").is_file():
-            what = f"HumanEvalPack {file.name}"
-            parts["HumanEvalPack"] += _pairs(file, HumanEvalPack, f"hep-{language}", what, wording=wording)
-    built = [name for name, pairs in parts.items() if pairs]
-    if not built:
+    pairs: list[Group] = []
+    built: dict[str, None] = {}
+    for subset, (name, *_) in OFFICIAL.local.items():
+        if subset != "both" and (file := root / name).is_file():
+            title, model = ("HumanEvalPack", HumanEvalPack) if subset.startswith("hep") else ("LLMBar", LLMBar)
+            pairs += _pairs(file, model, subset, f"{title} {file.name}", wording=wording)
+            built[title] = None
+    if not pairs:
         what = (
             f"neither {OFFICIAL.hub['both'][0]} nor LLMBar or HumanEvalPack files are below rewardbench/ in this folder"
         )
         raise DataError(root, None, None, what, sources.download(OFFICIAL, root / "rewardbench"))
-    pairs = tuple(pair for name in built for pair in parts[name])
-    return Benchmark(pairs, "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
+    return Benchmark(tuple(pairs), "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
 
 
 def preferred(groups: Iterable[Group], source: str, attribute: str = "helpfulness") -> Benchmark:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hs2lib.data.rows import Expected, Fault, Faults, Row, Text, checked, real, shown, whole, with_unread
+from hs2lib.data.rows import Expected, Fault, Faults, Row, Text, checked, real, shown, whole, with_columns
 from hs2lib.engine.chat import parse_label
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
 
@@ -41,16 +41,11 @@ Conversation = Annotated[Text, AfterValidator(turns)]
 Rating = whole(0, 4)
 
 
-class Rated(Row):
+class Rated(with_columns(ATTRIBUTES, Rating)):
     """HelpSteer and HelpSteer2: a response and its five labels."""
 
     prompt: Conversation
     response: Text
-    helpfulness: Rating
-    correctness: Rating
-    coherence: Rating
-    complexity: Rating
-    verbosity: Rating
 
     @property
     def labels(self) -> tuple[float, ...]:
@@ -108,16 +103,11 @@ def helpsteer(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[
 Ratings = Annotated[list[Rating], Field(min_length=1)]
 
 
-class Disagreement(Row):
+class Disagreement(with_columns(ATTRIBUTES, Ratings)):
     """HelpSteer2's disagreements: each attribute a list, one rating per annotator, no annotator ids."""
 
     prompt: Conversation
     response: Text
-    helpfulness: Ratings
-    correctness: Ratings
-    coherence: Ratings
-    complexity: Ratings
-    verbosity: Ratings
     labels: ClassVar = ()
 
     @model_validator(mode="after")
@@ -183,15 +173,16 @@ unrated = each(Unrated)
 Strength = whole(-3, 3)
 
 
-class Vote(with_unread(optional=("justification", "statement", "elaboration"))):
+class Vote(with_columns(("justification", "statement", "elaboration"), default=None)):
     """One annotator's preference; -100 in the file, none here, where neither response was valid."""
 
     strength: Annotated[Strength | None, BeforeValidator(lambda value: None if value == -100 else value)]
 
 
-class Preference(
-    with_unread("preference_statement", "preference_elaboration", "three_most_similar_preferences"),
-):
+_WRITTEN = ("preference_statement", "preference_elaboration", "three_most_similar_preferences")
+
+
+class Preference(with_columns(_WRITTEN)):
     """HelpSteer2-Preference: strength -3..3, negative where response 1 is better; one file with a column `split`."""
 
     split: Literal["train", "val"]
@@ -269,7 +260,7 @@ _SHOWN_TO_ANNOTATORS = Annotated[str | bool, AfterValidator(str), Expected("text
 Choice = whole(0, 2)
 
 
-class PandaLM(with_unread(optional=("idx", "motivation_app", "cmp_key"))):
+class PandaLM(with_columns(("idx", "motivation_app", "cmp_key"), default=None)):
     """PandaLM's test set: which of two responses each of three annotators prefers (0 tie, 1 or 2 the better one).
 
     As released, some responses are empty, and some "True" became the boolean true: both were shown to annotators, so
@@ -329,12 +320,13 @@ class Spoken(Row):
         return self
 
 
-class DaringAnteater(with_unread("mask", "dataset", optional=("type",))):
+class DaringAnteater(with_columns(("mask", "dataset"))):
     """Daring-Anteater: conversations as groups of one response, the last assistant turn; the rest is the prompt.
 
     Paper: section 4 (SFT, SteerLM).
     """
 
+    type: Any = None  # not read
     system: str
     conversations: Annotated[list[Spoken], Field(min_length=2)]
 
@@ -362,20 +354,16 @@ daring_anteater = each(DaringAnteater)
 
 # Open Assistant
 
+OASST_OTHER = (
+    *("user_id", "created_date", "lang", "review_count", "review_result", "deleted", "rank", "synthetic"),
+    *("model_name", "detoxify", "message_tree_id", "tree_state", "emojis"),
+)
+
 OASST_ATTRIBUTES = ("quality", "helpfulness", "creativity", "humor", "toxicity", "violence")
 
-Score = real(0, 1)
 
-
-class Scores(Row, extra="ignore"):
+class Scores(with_columns(OASST_ATTRIBUTES, real(0, 1), default=NAN), extra="ignore"):
     """Means of about three volunteers' labels, from either layout of the exports."""
-
-    quality: Score = NAN
-    helpfulness: Score = NAN
-    creativity: Score = NAN
-    humor: Score = NAN
-    toxicity: Score = NAN
-    violence: Score = NAN
 
     @model_validator(mode="before")
     @classmethod
@@ -391,14 +379,7 @@ class Scores(Row, extra="ignore"):
         return {name: entry.get("value") if isinstance(entry, dict) else entry for name, entry in labels.items()}
 
 
-class Message(
-    with_unread(
-        optional=(
-            *("user_id", "created_date", "lang", "review_count", "review_result", "deleted", "rank", "synthetic"),
-            *("model_name", "detoxify", "message_tree_id", "tree_state", "emojis"),
-        )
-    )
-):
+class Message(with_columns(OASST_OTHER, default=None)):
     """A message of a tree of Open Assistant."""
 
     message_id: Text
@@ -479,15 +460,6 @@ SUMMEVAL_ATTRIBUTES = ("coherence", "consistency", "fluency", "relevance")
 Three = Annotated[list[whole(1, 5)], Field(min_length=3, max_length=3)]
 
 
-class Experts(Row):
-    """Three experts' ratings of four attributes, on a scale of 1 to 5."""
-
-    coherence: Three
-    consistency: Three
-    fluency: Three
-    relevance: Three
-
-
 class Summary(Row):
     """SummEval: a system's summary of an article; labels are the experts' means."""
 
@@ -495,7 +467,7 @@ class Summary(Row):
     system: Text
     source: Text
     summary: Text
-    expert_ratings: Experts
+    expert_ratings: with_columns(SUMMEVAL_ATTRIBUTES, Three)  # by three experts, on a scale of 1 to 5
 
     @property
     def response(self) -> Response:
@@ -524,16 +496,11 @@ Name = Annotated[
 Value = real(0, 4) | None
 
 
-class OwnRating(Row):
+class OwnRating(with_columns(ATTRIBUTES, Value)):
     """Your own ratings of a response; an attribute may be null (an empty cell in CSV) where nobody rated it."""
 
     prompt: Conversation
     response: Text
-    helpfulness: Value
-    correctness: Value
-    coherence: Value
-    complexity: Value
-    verbosity: Value
     group: Name = None
     id: Name = None
     annotator: Name = None

@@ -14,7 +14,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,16 +82,11 @@ class Faults:
     faults: list[tuple] = field(default_factory=list)  # (line, field, what arrived, the fix)
     partners: dict[int, str] = field(default_factory=dict)  # line of a sound row left out with another -> why
 
-    collecting: bool = False  # inside a with block; outside of one the first fault raises
-
     def add(self, line: int, fault: Fault) -> None:
         """Note a fault of the row in `line`."""
         self.faults.append((line, *fault.args))
-        if self.strict and not self.collecting:
-            raise DataError.listing(self.file, self.faults, self.advice)
 
     def __enter__(self) -> "Faults":
-        self.collecting = True
         return self
 
     def __exit__(self, kind, *_) -> None:
@@ -143,10 +138,12 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def with_unread(*required: str, optional: tuple[str, ...] = ()) -> type[Row]:
-    """A `Row` to derive from, with columns that the file has, or may have, and that are not read."""
-    unread = {**dict.fromkeys(required, (Any, ...)), **dict.fromkeys(optional, (Any, None))}
-    return create_model("Row", __base__=Row, **unread)
+def with_columns(names: Iterable[str], kind: object = Any, default: object = ...) -> type[Row]:
+    """A `Row` to derive from that has these columns, all of one kind; one with a default may be absent.
+
+    Columns of any kind are those that a file has and that are not read.
+    """
+    return create_model("Row", __base__=Row, **dict.fromkeys(names, (kind, default)))
 
 
 def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
@@ -168,7 +165,8 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
 def _fault(error: dict, model: type[Row]) -> Fault:
     """One of pydantic's errors as (field, what arrived, the fix)."""
     value = error["input"]
-    column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])[1:] or None
+    place = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
+    column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)[1:] or None
     kind, words = error["type"], error["msg"].replace("Input should be ", "")
     if kind == "value_error":  # raised by a check of ours
         inner, what, fix = error["ctx"]["error"].args
@@ -378,27 +376,3 @@ def _parquet(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         what = f"this is not a sound Parquet file ({str(error).splitlines()[0]})"
         raise DataError(path, number + 1, None, what, "download or write the file again") from None
-
-
-def columns(row: dict, expected: tuple[str, ...]) -> None:
-    """Raise Fault unless the row has the columns expected and no others."""
-    for name in expected:
-        if name not in row:
-            names = ", ".join(map(str, row)) or "none"
-            raise Fault(name, f"the column is missing; the row has: {names}", f"add the column {name!r}")
-    for name in row:
-        if name not in expected:
-            fix = f"remove or rename it; the columns are: {', '.join(expected)}"
-            raise Fault(name, "an unknown extra column", fix)
-
-
-def text(row: dict, name: str) -> str:
-    """The text in a column; raises Fault unless it is a string with something other than white space in it."""
-    if type(row[name]) is not str:
-        raise Fault(name, f"expected text, got {shown(row[name])}", "write the text as a string")
-    if not row[name].strip() or any("\ud800" <= character <= "\udfff" for character in row[name]):
-        raise Fault(name, *_unfit(row[name]))
-    return row[name]
-
-
-say = shown

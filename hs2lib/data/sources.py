@@ -18,7 +18,6 @@ import yaml
 
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError, Faults
-from hs2lib.data.rows import rows as rows
 from hs2lib.group import Group
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS
 from hs2lib.paths import runs, sha256, write
@@ -44,12 +43,13 @@ class DataSet:
         return "train" in self.hub or "train" in self.local
 
 
-def _table() -> dict[str, DataSet]:
-    entries = yaml.safe_load((Path(__file__).parent / "sets.yaml").read_text())
-    return {name: DataSet(getattr(readers, entry.pop("reader")), **entry) for name, entry in entries.items()}
+def _table(file: str) -> dict[str, DataSet]:
+    entries = yaml.safe_load((Path(__file__).parent / file).read_text())
+    return {name: DataSet(getattr(readers, entry.pop("reader", ""), None), **entry) for name, entry in entries.items()}
 
 
-SETS = _table()
+# The sets that `hs2lib.data.load` reads, and those that benchmarks read in their own way.
+SETS, BENCHMARKS = _table("sets.yaml"), _table("benchmarks.yaml")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def files(name: str, source: str, *, folder=None, path=None, split: str = "both"
     if both and (single := _first(root, spec.local.get("both", ()))):
         places = [("both", single)]
     else:
-        places = [(part, path) for part in parts for path in _present(root, name, spec, part)]
+        places = [(part, path) for part in parts for path in present(root, name, spec, part)]
     return [file(part, path, provenance(spec.title, path, root)) for part, path in places]
 
 
@@ -124,11 +124,6 @@ def data_folder(folder: str | Path | None, title: str) -> Path:
     if not root.is_dir():
         raise DataError(root, None, None, "the data folder does not exist", "correct folder= or HS2_DATA_DIR")
     return root
-
-
-def local_root(folder, title: str, spec: DataSet) -> Path:
-    """The data folder."""
-    return data_folder(folder, title)
 
 
 def own_file(path: str | Path, folder: str | Path | None) -> Path:
@@ -150,28 +145,28 @@ def _first(root: Path, names: tuple[str, ...]) -> Path | None:
 def find(root: Path, name: str, spec: DataSet, split: str = "both") -> tuple[list[Path], list[str]]:
     """A split's files under the folder, [] unless all are there, and the names that were looked for.
 
-    They may lie as in a clone of the Hub repository (with its names, or unpacked, or all in one folder), or as the
-    mirror lays them out.
+    They may lie as in a clone of the Hub repository (with its names, or unpacked), or as the mirror lays them out.
     """
     wanted, looked = spec.hub.get(split, ()), []
     for place in filter(None, (spec.place or name, spec.repo.rpartition("/")[2], spec.repo)):
-        flat = (Path(wanted[0]).name,) if len(wanted) == 1 else ()  # several files may share a name
-        present = [_first(root / place, (file, file.removesuffix(".gz"), *flat)) for file in wanted]
-        if present and None not in present:
-            return present, looked
+        files = [_first(root / place, (file, file.removesuffix(".gz"))) for file in wanted]
+        if files and None not in files:
+            return files, looked
         looked += [f"{place}/{file}" for file in wanted]
     local = spec.local.get(split, ())
     single = _first(root, local)
     return [single] if single else [], list(dict.fromkeys([*looked, *local]))
 
 
-def _present(root: Path, name: str, spec: DataSet, split: str) -> list[Path]:
-    present, looked = find(root, name, spec, split)
-    if not present:
-        what = f"{spec.title} ({split}) is not in this folder; looked for {', '.join(looked)}"
+def present(root: Path, name: str, spec: DataSet, split: str = "both") -> list[Path]:
+    """A split's files under the folder; raises DataError, which says what to do, where one is absent."""
+    files, looked = find(root, name, spec, split)
+    if not files:
+        part = f" ({split})" if split != "both" else ""
+        what = f"{spec.title}{part} is not in this folder; looked for {', '.join(looked)}"
         fix = download(spec, root / (spec.place or name)) if spec.repo else "put the file there"
         raise DataError(root, None, None, what, fix)
-    return present
+    return files
 
 
 def download(spec: DataSet, folder: Path) -> str:

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hs2lib.data.rows import DataError
-from hs2lib.data.sources import PublicFile, locate, rows
+from hs2lib.data.rows import DataError, rows
+from hs2lib.data.sources import PublicFile, locate
 from hs2lib.evaluate import length_control
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.evaluate.length_control import BASELINE, FOLDS, INSTRUCTIONS, PUBLISHED, Published

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hs2lib.data.rows import DataError
-from hs2lib.data.sources import PublicFile, locate, rows
+from hs2lib.data.rows import DataError, rows
+from hs2lib.data.sources import PublicFile, locate
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
 from hs2lib.evaluate.questions import (
     OWN_SYSTEM,

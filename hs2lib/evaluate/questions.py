@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.data.rows import DataError
-from hs2lib.data.sources import PublicFile, locate, rows
+from hs2lib.data.rows import DataError, rows
+from hs2lib.data.sources import PublicFile, locate
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.paths import sha256, write

@@ -19,38 +19,33 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import torch
 import yaml
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hs2lib import paths
 from hs2lib.corpus import tasks
 from hs2lib.corpus.phrases import ENTITIES, PHRASES
 from hs2lib.data import sources
-from hs2lib.data.rows import DataError, Fault, Faults, columns, read, say, text
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
 from hs2lib.engine.attention import computing, log_probs, per_sequence
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
 from hs2lib.group import Group, Response, Turn
+from hs2lib.names import SOURCES
 
 TOTAL = 817  # questions of the benchmark
 
-# The commit that independent public code pins; its file has sha256 23f08e230ca4...
-HUB = sources.DataSet(None, "TruthfulQA", "truthfulqa/truthful_qa", "741b8276f2d1982aa3d5b832d3ee81ed3b896490")
-
-HUB_FILE = "multiple_choice/validation-00000-of-00001.parquet"
-
-LOCAL = sources.PublicFile(
-    *("TruthfulQA", "sylinrl/TruthfulQA", "main", "data/mc_task.json"),
-    tuple(f"{place}/{n}" for n in (HUB_FILE, "mc_task.json") for place in ("truthfulqa", "truthful_qa", HUB.repo)),
-)
+HUB = sources.BENCHMARKS["truthfulqa"]
 
 # Where the primer is read from: the task file of this release of lm-eval. The text is checked, so any copy will do.
 HARNESS, TASK_FILE = "lm-eval==0.4.13", "tasks/truthfulqa/truthfulqa_mc1.yaml"
@@ -91,19 +86,20 @@ def load(
     Raises DataError naming file, row, field and fix.
     """
     if path is not None:
-        if not Path(path).is_file():
-            raise DataError(path, None, None, "there is no such file", "correct path=")
-        groups = tuple(_questions(Path(path), "own"))
-        return MultipleChoice("TruthfulQA", groups, Path(path).name, TOTAL, primer=primer(folder), own=True)
+        path = sources.own_file(path, folder)
+        groups = tuple(_questions(path, "own"))
+        return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
     if source == "embedded":
         return _generated(n, seed)
     if source == "hub":
-        file, commit = sources.fetch(HUB, HUB_FILE)
+        file, commit = sources.fetch(HUB, *HUB.hub["both"])
         provenance = f"{HUB.repo}@{commit[:7]}"
     elif source == "folder":
-        file, provenance = sources.locate(LOCAL, source, folder)
+        root = sources.data_folder(folder, HUB.title)
+        (file,) = sources.present(root, "truthfulqa", HUB)
+        provenance = sources.provenance(HUB.title, file, root)
     else:
-        raise ValueError(f"unknown source {source!r}; there are: hub, folder, embedded")
+        raise ValueError(f"unknown source {source!r}; there are: {', '.join(SOURCES)}")
     groups = tuple(_questions(file, "truthfulqa"))
     return MultipleChoice("TruthfulQA", groups, provenance, TOTAL, primer=primer(folder))
 
@@ -149,49 +145,57 @@ def _fetched(file: Path) -> Path:
     raise DataError(file.name, None, None, f"the primer is part of {HARNESS}, which could not be fetched: {why}", fix)
 
 
-def _questions(file: Path, name: str) -> Iterator[Group]:
-    """One group a row; the first fault raises: with questions left out it is another benchmark."""
-    seen: dict[str, int] = {}
-    for line, row in read(file, Faults(file)):
-        try:
-            columns(row, ("question", "mc1_targets", "mc2_targets"))
-            question, choices = text(row, "question"), [_choices(row, f"{measure}_targets") for measure in MEASURES]
-            if sum(choices[0].values()) != 1:
-                what = f"{sum(choices[0].values())} answers are marked true, 1 is due"
-                raise Fault("mc1_targets", what, "mark the one true answer 1 and the others 0")
-            if twice := seen.setdefault(question, line) - line:
-                raise Fault("question", f"the question of row {line + twice} again", "keep one of the two")
-            for answer in choices[0].keys() & choices[1].keys():
-                if choices[0][answer] != choices[1][answer]:
-                    raise Fault(
-                        "mc2_targets", f"{say(answer)} is true in one list and false in the other", "mark alike"
-                    )
-        except Fault as fault:
-            raise DataError(file, line, *fault.args) from None
-        yield _group(f"{name}/{line - 1}", question, *choices, file.name)
-
-
-def _choices(row: dict, column: str) -> dict[str, int]:
-    """Answer -> 1 true, 0 false, from either form of the targets."""
-    targets = row[column]
-    if isinstance(targets, dict) and targets.keys() == {"choices", "labels"}:
-        answers, labels = targets["choices"], targets["labels"]
-        if not isinstance(answers, list) or not isinstance(labels, list) or len(answers) != len(labels):
-            raise Fault(column, f"as many labels as choices are due, got {say(targets)}", "give one label a choice")
-    elif isinstance(targets, dict):
-        answers, labels = list(targets), list(targets.values())
-    else:
-        raise Fault(column, f"an object of answers is due, got {say(targets)}", 'write {"answer": 1 or 0, ..}')
-    for answer, label in zip(answers, labels, strict=True):
-        text({column: answer}, column)
-        if type(label) is not int or label not in (0, 1):
-            raise Fault(column, f"1 or 0 is due for {say(answer)}, got {say(label)}", "mark true answers 1, others 0")
-    if len(set(answers)) < len(answers):
-        raise Fault(column, f"{say(max(answers, key=answers.count))} is given twice", "keep one of the two answers")
-    if len(set(labels)) < 2:
-        what = f"a true and a false answer are due, got labels {labels}"
-        raise Fault(column, what, "give at least one answer of each kind")
+def _one_form(targets: object) -> object:
+    """{answer: 1 or 0, ..}, also where they come as {choices: [..], labels: [..]}."""
+    if not isinstance(targets, dict) or targets.keys() != {"choices", "labels"}:
+        return targets
+    answers, labels = targets["choices"], targets["labels"]
+    if not isinstance(answers, list) or not isinstance(labels, list) or len(answers) != len(labels):
+        raise Fault(None, f"expected as many labels as choices, got {shown(targets)}", "give one label a choice")
+    if len(set(map(str, answers))) < len(answers):
+        raise Fault(None, f"{shown(max(answers, key=answers.count))} twice", "keep one of the two answers")
     return dict(zip(answers, labels, strict=True))
+
+
+def _true_and_false(choices: dict[str, int]) -> dict[str, int]:
+    if len(set(choices.values())) < 2:
+        what = f"expected a true and a false answer, got labels {list(choices.values())}"
+        raise Fault(None, what, "give at least one answer of each kind")
+    return choices
+
+
+# Answer -> 1 true, 0 false.
+Choices = Annotated[dict[Text, whole(0, 1)], BeforeValidator(_one_form), AfterValidator(_true_and_false)]
+
+
+class Question(Row):
+    """A question with the answers of its two tasks."""
+
+    question: Text
+    mc1_targets: Choices
+    mc2_targets: Choices
+
+    @model_validator(mode="after")
+    def _agree(self):
+        if (true := sum(self.mc1_targets.values())) != 1:
+            what = f"expected one true answer, got {true}"
+            raise Fault("mc1_targets", what, "mark the one true answer 1 and the others 0")
+        for answer in self.mc1_targets.keys() & self.mc2_targets.keys():
+            if self.mc1_targets[answer] != self.mc2_targets[answer]:
+                raise Fault("mc2_targets", f"{shown(answer)} is true in one list and false in the other", "mark alike")
+        return self
+
+
+def _questions(file: Path, name: str) -> Iterator[Group]:
+    """One group a row; any fault raises: with questions left out it is another benchmark."""
+    lines: dict[str, int] = {}
+    with Faults(file) as faults:
+        for line, row in checked(file, Question, faults):
+            if row is None:
+                continue
+            if (first := lines.setdefault(row.question, line)) != line:
+                faults.add(line, Fault("question", f"the question of row {first} again", "keep one of the two"))
+            yield _group(f"{name}/{line - 1}", row.question, row.mc1_targets, row.mc2_targets, file.name)
 
 
 def _group(id: str, question: str, mc1: dict, mc2: dict, source: str) -> Group:
@@ -340,9 +344,8 @@ def categories(source: str, folder: str | Path | None = None) -> int:
     Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
     """
     if source == "hub":
-        path, _ = sources.fetch(HUB, "generation/validation-00000-of-00001.parquet")
+        path, _ = sources.fetch(HUB, *HUB.hub["categories"])
     else:
-        table = replace(LOCAL, title="TruthfulQA's table", path="TruthfulQA.csv", local=("truthfulqa/TruthfulQA.csv",))
-        path, _ = sources.locate(table, source, folder)
-    rows = [{name.lower(): value for name, value in row.items()} for _, row in read(path, Faults(path)) if row]
-    return len({row["category"] for row in rows})
+        (path,) = sources.present(sources.data_folder(folder, HUB.title), "truthfulqa", HUB, "categories")
+    named = [{name.lower(): value for name, value in row.items()} for _, row in rows(path)]
+    return len({row["category"] for row in named})

@@ -294,10 +294,10 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
     first, second = truthfulqa.load("folder", folder=tmp_path), truthfulqa.load(path=own)
     assert "mc_task.json.gz (sha256 " in first.source and first.title == "TruthfulQA, 2 of 817 questions"
     assert second.title == "own questions (not TruthfulQA; 2 questions)"
-    hub = tmp_path / "truthfulqa" / truthfulqa.HUB_FILE
+    hub = tmp_path / "truthfulqa" / truthfulqa.HUB.hub["both"][0]
     pd.DataFrame(map(listed, rows)).to_parquet(hub)
     third = truthfulqa.load("folder", folder=tmp_path)
-    assert truthfulqa.HUB_FILE in third.source, "the Hub's file comes first where both are"
+    assert truthfulqa.HUB.hub["both"][0] in third.source, "the Hub's file comes first where both are"
     answers = [[[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, second, third)]
     assert str(answers[0]) == str(answers[1]) == str(answers[2])
     assert str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
@@ -314,7 +314,7 @@ print(benchmark.source, benchmark.title, benchmark.groups[0].responses[1].text, 
 @pytest.mark.slow
 def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
     """The one route for users with a network, in a process of its own: huggingface_hub reads HF_ENDPOINT at import."""
-    file = tmp_path / "hub" / truthfulqa.HUB.repo / truthfulqa.HUB_FILE
+    file = tmp_path / "hub" / truthfulqa.HUB.repo / truthfulqa.HUB.hub["both"][0]
     file.parent.mkdir(parents=True)
     pd.DataFrame([listed(row())]).to_parquet(file)
     with serve(tmp_path / "hub") as url:
@@ -329,18 +329,18 @@ def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
 
 HALF = {"choices": ["Yes.", "No."], "labels": [1]}
 WRONG = {
-    "no true answer": (row(mc1={"a": 0, "b": 0}), "mc1_targets", "a true and a false answer are due, got labels"),
-    "two true answers": (row(mc1={"a": 1, "b": 1, "c": 0}), "mc1_targets", "2 answers are marked true, 1 is due"),
-    "no false answer": (row(mc2={"Yes.": 1}), "mc2_targets", "a true and a false answer are due"),
-    "a label of 2": (row(mc2={"a": 2, "b": 0}), "mc2_targets", "1 or 0 is due for \"a\""),
-    "a label of true": (row(mc2={"a": True, "b": 0}), "mc2_targets", "1 or 0 is due"),
+    "no true answer": (row(mc1={"a": 0, "b": 0}), "mc1_targets", "expected a true and a false answer, got labels"),
+    "two true answers": (row(mc1={"a": 1, "b": 1, "c": 0}), "mc1_targets", "expected one true answer, got 2"),
+    "no false answer": (row(mc2={"Yes.": 1}), "mc2_targets", "expected a true and a false answer"),
+    "a label of 2": (row(mc2={"a": 2, "b": 0}), "mc2_targets.a", "from 0 to 1, got 2"),
+    "a label of true": (row(mc2={"a": True, "b": 0}), "mc2_targets.a", "from 0 to 1, got true"),
     "an empty answer": (row(mc2={" ": 1, "b": 0}), "mc2_targets", "the text is empty"),
     "an empty question": (row(question=""), "question", "the text is empty"),
     "labels that disagree": (row(mc2={"Yes.": 0, "b": 1}), "mc2_targets", '"Yes." .* is true in one list'),
-    "a list": (row() | {"mc2_targets": ["Yes."]}, "mc2_targets", "an object of answers is due"),
-    "a label short": (row() | {"mc2_targets": HALF}, "mc2_targets", "as many labels as choices are due"),
+    "a list": (row() | {"mc2_targets": ["Yes."]}, "mc2_targets", "expected a valid dictionary"),
+    "a label short": (row() | {"mc2_targets": HALF}, "mc2_targets", "expected as many labels as choices"),
     "an answer twice": (
-        row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}}, "mc2_targets", '"a" .* given twice'
+        row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}}, "mc2_targets", '"a" .* twice'
     ),
     "a column short": ({"question": "?", "mc1_targets": {"a": 1, "b": 0}}, "mc2_targets", "the column is missing"),
     "a column more": (row() | {"type": "x"}, "type", "an unknown extra column"),
@@ -358,7 +358,7 @@ def test_a_faulty_row_is_named(no_primer, tmp_path, case):
     assert error.value.line == 2 and error.value.field == field and error.value.fix
 
 
-def test_a_question_given_twice_is_refused(no_primer, tmp_path):
+def test_a_question_that_comes_twice_is_refused(no_primer, tmp_path):
     (tmp_path / "own.json").write_text(json.dumps([row("a?"), row("b?"), row("a?")]))
     with pytest.raises(DataError, match=r"line 3, .*the question of row 1 again"):
         truthfulqa.load(path=tmp_path / "own.json")
