@@ -1,8 +1,7 @@
-"""Data as groups: a prompt and the responses to it, whatever the data set; loading, prompt strings, tables.
+"""Groups, a prompt and the responses to it, and the strings they are written as.
 
 Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
-`Group`. `load` reads one from an explicit source and validates every row; `table` and `ratings_array` turn groups into
-the arrays that `hs2lib.stats.describe` works on.
+`Group`; `hs2lib.data.load` reads one. Prompt strings are HelpSteer2's, label strings SteerLM's.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Groups of token sequences: trees, attention, sampling."""
+"""Models run on groups of token sequences: attention, log-probabilities, sampling."""

@@ -1,9 +1,9 @@
-"""The engine: any causal decoder of transformers on groups of sequences, every shared prefix computed once.
+"""The engine: any causal decoder on groups of sequences, every shared prefix computed once.
 
 A batch is a forest of prefix trees packed into T tokens without padding (`hs2lib.engine.trees`); attention sees each
 token's own path, so outputs and gradients equal those of the sequences one by one. Paper: silent (an exact saving).
 
-    batch = pack([[ids, ids], [ids]], predict=[[31, 31], [12]])      # a training step; rows R in the order given
+    batch = pack([[ids, ids], [ids]], predict=[[31, 31], [12]])      # a training step; rows R in this order
     for batch in plan(token_groups, budget=2048, predict=...):       # many groups; batch.index [R]: whose row it is
         hidden = states(model, batch)                     # [T, H] final hidden states, after the last norm
         ends = end_states(model, batch, hidden)           # [R, H] at each sequence's last token (reward head)
@@ -124,7 +124,7 @@ def predicting_states(batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
 def log_probs(
     model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None, *, chunk: int = 256
 ) -> torch.Tensor:
-    """Log-probability, float32 [P], of each token to predict given its path: rows in the order of the batch.
+    """Log-probability, float32 [P], of each token to predict after its path: rows in the order of the batch.
 
     A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
     predicts anything, `chunk` states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
@@ -143,7 +143,7 @@ def log_probs(
     node, inverse = batch.node.unique(return_inverse=True)
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
-    rows, row_of = parent.unique_consecutive(return_inverse=True)
+    rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
     result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node], chunk=chunk)
     return result[order.argsort()[inverse]]
 
@@ -167,8 +167,8 @@ def in_order(
             if out is None:
                 out = rows.new_empty(1024, *rows.shape[1:])
             # One tensor that grows: thousands of small ones kept between large short-lived ones would fragment memory.
-            if (due := int(batch.index.max()) + 1) > len(out):
-                out.resize_(max(due, 2 * len(out)), *rows.shape[1:])
+            if (needed := int(batch.index.max()) + 1) > len(out):
+                out.resize_(max(needed, 2 * len(out)), *rows.shape[1:])
             out[batch.index.cpu()] = rows
             count += len(rows)
     if out is None:
@@ -189,8 +189,8 @@ class _Tree:
             last = self.batch.last
             masks = []
             for start, stop, masked in self.calls.own:
-                i = torch.arange(start, stop)
-                seen = (i[None] <= i[:, None]) & (i[:, None] <= last[start:stop][None])
+                i = torch.arange(start, stop)  # [n]
+                seen = (i[None] <= i[:, None]) & (i[:, None] <= last[start:stop][None])  # [n, n]: query, key
                 masks.append(torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, -torch.inf) if masked else None)
             self._masks = dtype, masks
         return self._masks[1]
@@ -210,8 +210,8 @@ class _Tree:
 class _Attention(torch.autograd.Function):
     """Attention of a packed batch on a CPU: flash calls on contiguous ranges, joined by their log-sum-exps.
 
-    q [1, heads, T, D]; k, v [1, key heads, T, D]; returns [1, T, heads, D]. The backward kernel, given the joint
-    output and log-sum-exp, makes each call's share of the gradients, exactly. Scores are computed in float32 also for
+    q [1, heads, T, D]; k, v [1, key heads, T, D]; returns [1, T, heads, D]. From the joint output and log-sum-exp the
+    backward kernel makes each call's share of the gradients, exactly. Scores are computed in float32 also for
     bfloat16 inputs: the CPU kernel is two to four times faster so, and more precise.
     """
 
@@ -219,8 +219,8 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, query, key, value, tree: _Tree, scale: float):
         dtype = torch.promote_types(query.dtype, torch.float32)
         q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)
-        out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])
-        lse = q.new_empty(out.shape[:3])
+        out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])  # [1, T, heads, D]
+        lse = q.new_empty(out.shape[:3])  # [1, T, heads]: log of the sum of exp of the scores
         for (a, b, masked), mask in zip(tree.calls.own, tree.masks(dtype), strict=True):
             part = q[:, :, a:b], k[:, :, a:b], v[:, :, a:b]
             o, s = _flash(*part, 0.0, not masked, attn_mask=mask, scale=scale)

@@ -1,4 +1,4 @@
-r"""Conversations as text and as tokens: the tokenizer's chat template, the reference template, SteerLM's label strings.
+r"""Conversations as text and as tokens, with SteerLM's label strings.
 
 Two templates, chosen by name. "chat" is the tokenizer's own chat template. "reference" is the one of the paper's code,
 plain text for any tokenizer:
@@ -187,7 +187,7 @@ def tokenise(
     twice). Raises ValueError naming the group if the last turn alone is too long: a cut answer is another answer.
     """
     if template not in TEMPLATES:
-        raise ValueError(f"unknown template {template!r}; there are: {', '.join(TEMPLATES)}")
+        raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
     groups = iter(groups)
     while chunk := list(islice(groups, batch)):
         rendered = [_render(group, group.prompt, tokenizer, template, label) for group in chunk]

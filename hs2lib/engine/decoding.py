@@ -1,5 +1,6 @@
-"""Decoding by a causal model: each prompt computed once for all its samples, nothing padded, who is done leaves.
+"""Decoding by a causal model: each prompt computed once for all its samples.
 
+Nothing is padded, and a sample that is done leaves.
 The keys and values of a prompt are kept once. Each step attends from all its samples to them in one call, and from
 every sample to its own tokens in another; the two are joined by their log-sum-exps, which is exact. Prompts that are
 admitted together are a cohort, whose samples have equally many tokens; when enough samples are done the next prompts
@@ -42,7 +43,7 @@ def choose(
     allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)
     draws = draws.to(logits.device)
     tokens = allowed.argmax(-1) if temperature == 0 else _draw(allowed / temperature, draws, top_p)
-    own = logits.gather(-1, tokens[:, None])[:, 0]
+    own = logits.gather(-1, tokens[:, None])[:, 0]  # [R]
     return tokens, own - logits.logsumexp(-1)
 
 
@@ -52,7 +53,7 @@ def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = 
         return _inverse(scaled.double().softmax(-1), draws)
     size = scaled.shape[-1]
     values, ids = scaled.topk(min(first, size))  # [R, K] each
-    p = (values.double() - scaled.logsumexp(-1, keepdim=True).double()).exp()
+    p = (values.double() - scaled.logsumexp(-1, keepdim=True).double()).exp()  # [R, K]
     mass = p.cumsum(-1)
     wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)  # [R]: more than these are kept
     # In the order of the ids, those not kept last and without weight.
@@ -220,7 +221,7 @@ def decode(
     min_new_tokens: int = 0,
     batch: int = 128,
 ) -> Iterator[Row]:
-    """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` numbers the prompts given.
+    """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.
 
     prompts: (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends: whether these
     tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.

@@ -1,4 +1,4 @@
-"""Log-probabilities of chosen tokens from hidden states, `chunk` rows of logits at a time. Paper: silent.
+"""Log-probabilities of chosen tokens from hidden states, some rows of logits at a time. Paper: silent.
 
     logp = log_probs(head, hidden, row, token)    # [P]: log of softmax(head(hidden[row[i]])) at token[i]
 
@@ -40,7 +40,7 @@ def log_probs(
         return _Chosen.apply(hidden, head.weight, head.bias, row, token, chunk, dtype, held)
 
     def part(these: torch.Tensor, at: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        logits = head(these).float()
+        logits = head(these).float()  # [rows, V]
         return logits[at, chosen] - logits.logsumexp(-1)[at]
 
     out = []
@@ -89,20 +89,20 @@ class _Chosen(torch.autograd.Function):
         by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
-        share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[:, None]
+        share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[:, None]  # [R, 1]
         for a, b, c, d in _parts(len(hidden), row, ctx.chunk):
             logits = held[a:b] if room is None else _project(h[a:b], w, bias, room[: b - a])
-            given = torch.sub(logits, total[a:b], out=scratch[: b - a]).exp_().mul_(-share[a:b])
-            given.index_put_((row[c:d] - a, token[c:d]), grad[c:d].to(given.dtype), accumulate=True)
-            given = given.to(ctx.dtype)
+            slope = torch.sub(logits, total[a:b], out=scratch[: b - a]).exp_().mul_(-share[a:b])
+            slope.index_put_((row[c:d] - a, token[c:d]), grad[c:d].to(slope.dtype), accumulate=True)
+            slope = slope.to(ctx.dtype)  # [rows, V]: of the logits
             if by_hidden is not None:
-                by_hidden[a:b] = given @ w
+                by_hidden[a:b] = slope @ w
             if by_weight is not None and weight.dtype == ctx.dtype:
-                by_weight.addmm_(given.T, h[a:b])
+                by_weight.addmm_(slope.T, h[a:b])
             elif by_weight is not None:
-                by_weight += given.T @ h[a:b]
+                by_weight += slope.T @ h[a:b]
             if by_bias is not None:
-                by_bias += given.sum(0)
+                by_bias += slope.sum(0)
         return by_hidden, by_weight, by_bias, *[None] * 5
 
 

@@ -1,4 +1,4 @@
-"""Rollouts: n responses to every prompt, each its own random stream, kept on disk as they come.
+"""Rollouts: n responses to every prompt, kept on disk as they come.
 
     sampled = rollouts(policy, prompts, n=10, max_new_tokens=256, seed=0, file=folder / "samples.jsonl")
     scores = reward_model.score(sampled)                 # [all responses]: groups like any others

@@ -1,5 +1,6 @@
-"""Groups of token sequences as prefix trees, packed into flat batches without padding: integers only, no model.
+"""Groups of token sequences as prefix trees, packed into flat batches without padding.
 
+Only integers, no model.
 All sequences of a batch form a forest: tokens that a set of sequences share from the start on (a prompt, a few-shot
 preamble, the common start of two programs) are one node each. Sorting the sequences puts the nodes in preorder, so
 a node's descendants are the indices that follow it, up to `last`: token j is visible to token i iff
@@ -19,7 +20,7 @@ from torch.nn.attention.flex_attention import BlockMask
 # as about 50 tokens attending to each other (float32, one core). Measured, as `attention` in benchmarks/score_pairs.py.
 BLOCK = 64
 
-# Tokens a batch when nothing else is said: what a CPU's cache holds. 8192 tokens take a quarter longer each (two cores,
+# Tokens a batch by default: what a CPU's cache holds. 8192 tokens take a quarter longer each (two cores,
 # SmolLM2-135M, float32: 512, 1024, 2048, 4096, 8192 gave 7.6, 7.2, 7.1, 7.7, 8.9 s); a GPU wants 16384 or more.
 BUDGET = 2048
 
@@ -38,7 +39,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """R sequences of some groups packed into T tokens; tensors are int64. Rows R are in the order they were given.
+    """R sequences of some groups packed into T tokens; tensors are int64. Rows R are in the order of the call.
 
     tokens [T], positions [T] (depth in the tree), parent [T] (index of the token before; -1 at a root), last [T]
     (the last descendant). end [R]: index of each sequence's last token. index [R]: which of the caller's sequences a
@@ -67,7 +68,7 @@ class Batch:
 
 
 def pack(token_groups: Sequence, predict: Sequence | None = None, *, block: int = BLOCK) -> Batch:
-    """Pack groups of token sequences into one Batch, rows in the order given.
+    """Pack groups of token sequences into one Batch, rows in the order of the call.
 
     token_groups: groups of sequences of token ids (lists or integer arrays, prompt and response together).
     predict: for each group and sequence the tokens whose log-probability will be asked for: an int (all from there
@@ -178,7 +179,7 @@ def _attention(chains: np.ndarray, block: int) -> tuple[np.ndarray, Calls]:
         if at[c] >= 0:
             reach[above[c]] = max(reach[above[c]], reach[c])
     last = np.repeat(stop - 1, stop - start)
-    for c in np.flatnonzero(at >= 0):  # in order: chains that hang lower come first and reach less far
+    for c in np.flatnonzero(at >= 0):  # in order: chains that hang lower come first, and do not reach as far
         last[start[above[c]] : at[c] + 1] = reach[c]
     own, closed = [], np.empty(len(chains), np.int64)  # closed: where the block of a chain stops
     c = 0

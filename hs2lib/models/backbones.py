@@ -1,4 +1,4 @@
-"""Backbones: any causal decoder by name, SmolLM2-135M-Instruct out of a package, and a tiny random one.
+"""Backbones: any causal decoder by name, SmolLM2 out of a package, a tiny random one.
 
 Weights are loaded in float32 and computed with under bf16 autocast where speed matters: transformers would load a bf16
 checkpoint in bf16, and a head of that precision cannot tell close responses apart. Only safetensors are read, and code
@@ -35,33 +35,31 @@ def embedded_model(folder: Path | None = None) -> Path:
     return _once(folder, "smollm2-135m-instruct", _convert)
 
 
-def tiny_model(
-    folder: Path | None = None, *, architecture: str = "llama", vocabulary: int = 4096, seed: int = 0, **shape
-) -> Path:
+TINY = 4096  # tokens in the vocabulary of the tiny model
+
+
+def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed: int = 0) -> Path:
     """The folder of a small random decoder, for tests and the smoke tier: it has learnt nothing, but everything runs.
 
-    Its tokenizer is SmolLM2's cut to the first `vocabulary` tokens: merges are listed in the order they were learnt, so
-    any beginning of the list is a tokenizer too. shape: overrides of the architecture's configuration (hidden_size ..).
+    Its tokenizer is SmolLM2's cut to the first tokens: merges are listed in the order they were learnt, so any
+    beginning of the list is a tokenizer too.
     """
     size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     size |= {"tie_word_embeddings": True, "max_position_embeddings": 8192}
     if architecture not in ("gpt_neox", "gpt2"):
         size["num_key_value_heads"] = 2
-    size |= shape
-    own = "".join(f"-{key}{value}" for key, value in sorted(shape.items()))
 
     def build(folder: Path) -> None:
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        tokenizer = _tokenizer(vocabulary)
-        ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": vocabulary}
+        ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": TINY}
         config = AutoConfig.for_model(architecture, **{**size, **ids})
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        _tokenizer(TINY).save_pretrained(folder)
 
-    return _once(folder, f"tiny-{architecture}-{vocabulary}-seed{seed}{own}", build)
+    return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
 
 
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.

@@ -1,8 +1,9 @@
-"""What a reward model and a policy share: a backbone and its tokenizer, adapters, a fingerprint, a folder on disk."""
+"""What a reward model and a policy share: backbone, tokenizer, adapters, fingerprint, folder."""
 
 import hashlib
 import json
 from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -38,7 +39,7 @@ class Decoder(nn.Module):
     ):
         super().__init__()
         if template not in TEMPLATES:
-            raise ValueError(f"unknown template {template!r}; there are: {', '.join(TEMPLATES)}")
+            raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
         self.backbone, self.tokenizer, self.template = backbone, tokenizer, template
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
@@ -67,12 +68,23 @@ class Decoder(nn.Module):
         return f"{Path(self.base).name or 'model'}-{digest.hexdigest()[:16]}"
 
     def tokenise(self, groups: Iterable[Group], *, shorten: bool = True) -> Iterable[TokenGroup]:
-        """Token groups in this model's template and length, as `render.tokenise` makes them.
+        """Token groups in this model's template and length, as `chat.tokenise` makes them.
 
         shorten=False: however long they are.
         """
         limit = self.max_tokens if shorten else None
         return tokenise(groups, self.tokenizer, template=self.template, max_tokens=limit)
+
+    def as_tokens(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> Iterable[TokenGroup]:
+        """Token groups as they are; groups tokenised, with the options of `tokenise`."""
+        groups = iter(groups)
+        first = list(islice(groups, 1))
+        whole = chain(first, groups)
+        if not first or not isinstance(first[0], TokenGroup):
+            return self.tokenise(whole, **options)
+        if any(value is not None for value in options.values()):
+            raise ValueError("these groups are tokens already, with or without a label: pass label to `tokenise`")
+        return whole
 
     def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, targets="all-linear", *, seed: int = 0):
         """Freeze the backbone and put trainable low-rank adapters into its linear layers (peft), in place.
@@ -151,9 +163,9 @@ class Decoder(nn.Module):
 
         if adapter := state["adapter"]:
             self.lora(adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"], adapter["target_modules"])
-            found = set_peft_model_state_dict(self.backbone, load_file(folder / "adapter.safetensors"))
-            if found.unexpected_keys:
-                raise ValueError(f"{folder}: the adapters do not fit {self.origin}: {found.unexpected_keys[0]} ..")
+            loaded = set_peft_model_state_dict(self.backbone, load_file(folder / "adapter.safetensors"))
+            if loaded.unexpected_keys:
+                raise ValueError(f"{folder}: the adapters do not fit {self.origin}: {loaded.unexpected_keys[0]} ..")
         return self.eval()
 
 

@@ -1,4 +1,4 @@
-"""Baselines for a reward model that cost no training: the mean, the length, and ridge on frozen states.
+"""Baselines of a reward model without training: mean, length, ridge on frozen states.
 
 What a fine-tuned model adds is only known beside what its base already says. Ridge regression on the base's
 end-of-response states is the cheapest reward model there is. Paper: silent (RLHFlow trains a multi-attribute model so).
@@ -101,7 +101,7 @@ def folds(clusters: np.ndarray, n_folds: int, seed: int = 0) -> np.ndarray:
 
 
 def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int = 5, seed: int = 0, intercept=True):
-    """For each column of Y the alpha with the least squared error over folds of these rows: float64 [k]."""
+    """For each column of Y the alpha with the smallest squared error over folds of these rows: float64 [k]."""
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
     fold = folds(clusters, n_folds, seed)
     error = np.zeros((len(alphas), Y.shape[1]))

@@ -1,4 +1,4 @@
-"""A reward model for others: head weights, mean and SD folded into one output, and a folder plain transformers scores.
+"""A reward model for others: one output, in a folder that plain transformers scores.
 
     goodness = fold(model, {"helpfulness": .65, "correctness": .8, "coherence": .45})
     export(goodness, "runs/export/goodness", data="nvidia/HelpSteer2", metrics=..., rewardbench=...)
@@ -62,7 +62,7 @@ def fold(
     if len(weights) != len(model.attributes):
         raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
     if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
-        raise ValueError(f"weights, mean and a positive sd are due, got weights {list(weights)}, mean {mean}, sd {sd}")
+        raise ValueError(f"expected finite weights and mean and a positive sd, got {list(weights)}, {mean} and {sd}")
     w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
     constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
     folded = RewardModel(

@@ -1,4 +1,4 @@
-"""The policy: a causal language model run by the group engine, and log-probabilities of whole responses, kept on disk.
+"""The policy: a causal language model, and log-probabilities of whole responses.
 
     policy = load_policy("embedded")                       # or a folder that Policy.save wrote, or a Hub repository
     total, tokens = policy.log_probs(groups, cache=folder) # [R] each: log P(y|x) of every response, and its length
@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -58,15 +58,15 @@ class Policy(Decoder):
         """Token groups in this policy's template and length, each sequence ending with `ending`.
 
         label: SteerLM's label string before every answer, or a function that says it for each group. shorten=False:
-        however long they are. Otherwise as `render.tokenise`.
+        however long they are. Otherwise as `chat.tokenise`.
         """
         options = {"template": self.template, "max_tokens": self.max_tokens if shorten else None}
         of = label if callable(label) else lambda group: label
         for text, several in groupby(groups, key=of):
             closing = closing_tokens(self.tokenizer, template=self.template, label=text)
             surplus = len(closing) - len(self.ending(text))
-            for found in tokenise(several, self.tokenizer, label=text, **options):
-                yield replace(found, sequences=tuple(s[: len(s) - surplus] for s in found.sequences))
+            for group in tokenise(several, self.tokenizer, label=text, **options):
+                yield replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
 
     def log_probs(
         self,
@@ -84,25 +84,17 @@ class Policy(Decoder):
         cache: a folder; results are kept there as they come, by the weights and the tokens, and read again. A run that
         was killed goes on, and ends with the same numbers bit for bit. Raises ValueError for no groups.
         """
-        groups = iter(groups)
-        first = next(groups, None)
-        if first is None:
-            raise ValueError("no groups to run")
-        groups = chain([first], groups)
-        if isinstance(first, TokenGroup):
-            if label is not None:
-                raise ValueError("these groups are tokens already, with or without a label: pass label to `tokenise`")
-            found = groups
-        else:
-            found = self.tokenise(groups, label)
+        tokens = self.as_tokens(groups, label=label)
         settings = {"policy": self.fingerprint() if cache else "", "autocast": str(autocast or torch.float32)}
         kept = Cache(cache, settings, name="log-probs")
         rows: list[dict] = []
-        for part in _chunks(found, CHUNK * budget):
+        for part in _chunks(tokens, CHUNK * budget):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
             rows += kept.computed(keys, partial(self._computed, part, budget, autocast))
-        total, tokens = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
-        return torch.tensor(total, dtype=torch.float32), torch.tensor(tokens, dtype=torch.int64)  # [R] each
+        if not rows:
+            raise ValueError("no groups to run")
+        total, number = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
+        return torch.tensor(total, dtype=torch.float32), torch.tensor(number, dtype=torch.int64)  # [R] each
 
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
         with computing(self, autocast):
@@ -150,8 +142,8 @@ def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[Tok
             "the two policies have different tokenizers: their log-probabilities are not of the same tokens"
         )
     theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
-    found = as_tokens(judge, sampled)
+    tokens = as_tokens(judge, sampled)
     if theirs == ours:
-        return found
+        return tokens
     end = lambda s: [*s[: -len(theirs)], *ours] if s[-len(theirs) :] == theirs else s  # noqa: E731
-    return [replace(group, sequences=tuple(map(end, group.sequences))) for group in found]
+    return [replace(group, sequences=tuple(map(end, group.sequences))) for group in tokens]

@@ -1,11 +1,9 @@
-"""The reward model: a backbone and a linear head, scored by the group engine, saved, loaded, with or without adapters.
+"""The reward model: a backbone and a linear head.
 
-Backbones are in `hs2lib.models.backbones` (their loaders can be called from here too), folding and export in
-`hs2lib.models.export`.
+Backbones are in `hs2lib.models.backbones`, folding and export in `hs2lib.models.export`.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 
 import torch
@@ -22,7 +20,7 @@ from hs2lib.models.base import STATE, Decoder, state_of
 class RewardModel(Decoder):
     """A backbone and a linear head on the state of each response's last token: A outputs, one per attribute.
 
-    Paper: section 3 (five outputs; the reference code can have nine, `render.NINE`). The head is float32, whatever the
+    Paper: section 3 (five outputs; the reference code can have nine, `chat.NINE`). The head is float32, whatever the
     backbone computes in. bias: off by default, because the head of transformers' sequence classifiers has none, and the
     model shall be exported exactly; the state's norm is fixed, so a direction of it serves as the constant.
     """
@@ -64,14 +62,14 @@ class RewardModel(Decoder):
         if len(heads) != 1 or heads[0].out_features != 1:
             shapes = [tuple(head.weight.shape) for head in heads]
             raise ValueError(
-                f"{name}: one linear head with one output is due, got {type(plain).__name__} with {shapes}"
+                f"{name}: expected one linear head with one output, got {type(plain).__name__} with {shapes}"
             )
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
         commit = getattr(plain.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
-        given = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
-        model = cls(getattr(plain, plain.base_model_prefix), tokenizer, ("reward",), **given)
+        options = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
+        model = cls(getattr(plain, plain.base_model_prefix), tokenizer, ("reward",), **options)
         model.head.load_state_dict(heads[0].state_dict())
         return model.eval()
 
@@ -92,11 +90,8 @@ class RewardModel(Decoder):
         budget: tokens a batch. autocast: torch.bfloat16 for speed. A score does not depend on what else is scored
         beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long ones.
         """
-        groups = iter(groups)
-        head = next(groups, None)
-        whole = groups if head is None else chain([head], groups)
-        tokens = whole if isinstance(head, TokenGroup) else self.tokenise(whole)
-        return self.score_tokens((group.sequences for group in tokens), budget=budget, autocast=autocast)
+        tokens = (group.sequences for group in self.as_tokens(groups))
+        return self.score_tokens(tokens, budget=budget, autocast=autocast)
 
     def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids."""
@@ -118,12 +113,14 @@ class RewardModel(Decoder):
         state = state_of(folder, "reward model")
         if attributes is not None and list(attributes) != state["attributes"]:
             has, wants = state["attributes"], list(attributes)
-            raise ValueError(f"{folder} has {len(has)} outputs {has}, {len(wants)} are asked for: {wants}")
+            raise ValueError(f"{folder}: expected {len(wants)} outputs {wants}, got {len(has)}: {has}")
         model = cls._loaded(folder, state, attributes=state["attributes"], bias=state["bias"])
         head = load_file(folder / "head.safetensors")
-        shape, due = tuple(head["weight"].shape), tuple(model.head.weight.shape)
-        if shape != due or ("bias" in head) != state["bias"]:
-            raise ValueError(f"{folder}: the head is {shape}, {due} is due for {len(model.attributes)} attributes")
+        shape, expected = tuple(head["weight"].shape), tuple(model.head.weight.shape)
+        if shape != expected or ("bias" in head) != state["bias"]:
+            raise ValueError(
+                f"{folder}: expected a head {expected} for {len(model.attributes)} attributes, got {shape}"
+            )
         model.head.load_state_dict(head)
         model.folded = state["folded"]
         return model._adapt(folder, state)
@@ -136,7 +133,7 @@ def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names) or isinstance(attributes, str):
         raise ValueError(f"a reward model has one output for each of one or more attributes, got {attributes!r}")
     if [name for name in names if name in NINE] != known:
-        raise ValueError(f"attributes in the order {known} are due, got {list(names)}")
+        raise ValueError(f"expected attributes in the order {known}, got {list(names)}")
     return names
 
 

@@ -200,11 +200,11 @@ def test_saved_and_loaded_it_scores_the_same(model, tmp_path, lora):
 
 def test_the_wrong_number_of_outputs_and_foreign_folders_are_refused(model, tmp_path):
     folder = model.save(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"has 5 outputs .* 9 are asked for"):
+    with pytest.raises(ValueError, match=r"expected 9 outputs .*, got 5: "):
         reward_model.RewardModel.load(folder, chat.NINE)
     state = json.loads((folder / base.STATE).read_text())
     (folder / base.STATE).write_text(json.dumps({**state, "attributes": list(chat.NINE)}))
-    with pytest.raises(ValueError, match=r"the head is \(5, 32\), \(9, 32\) is due for 9 attributes"):
+    with pytest.raises(ValueError, match=r"expected a head \(9, 32\) for 9 attributes, got \(5, 32\)"):
         reward_model.RewardModel.load(folder)
     with pytest.raises(ValueError, match="no reward model of hs2lib"):
         reward_model.RewardModel.load(backbones.tiny_model())
