@@ -126,12 +126,24 @@ def resolved(notebook: str, tier: str) -> tuple[dict[str, Parameter], dict, obje
 
 
 def generates(notebook: str, tier: str) -> bool:
-    """Whether the notebook makes rows by `hs2lib.corpus` at this tier: a source is embedded, or it dry-runs."""
+    """Whether the notebook makes rows by `hs2lib.corpus` at this tier.
+
+    It does where a source is "embedded", where its code passes that word to a function, and where it dry-runs.
+    """
     known, values, recipe = resolved(notebook, tier)
     named = [(p, values[name]) for name, p in known.items()]
     named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
     # A model may be called embedded too; a source is a parameter with embedded among its choices.
-    return values.get("dry_run", False) or any(v == "embedded" and "embedded" in p.choices for p, v in named)
+    chosen = any(value == "embedded" and "embedded" in p.choices for p, value in named)
+    calls = [node for node in ast.walk(ast.parse(_code(notebook))) if isinstance(node, ast.Call)]
+    passed = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+    always = any(isinstance(part, ast.Constant) and part.value == "embedded" for part in passed)
+    return values.get("dry_run", False) or chosen or always
+
+
+def _code(notebook: str) -> str:
+    cells = json.loads(notebook_path(notebook).read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
 def library(notebook: str, generated: bool) -> list[Path]:
@@ -141,10 +153,8 @@ def library(notebook: str, generated: bool) -> list[Path]:
     of it that the notebook imports itself always counts, as the rules of annotators that 04 simulates by; all but
     `generate`, which makes text. Raises ImportError as `module_file`.
     """
-    cells = json.loads(notebook_path(notebook).read_text())["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     corpus = package() / "corpus"
-    todo = [file for file in map(module_file, _read(code)[0]) if generated or file != corpus / "generate.py"]
+    todo = [file for file in map(module_file, _read(_code(notebook))[0]) if generated or file != corpus / "generate.py"]
     modules: set[Path] = set()
     while todo:
         file = todo.pop()

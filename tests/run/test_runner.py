@@ -263,6 +263,16 @@ def test_every_data_file_is_used_by_some_module():
     assert files - modules == set().union(*map(runner.data_files, modules))
 
 
+def test_a_notebook_that_always_generates_depends_on_the_generator(suite):
+    """One without a parameter for its source, as a method of your own may be."""
+    corpus = "hs2lib/corpus/phrases.py"
+    load = "from hs2lib.data.load import load\n\n"
+    toy(suite, "01_first", load + "rows = load('helpsteer2', 'hub') if n != 'embedded' else []")
+    assert corpus not in runner.inputs("01_first", "demo")
+    toy(suite, "01_first", load + "rows = load('helpsteer2', 'embedded')")
+    assert corpus in runner.inputs("01_first", "demo")
+
+
 def test_an_import_that_is_no_module_is_an_error(suite):
     toy(suite, "01_first", "from hs2lib.stats import bootstrop")
     with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
