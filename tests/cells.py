@@ -7,11 +7,11 @@ from hs2lib.paths import notebook, root
 from hs2lib.run.parameters import resolve, specification
 
 
-def execute(name, tier, **given):
+def execute(name, tier, **changes):
     """Run the code cells of a notebook at a tier, with these parameters and settings; what a cell raises is raised."""
     known = specification(notebook(name))
-    own = {key: value for key, value in given.items() if key in known}
-    further = {key: value for key, value in given.items() if key not in known}
+    own = {key: value for key, value in changes.items() if key in known}
+    further = {key: value for key, value in changes.items() if key not in known}
     own |= {"recipe": further} if further else {}
     values = resolve(notebook(name), tier, root() / "params", own) | {"__name__": "notebook"}
     cells = [cell for cell in nbformat.read(notebook(name), 4).cells if cell.cell_type == "code"]
