@@ -1,1 +1,1 @@
-"""Data sets as groups."""
+"""Data sets: where they are, how their rows are checked, and groups of them."""

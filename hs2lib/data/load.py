@@ -1,6 +1,7 @@
 """Data sets as groups, loaded from an explicit source, every row validated.
 
-loaded = load("helpsteer2", "hub", split="train")   # loaded.groups, loaded.source, loaded.generated
+After `loaded = load("helpsteer2", "hub", split="train")`, `loaded.groups` are the groups, `loaded.source` says for
+captions where they came from, and `loaded.generated` whether they were made up.
 """
 
 from dataclasses import dataclass, field

@@ -543,8 +543,8 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
         responses: dict[str, list[OwnRating]] = {}
         for row in rows:
             responses.setdefault(row.response, []).append(row)
-        made = [_own_response(f"{name}/{i}", given) for i, given in enumerate(responses.values())]
-        yield Group(name, rows[0].prompt, tuple(made), source=source)
+        merged = [_own_response(f"{name}/{i}", same) for i, same in enumerate(responses.values())]
+        yield Group(name, rows[0].prompt, tuple(merged), source=source)
 
 
 def _own_response(name: str, rows: list[OwnRating]) -> Response:

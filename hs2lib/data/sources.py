@@ -81,7 +81,7 @@ def check(name: str, source: str, split: str, path: str | Path | None = None) ->
 
 
 def files(name: str, source: str, *, folder=None, path=None, split: str = "both") -> list[File]:
-    """The files of a data set, fetched from the Hub or found in a folder; raises DataError where one is absent."""
+    """The files of a data set, fetched from the Hub, or those in a folder; raises DataError where one is absent."""
     spec = SETS[name]
 
     def file(part: str, path: Path, source: str) -> File:

@@ -1,8 +1,7 @@
-"""Data as groups: a prompt and the responses to it, whatever the data set; loading, prompt strings, tables.
+"""Groups as arrays: a table of responses, annotators' ratings, released rows.
 
-Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
-`Group`. `load` reads one from an explicit source and validates every row; `table` and `ratings_array` turn groups into
-the arrays that `hs2lib.stats.describe` works on.
+rows = table(loaded.groups)                   # one row a response, for hs2lib.stats.describe
+ratings, group = ratings_array(loaded.groups) # [rows, N, A], for hs2lib.stats.agreement
 """
 
 from array import array
@@ -90,9 +89,9 @@ def released_rows(groups: Iterable[Group], released: Iterable[Group]) -> np.ndar
             row += 1
     for rows in waiting.values():
         rows.reverse()
-    found = array("q")
+    matches = array("q")
     for group in groups:
         for response in group.responses:
             rows = waiting.get((group.prompt, response.text))
-            found.append(rows.pop() if rows else -1)
-    return np.frombuffer(found, dtype=np.int64)
+            matches.append(rows.pop() if rows else -1)
+    return np.frombuffer(matches, dtype=np.int64)

@@ -192,7 +192,7 @@ def test_truncated_gzip_names_the_line_it_broke_at(tmp_path):
 
 
 def test_damaged_gzip(tmp_path):
-    """A flipped byte in the middle: found by the checksum at the latest, and never read as data without an error."""
+    """A flipped byte in the middle: seen by the checksum at the latest, and never read as data without an error."""
     path = tmp_path / "train.jsonl.gz"
     packed = bytearray(gzip.compress(b"".join(map(line, GOOD * 50))))
     packed[len(packed) // 2] ^= 0xFF

@@ -81,15 +81,15 @@ def hand_made() -> list[Group]:
 
 
 def test_table_by_hand():
-    found = table(iter(hand_made()))
-    assert list(found) == ["group", "response", "turns", "prompt_chars", "response_chars", *ATTRIBUTES]
-    assert found["group"].tolist() == [0, 0, 1] and found["response"].tolist() == [0, 1, 0]
-    assert found["turns"].tolist() == [3, 3, 1]
+    rows = table(iter(hand_made()))
+    assert list(rows) == ["group", "response", "turns", "prompt_chars", "response_chars", *ATTRIBUTES]
+    assert rows["group"].tolist() == [0, 0, 1] and rows["response"].tolist() == [0, 1, 0]
+    assert rows["turns"].tolist() == [3, 3, 1]
     # 2 + 23 + 6 + 18 + 4: the texts and the two markers, as the released string counts them.
-    assert found["prompt_chars"].tolist() == [53, 53, 2] and found["response_chars"].tolist() == [3, 5, 5]
-    assert found["group"].dtype == found["response"].dtype == np.int64
-    assert found.loc[0, list(ATTRIBUTES)].tolist() == [4, 4, 4, 1, 2]
-    assert found.loc[1, list(ATTRIBUTES)].isna().all(), "an unrated response has missing labels, not zeros"
+    assert rows["prompt_chars"].tolist() == [53, 53, 2] and rows["response_chars"].tolist() == [3, 5, 5]
+    assert rows["group"].dtype == rows["response"].dtype == np.int64
+    assert rows.loc[0, list(ATTRIBUTES)].tolist() == [4, 4, 4, 1, 2]
+    assert rows.loc[1, list(ATTRIBUTES)].isna().all(), "an unrated response has missing labels, not zeros"
 
 
 def test_ratings_array_by_hand():
