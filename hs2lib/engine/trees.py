@@ -215,7 +215,7 @@ def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
     full = earlier & (padded.amin(1)[None] >= first[:, None] + size - 1)
     # The last block of queries is filled up with none: it needs the mask too.
     full &= (first + size <= n)[:, None]
-    some = (earlier & (padded.amax(1)[None] >= first[:, None])) | (first[None] == first[:, None])
+    partly = (earlier & (padded.amax(1)[None] >= first[:, None])) | (first[None] == first[:, None])
 
     def listed(which: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         order = which.int().argsort(dim=1, descending=True, stable=True)
@@ -224,7 +224,7 @@ def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
     def on_path(b, h, query, key):
         return (key <= query) & (query <= last[key])
 
-    lists = *listed(some & ~full), *listed(full)
+    lists = *listed(partly & ~full), *listed(full)
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=size, mask_mod=on_path, seq_lengths=(n, n))
 
 

@@ -112,9 +112,10 @@ def score(
 
     scorer: a RewardModel (`models.load_reward_model` opens any), or a callable that takes groups and returns one score,
     or A, for each response in order. Pairs are scored in chunks that depend on the benchmark only.
-    kept: a JSONL file to which each chunk is appended in one write, by the content of its pairs; a later call with the
-    same scorer skips what is there, also after a kill, and ends with the same numbers bit for bit. scorer_id names the
-    scorer in it; a RewardModel has one, a callable needs one given. progress(done, all) is called after each chunk.
+    kept: a .jsonl file, or a folder where each scorer has its own. Each chunk is appended in one write, by the content
+    of its pairs. A later call with the same scorer skips what is there, also after a kill, and ends with the same
+    numbers bit for bit. scorer_id names the scorer in it: a RewardModel has one, a callable needs one.
+    progress(done, all) is called after each chunk.
     options: of RewardModel.score (autocast, budget).
     Raises ValueError for scores that are not finite or too few, and for a file that holds another scorer's scores.
     """

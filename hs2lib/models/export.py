@@ -65,16 +65,9 @@ def fold(
         raise ValueError(f"expected finite weights and mean and a positive sd, got {list(weights)}, {mean} and {sd}")
     w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
     constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
-    folded = RewardModel(
-        model.backbone,
-        model.tokenizer,
-        (name,),
-        bias=constant != 0,
-        template=model.template,
-        max_tokens=model.max_tokens,
-        base=model.base,
-        revision=model.revision,
-    ).to(model.head.weight.device)
+    options = {key: getattr(model, key) for key in ("template", "max_tokens", "base", "revision")}
+    folded = RewardModel(model.backbone, model.tokenizer, (name,), bias=constant != 0, **options)
+    folded = folded.to(model.head.weight.device)
     with torch.no_grad():
         folded.head.weight.copy_(w @ model.head.weight.double() / sd)
         if folded.head.bias is not None:
@@ -114,9 +107,8 @@ def export(
     if model.template == "reference":
         tokenizer.chat_template = REFERENCE_CHAT_TEMPLATE
     if closing_tokens(tokenizer)[-1] == tokenizer.pad_token_id:
-        raise ValueError(
-            f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips: choose another pad_token"
-        )
+        what = f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips"
+        raise ValueError(f"{what}: choose another pad_token")
     plain = _classifier(model, tokenizer)
     if bias.any():
         plain.config.hs2_constant = bias.tolist()
@@ -173,17 +165,13 @@ def _compare(model: RewardModel, folder: Path, check: Sequence[Group], bias: tor
     ours = [ids for group in tokenise(check, model.tokenizer, template=model.template) for ids in group.sequences]
     theirs = [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
     if ours != theirs:
-        raise ValueError(
-            "the exported tokenizer does not write the texts this model is scored on: its template adds more"
-        )
+        raise ValueError("the exported tokenizer's template writes other texts than those this model is scored on")
     with torch.no_grad():
-        scores = plain(**batch).logits
+        scores = plain(**batch).logits  # [R, A]
     expected = model.score(check).cpu() - bias
     worst = (scores - expected).abs().max().item()
     if not worst <= TOLERANCE * max(1.0, expected.abs().max().item()):
-        raise ValueError(
-            f"the exported model's scores differ by up to {worst:.2g} from this model's: nothing was written"
-        )
+        raise ValueError(f"the exported scores differ by up to {worst:.2g} from this model's: nothing was written")
     return worst
 
 
