@@ -1,7 +1,6 @@
 """The table of names: every name in it stands for something, and everything that has a name is in it."""
 
 from hs2lib import names
-from hs2lib.align import trl_backends
 from hs2lib.data import sources
 from hs2lib.engine import chat
 from hs2lib.models import backbones
@@ -14,7 +13,6 @@ def test_names_and_what_they_stand_for_agree():
     assert set(names.TIERS) == set(runner.TIERS)
     assert set(names.MODELS) == set(backbones.NAMED)
     assert chat.TEMPLATES is names.TEMPLATES
-    assert trl_backends.PACKING is names.PACKING
 
 
 def test_no_table_names_a_thing_twice():

@@ -14,6 +14,7 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.names import PACKING
 from hs2lib.train import objectives
 from hs2lib.train.trainer import Recipe, fit
 
@@ -195,7 +196,7 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("packing", trl_backends.PACKING)
+@pytest.mark.parametrize("packing", PACKING)
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_packing_leaks_nothing(tmp_path, packing, accumulation):
     """The first loss and gradient are those of the conversations one by one: no attention and no position across."""
