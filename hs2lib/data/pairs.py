@@ -61,14 +61,14 @@ class HumanEvalPack(Row, extra="ignore"):
         return (Turn("user", getattr(self, wording)),), before + self.canonical_solution, before + self.buggy_solution
 
 
-class Message(Row):
+class ChatMessage(Row):
     """One message of a conversation, as chat templates take it."""
 
     role: Literal["system", "user", "assistant"]
     content: Text
 
 
-Talk = Annotated[Text | list[Message], Expected("text", "text or a list of {role, content}")]
+Talk = Annotated[Text | list[ChatMessage], Expected("text", "text or a list of {role, content}")]
 
 
 def _no_path(name: str) -> str:
@@ -116,7 +116,7 @@ class PriorPair(OwnPair, extra="ignore"):
     """A row of a prior set: an own pair among other columns."""
 
 
-def _turns(talk: str | list[Message]) -> tuple[Turn, ...]:
+def _turns(talk: str | list[ChatMessage]) -> tuple[Turn, ...]:
     if isinstance(talk, str):
         return (Turn("user", talk),)
     return tuple(Turn(message.role, message.content) for message in talk)

@@ -379,7 +379,7 @@ class Scores(with_columns(OASST_ATTRIBUTES, real(0, 1), default=NAN), extra="ign
         return {name: entry.get("value") if isinstance(entry, dict) else entry for name, entry in labels.items()}
 
 
-class Message(with_columns(OASST_OTHER, default=None)):
+class TreeMessage(with_columns(OASST_OTHER, default=None)):
     """A message of a tree of Open Assistant."""
 
     message_id: Text
@@ -408,8 +408,8 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     A message whose parent is not in the file is a fault, and so are the messages under it.
     Paper: section 3 (Open Assistant as a baseline); the scaling follows SteerLM's reference code.
     """
-    nodes: dict[str, tuple[int, Message]] = {}  # message id -> (line, message)
-    for line, message in checked(path, Message, faults):
+    nodes: dict[str, tuple[int, TreeMessage]] = {}  # message id -> (line, message)
+    for line, message in checked(path, TreeMessage, faults):
         if message and message.message_id in nodes:
             what = f"this message a second time (first in line {nodes[message.message_id][0]})"
             faults.add(line, Fault("message_id", what, "keep one of the two"))
