@@ -2,10 +2,10 @@
 
     talks = best_paths(data.load("oasst1", ...).groups)         # groups of one response: one conversation each
     items, report = prepare(policy, talks)                      # tokens, and which of them are trained
-    result = trl_backends.fit_sft(policy, items, validation, Recipe(...), folder)
+    result = fit(policy, items, validation, objectives.sft(), recipe, folder)
     policy.save(folder / "policy")
 
-Paper: section 4.2. Which tokens are trained is decided here; TRL gets tokens and labels ready made.
+Paper: section 4.2. Which tokens are trained is decided here.
 """
 
 from collections.abc import Iterable, Sequence

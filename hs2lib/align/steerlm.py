@@ -2,7 +2,7 @@
 
     labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
     text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
-    trained = items(policy, labelled)                     # for trl_backends.fit_sft(policy, items, ..)
+    trained = items(policy, labelled)                     # for trainer.fit with objectives.sft()
     frame = steer(policy, prompts, reward_model, {"verbosity": 0, ..}, ..)            # generate under each target
     steering(frame, "verbosity", seed=0)                  # target against measured, with intervals
 

@@ -131,12 +131,20 @@ class RewardModel(Written, Weights, Rows, Recipe):
 
 
 @dataclass(frozen=True)
-class SFT(Written, Aligned):
+class Supervised:
+    """How a policy is trained on answers as they stand."""
+
+    keep: int = setting(0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000)
+    backend: str = setting("groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl"))
+    packing: str = setting("none", "how backend trl lays conversations into batches", one_of=PACKING)
+
+
+@dataclass(frozen=True)
+class SFT(Supervised, Written, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
     path: str = setting("", "file to read in place of the data set's own")
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
-    packing: str = setting("padding-free", "how conversations are laid into batches", one_of=PACKING)
 
 
 @dataclass(frozen=True)
@@ -189,7 +197,7 @@ class PPO(Sampled, Written, Aligned):
 
 
 @dataclass(frozen=True)
-class SteerLM(Written, Aligned):
+class SteerLM(Supervised, Written, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
     path: str = setting("", "file to read in place of the data set's own")
@@ -199,7 +207,6 @@ class SteerLM(Written, Aligned):
     levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",
                           one_of=("rounded", "fifths", "ratings"))  # fmt: skip
     balance: tuple = setting((), "levels of steer_by to take n_answers of, as even as can be, or () for any", 0, 4)
-    packing: str = setting("padding-free", "how answers are laid into batches", one_of=PACKING)
     steer_levels: tuple = setting((0, 4), "levels of steer_by; the first and the last are compared", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
     n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)

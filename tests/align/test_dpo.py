@@ -91,15 +91,14 @@ def test_dpo_by_hand():
 
 
 def trl_trainer(policy, items, beta, folder, reference=True):
-    recipe = Recipe(batch=len(items), autocast="float32")
-    args = trl_backends.dpo_config(folder, recipe, beta, 1, len(items), evaluate=False)
+    recipe = Recipe(steps=1, batch=len(items), autocast="float32")
+    args = trl_backends.dpo_settings(folder, recipe, beta, len(items), len(items), evaluate=False)
     data = trl_backends.dpo_rows(items, reference=reference)
     return trl_backends.TokenDPOTrainer(
         policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("beta", [1e-3, 0.3])
 def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path, beta):
     """One batch, the same tokens: TRL computes its own reference, pads, and has its own log-probabilities and loss."""
@@ -154,7 +153,6 @@ def small(**changes):
     return Recipe(**{**kept, "save_every": 2, "validate_every": 3, **changes})
 
 
-@pytest.mark.slow
 def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_path):
     """Six steps of AdamW, same order, same schedule: what differs is rounding, which Adam's first steps enlarge."""
     ends = []
@@ -179,7 +177,6 @@ class _Stop(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
 def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     """References from the cache, weights and optimiser from the checkpoint: nothing differs from a straight run."""
@@ -202,7 +199,6 @@ def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     assert {"eval_accuracy", "eval_margin"} <= set(next(x for x in runs[0][0] if "eval_loss" in x))
 
 
-@pytest.mark.slow
 def test_trls_backend_goes_on_too(pairs, tmp_path):
     """From its last whole checkpoint; a folder that a kill left half written is passed over. Adapters as well."""
     ends = []
@@ -221,7 +217,6 @@ def test_trls_backend_goes_on_too(pairs, tmp_path):
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
 
-@pytest.mark.slow
 def test_preferences_are_learnt(pairs, tmp_path):
     """At first every margin is 0 and the loss log 2; trained on a few pairs, all are ordered rightly."""
     policy = load_policy("tiny")

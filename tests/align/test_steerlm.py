@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hs2lib.align import steerlm, trl_backends
+from hs2lib.align import steerlm
 from hs2lib.data import load
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
@@ -19,7 +19,8 @@ from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.train.trainer import Recipe
+from hs2lib.train import objectives
+from hs2lib.train.trainer import Recipe, fit
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
 GROUPS = [
@@ -194,7 +195,6 @@ def test_answers_that_do_not_fit_are_refused_or_left_out():
         steerlm.items(policy, groups, "cut")
 
 
-@pytest.mark.slow
 def test_conditioned_training_learns_to_follow_the_label(tmp_path):
     """Two labels, two lengths of answer, any prompt: after training the label says the length, and the prompt not."""
     words = ("red", "green", "blue", "black", "white", "pink", "grey", "brown")
@@ -207,7 +207,7 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
             )
     policy = load_policy("tiny")
     recipe = Recipe(steps=60, batch=12, learning_rate=1e-2, warmup=0, autocast="float32", save_every=100)
-    result = trl_backends.fit_sft(policy, steerlm.items(policy, groups), [], recipe, tmp_path / "run")
+    result = fit(policy, steerlm.items(policy, groups), [], objectives.sft(), recipe, tmp_path / "run")
     history = [x["loss"] for x in result.history if "loss" in x]
     assert history[0] == pytest.approx(math.log(4096), rel=0.05) and history[-1] < 0.3
     asked = [Group(w, (Turn("user", f"Is it {w}?"),), ()) for w in words[6:]]
