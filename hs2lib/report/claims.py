@@ -35,7 +35,7 @@ VERDICTS = (DIGIT, DIRECTION, CONTRADICTED, SLIP, NEEDS)
 
 OWN, RUN, NONE = "the paper's own numbers", "our run", "none"
 
-COLUMNS = ["id", "place", "notebook", "claim", "said", "test", "tier", "verdict", "evidence", "found", "note"]
+COLUMNS = ["id", "place", "notebook", "claim", "numbers", "test", "tier", "verdict", "evidence", "outcome", "note"]
 
 # What notebook 13 leaves of two policies on the same questions. A measure of Table 4 -> (benchmark, measure) there; the
 # benchmark has its own name only where all of it was asked. AlpacaEval's length-controlled rate is a regression over
@@ -373,7 +373,7 @@ def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
         if gap is None:
             return None, f"no {measure} of {one} against {other} on the whole benchmark in {TRADES}"
         gain, low, high = gap
-        words.append(f"{measure}, {one} less {other}: {gain:+.4g} [{low:.4g}, {high:.4g}]")
+        words.append(f"{measure}, {one} minus {other}: {gain:+.4g} [{low:.4g}, {high:.4g}]")
         signs.append((low > 0) - (high < 0))
     gains, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
     if min(signs) > 0:
@@ -414,24 +414,24 @@ def verdict(claim: Claim, tier: str) -> dict:
     """One row of the ledger.
 
     Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run on the paper's own
-    rows gave; what the paper's own numbers give, for a claim that is about them alone; else nothing can be said. That
+    rows gave; what the paper's own numbers give, for a claim that is about them alone; else no evidence. That
     is also the end where policies below the paper's size show the opposite: the note has what was seen.
     Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
     row = {"id": claim.id, "place": claim.place, "notebook": claim.notebook, "claim": claim.claim}
-    row |= {"said": ", ".join(claim.numbers), "test": tested_by(claim), "tier": tier}
+    row |= {"numbers": ", ".join(claim.numbers), "test": tested_by(claim), "tier": tier}
     if own and own.verdict in (SLIP, CONTRADICTED):
-        return row | {"verdict": own.verdict, "evidence": OWN, "found": own.words, "note": own.note}
+        return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": own.note}
     ran, why = _from_run(claim, tier)
     if ran and ran.verdict != NEEDS:
-        return row | {"verdict": ran.verdict, "evidence": RUN, "found": ran.words, "note": ran.note}
+        return row | {"verdict": ran.verdict, "evidence": RUN, "outcome": ran.words, "note": ran.note}
     if own and not ran and not claim.cells and not claim.reported:
         note = "; ".join(filter(None, (own.note, why)))
-        return row | {"verdict": own.verdict, "evidence": OWN, "found": own.words, "note": note}
+        return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": note}
     seen = ran.note if ran else why
     note = "; ".join(filter(None, (f"needs {claim.lacks}", seen, own and f"within the paper: {own.words}")))
-    return row | {"verdict": NEEDS, "evidence": NONE, "found": "", "note": note}
+    return row | {"verdict": NEEDS, "evidence": NONE, "outcome": "", "note": note}
 
 
 def tested_by(claim: Claim) -> str:
@@ -461,21 +461,16 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     Paper: silent. table: as from `ledger`. name: the page's path in the site. All text is escaped.
     """
     frame = table.assign(section=table.place.str.split(",").str[0])
-    by = ["tier", "verdict", "evidence", "section", "notebook"]
-    marks = {column: [f"{column}-{_slug(text)}" for text in frame[column]] for column in by}
+    orders = {"tier": frame.tier.unique(), "verdict": VERDICTS}
+    orders |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
     groups = []
-    for column in by:
-        texts = dict(zip(frame[column], marks[column], strict=True))  # in the order of the ledger
-        if column == "verdict":
-            texts = {text: texts[text] for text in VERDICTS if text in texts}
-        elif column != "tier":
-            texts = dict(sorted(texts.items()))
-        counted = column in ("section", "notebook")
-        sizes = (frame[column].value_counts() // frame.tier.nunique()).to_dict()
-        choices = [{"mark": m, "text": f"{t} ({sizes[t]})" if counted else t} for t, m in texts.items()]
-        if column == "tier":  # every claim has a row for each tier: one tier at a time reads best
-            choices[-1]["checked"] = True
+    for column, texts in orders.items():
+        rows_each = (frame[column].value_counts() // frame.tier.nunique()).to_dict()
+        sizes = {text: f" ({rows_each[text]})" if column in ("section", "notebook") else "" for text in rows_each}
+        choices = [{"mark": f"{column}-{_slug(text)}", "text": text + sizes[text]} for text in texts if text in sizes]
         groups.append({"name": column, "all": column != "tier", "choices": choices})
+    groups[0]["choices"][-1]["checked"] = True  # every claim has a row for each tier: one tier at a time reads best
+    marks = {column: [f"{column}-{_slug(text)}" for text in frame[column]] for column in orders}
     extra = {"colour": frame.verdict.map(_slug), "id": [f"{r.id}-{_slug(r.tier)}" for r in frame.itertuples()]}
     rows = frame.assign(marks=list(zip(*marks.values(), strict=True)), **extra).to_dict("records")
     tally = counts(table).reset_index()

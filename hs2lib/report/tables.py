@@ -352,7 +352,7 @@ def bootstrap(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) ->
 def williams(table: Table = TABLE_5) -> tuple[float, float]:
     """Williams' t for two correlations that share a variable (n - 3 degrees of freedom), and its two-sided p.
 
-    Paper: silent. Is the new judge's R with Elo larger than the old one's, given how the two judges agree? Formula as
+    Paper: silent. Is the new judge's R with Elo larger than the old one's, as the two judges agree so well? Formula as
     in Steiger (1980), equation 7. By hand: equal correlations have t = 0 and p = 1.
     """
     r = columns(table).corr().to_numpy()

@@ -34,9 +34,9 @@ BY_ID = {claim.id: claim for claim in CLAIMS}
 def against(table, **ours):
     """An against-<table>.csv; ours: "row|column" -> number."""
     columns = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
-    given = {tuple(key.split("|")): value for key, value in ours.items()}
+    values = {tuple(key.split("|")): value for key, value in ours.items()}
     cells = TABLES[table].values
-    return pd.DataFrame([(*k, v, given.get(k), *[None] * 3, "") for k, v in cells.items()], columns=columns)
+    return pd.DataFrame([(*k, v, values.get(k), *[None] * 3, "") for k, v in cells.items()], columns=columns)
 
 
 # The claims
@@ -101,8 +101,8 @@ def test_rounding_follows_the_printed_digits():
 )
 def test_what_the_papers_own_numbers_say(name, verdict, words):
     """Each can be done by hand from the tables: these are the findings the ledger stands on."""
-    found = claims.derived(BY_ID[name])
-    assert found.verdict == verdict and words in found.words
+    finding = claims.derived(BY_ID[name])
+    assert finding.verdict == verdict and words in finding.words
 
 
 def test_arithmetic_notices_when_the_claim_changes():
@@ -121,7 +121,7 @@ def test_arithmetic_notices_when_the_claim_changes():
 
 def test_numbers_taken_from_tables_are_checked_against_them():
     """Where the text repeats a table's number, it is the table's: all but the two cut off short."""
-    off = {c.id for c in CLAIMS if c.cells and (found := claims.derived(c)) and found.verdict == SLIP}
+    off = {c.id for c in CLAIMS if c.cells and (finding := claims.derived(c)) and finding.verdict == SLIP}
     assert off == {"coherence-mean", "prompt-length"}
     assert claims.derived(BY_ID["coherence-mean"]).note == "cut off, not rounded"
 
@@ -146,14 +146,14 @@ def test_the_papers_rows_give_a_verdict(reports):
         "against-table-1.csv": against("table-1", **{"helpfulness|after improvements": 0.703}),
         "raters.csv": pd.DataFrame({"ratings a row": [3.4123]}),
     })  # fmt: skip
-    found = {name: claims.verdict(BY_ID[name], "paper") for name in BY_ID}
-    assert found["coherence-predicts-less"]["verdict"] == DIGIT
-    assert found["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
-    assert found["correctness-predicts-more"]["verdict"] == CONTRADICTED
-    assert found["many-turns"]["verdict"] == found["annotators-mean"]["verdict"] == DIGIT
-    assert found["kappa-improved"]["verdict"] == DIRECTION and "tolerance" in found["kappa-improved"]["note"]
-    assert all(found[name]["evidence"] == claims.RUN for name in ("many-turns", "annotators-mean", "kappa-improved"))
-    assert found["coherence-mean"]["verdict"] == SLIP  # no run makes 3.6393 round to 3.63
+    row_of = {name: claims.verdict(BY_ID[name], "paper") for name in BY_ID}
+    assert row_of["coherence-predicts-less"]["verdict"] == DIGIT
+    assert row_of["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
+    assert row_of["correctness-predicts-more"]["verdict"] == CONTRADICTED
+    assert row_of["many-turns"]["verdict"] == row_of["annotators-mean"]["verdict"] == DIGIT
+    assert row_of["kappa-improved"]["verdict"] == DIRECTION and "tolerance" in row_of["kappa-improved"]["note"]
+    assert all(row_of[name]["evidence"] == claims.RUN for name in ("many-turns", "annotators-mean", "kappa-improved"))
+    assert row_of["coherence-mean"]["verdict"] == SLIP  # no run makes 3.6393 round to 3.63
 
 
 @pytest.mark.parametrize("source", [MADE, OTHER])
@@ -186,19 +186,19 @@ def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
     frame = pd.DataFrame({"quantity": sizes.keys(), "value": sizes.values()})
     reports("laptop", ALIGNMENT, [OTHER], {"benchmark-sizes.csv": frame})
     reports("demo", ALIGNMENT, [MADE], {"benchmark-sizes.csv": frame})
-    found = {
+    row_of = {
         n: claims.verdict(BY_ID[n], "laptop")["verdict"]
         for n in ("truthfulqa-size", "truthfulqa-options", "arena-size")
     }
-    assert found == {"truthfulqa-size": DIGIT, "truthfulqa-options": CONTRADICTED, "arena-size": NEEDS}
+    assert row_of == {"truthfulqa-size": DIGIT, "truthfulqa-options": CONTRADICTED, "arena-size": NEEDS}
     assert claims.verdict(BY_ID["truthfulqa-size"], "demo")["verdict"] == NEEDS
 
 
 def trades(*rows):
     """A trades.csv; rows (measure of Table 4, policy, against, gain), each with an interval of +-.01."""
-    found = [(*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows]
+    lines = [(*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows]
     names = ["benchmark", "measure", "policy", "against", "questions", *paper.GAIN]
-    return {claims.TRADES: pd.DataFrame(found, columns=names)}
+    return {claims.TRADES: pd.DataFrame(lines, columns=names)}
 
 
 MC2 = "TruthfulQA MC2"
@@ -207,21 +207,23 @@ MC2 = "TruthfulQA MC2"
 def test_policies_of_ours_test_a_direction_both_ways(reports):
     """PPO .04 below SFT, paired, is the direction claimed; .04 above is the opposite; .005 says nothing.
 
-    A small policy's opposite is no contradiction of what was said of 70B, but it is said; at tier paper it is one.
+    A small policy's opposite does not contradict what the paper says of 70B; the note has it. At tier paper it does.
     """
     reports("laptop", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
     reports("gpu", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
     reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
     reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
     reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
-    found = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
-    assert found["laptop"]["verdict"] == DIRECTION and found["laptop"]["evidence"] == claims.RUN
-    assert "size" in found["laptop"]["note"] and "SFT less PPO: +0.04 [0.03, 0.05]" in found["laptop"]["found"]
-    assert found["gpu"]["verdict"] == NEEDS and found["gpu"]["evidence"] == claims.NONE and not found["gpu"]["found"]
-    assert "show the opposite: TruthfulQA MC2, SFT less PPO: -0.04 [-0.05, -0.03]" in found["gpu"]["note"]
-    assert found["paper"]["verdict"] == CONTRADICTED and found["paper"]["evidence"] == claims.RUN
-    assert found["smoke"]["evidence"] == claims.OWN and "no clear difference" in found["smoke"]["note"]
-    assert found["demo"]["evidence"] == claims.OWN and "generated" in found["demo"]["note"]
+    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
+    assert row_of["laptop"]["verdict"] == DIRECTION and row_of["laptop"]["evidence"] == claims.RUN
+    assert "size" in row_of["laptop"]["note"] and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
+    assert (
+        row_of["gpu"]["verdict"] == NEEDS and row_of["gpu"]["evidence"] == claims.NONE and not row_of["gpu"]["outcome"]
+    )
+    assert "show the opposite: TruthfulQA MC2, SFT minus PPO: -0.04 [-0.05, -0.03]" in row_of["gpu"]["note"]
+    assert row_of["paper"]["verdict"] == CONTRADICTED and row_of["paper"]["evidence"] == claims.RUN
+    assert row_of["smoke"]["evidence"] == claims.OWN and "no clear difference" in row_of["smoke"]["note"]
+    assert row_of["demo"]["evidence"] == claims.OWN and "generated" in row_of["demo"]["note"]
 
 
 def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
@@ -231,10 +233,10 @@ def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     reports("gpu", ALIGNMENT, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
     reports("paper", ALIGNMENT, [OTHER], trades(first, second))
     reports("smoke", ALIGNMENT, [OTHER], trades(first, (*second[:3], -0.03)))
-    found = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
-    assert "no TruthfulQA MC2 of Iterative DPO against PPO" in found["laptop"]["note"]
-    assert found["gpu"]["found"] == found["paper"]["found"] and found["gpu"]["verdict"] == DIRECTION
-    assert found["smoke"]["verdict"] == NEEDS and "opposite" in found["smoke"]["note"]
+    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
+    assert "no TruthfulQA MC2 of Iterative DPO against PPO" in row_of["laptop"]["note"]
+    assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
+    assert row_of["smoke"]["verdict"] == NEEDS and "opposite" in row_of["smoke"]["note"]
 
 
 def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(reports):
@@ -244,10 +246,10 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     other = whole[claims.TRADES].assign(measure="goodness of the reward model")
     for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
         reports(tier, ALIGNMENT, [OTHER], {claims.TRADES: frame})
-    found = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
+    row_of = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
     for tier in ("laptop", "demo"):
-        assert found[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in found[tier]["note"]
-    assert found["gpu"]["evidence"] == claims.RUN
+        assert row_of[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
+    assert row_of["gpu"]["evidence"] == claims.RUN
 
 
 def test_policies_have_one_list_of_names():
@@ -281,23 +283,23 @@ def test_the_page_filters_without_a_script(reports):
     """Every radio button has a rule that hides the rows without its mark, and every row has one mark of each group."""
     table = claims.ledger(["demo", "laptop"])
     text = claims.page(table)
-    found = Page(text)
-    assert not found.open and not {"script", "iframe", "link"} & {tag for tag, _ in found.tags}
+    html = Page(text)
+    assert not html.open and not {"script", "iframe", "link"} & {tag for tag, _ in html.tags}
     assert "default-src 'none'" in text and not re.search(r"(src|href)=\"?https?:", text)
-    rows = [a["class"].split() for tag, a in found.tags if tag == "tr" and a.get("class", "").startswith("c ")]
+    rows = [a["class"].split() for tag, a in html.tags if tag == "tr" and a.get("class", "").startswith("c ")]
     assert len(rows) == 2 * len(CLAIMS) and all(len(marks) == 6 for marks in rows)
-    buttons = {a["id"] for tag, a in found.tags if tag == "input" and "id" in a}
+    buttons = {a["id"] for tag, a in html.tags if tag == "input" and "id" in a}
     marks = {mark for row in rows for mark in row[1:]}
     assert buttons == marks
     for button in buttons:
         assert f"main:has(#{button}:checked) tr.c:not(.{button}) {{ display: none; }}" in text
-    ids = [a["id"] for _, a in found.tags if "id" in a]
+    ids = [a["id"] for _, a in html.tags if "id" in a]
     assert len(set(ids)) == len(ids)
 
 
 def test_the_page_escapes_what_it_shows(reports):
     table = claims.ledger(["demo"])
-    table.loc[0, ["found", "note"]] = "<script>alert(1)</script>"
+    table.loc[0, ["outcome", "note"]] = "<script>alert(1)</script>"
     assert "<script>" not in claims.page(table)
 
 
@@ -315,9 +317,9 @@ def test_the_ledger_becomes_artefacts_of_a_run(reports):
 
 
 def test_counts_add_up(reports):
-    found = claims.counts(claims.ledger(["demo", "laptop"]))
-    assert (found.sum() == len(CLAIMS)).all() and list(found.columns) == ["demo", "laptop"]
-    assert list(found.index.get_level_values("verdict").unique()) == list(VERDICTS)
+    tally = claims.counts(claims.ledger(["demo", "laptop"]))
+    assert (tally.sum() == len(CLAIMS)).all() and list(tally.columns) == ["demo", "laptop"]
+    assert list(tally.index.get_level_values("verdict").unique()) == list(VERDICTS)
 
 
 def test_every_kind_of_check_can_say_no():

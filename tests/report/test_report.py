@@ -1,4 +1,4 @@
-"""What a run leaves behind: captions that say where numbers come from, verdicts only where due, no half files."""
+"""What a run leaves behind: captions with the source, verdicts only on the paper's rows, no half files."""
 
 import json
 import os
@@ -141,8 +141,8 @@ def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
     assert len(rest) == 47 and rest[["ours", "95 % low", "95 % high", "difference"]].isna().all(axis=None)
     csv = pd.read_csv(run.folder / "against-table-2.csv")
     assert csv.loc[csv.verdict == "not run at this tier", "ours"].isna().all()
-    given_nan = run.against_paper("table-2", ours(np.nan))
-    assert verdict(given_nan) == "not run at this tier"
+    missing = run.against_paper("table-2", ours(np.nan))
+    assert verdict(missing) == "not run at this tier"
 
 
 def test_a_number_the_paper_does_not_print_has_no_verdict_to_lose(checkout):

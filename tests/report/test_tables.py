@@ -163,12 +163,12 @@ def check_latex(text):
 def whole(reports):
     """All tables with numbers of ours at two tiers, one judged and one generated, as LaTeX and as HTML."""
     for tier, source in (("demo", MADE), ("paper", PAPERS)):
-        given = {("helpfulness", "after improvements"): 0.706, ("coherence", "initial"): 0.3}
+        cells = {("helpfulness", "after improvements"): 0.706, ("coherence", "initial"): 0.3}
         reports(tier, "03_annotator_agreement", [source], {
-            "against-table-1.csv": against("table-1", given), "kappa.pdf": "%PDF", "kappa.png": "x"
+            "against-table-1.csv": against("table-1", cells), "kappa.pdf": "%PDF", "kappa.png": "x"
         })  # fmt: skip
-        given = {("turns in prompt", "R HS2"): -0.0520}
-        reports(tier, "02_attribute_correlations", [source], {"against-table-2.csv": against("table-2", given)})
+        cells = {("turns in prompt", "R HS2"): -0.0520}
+        reports(tier, "02_attribute_correlations", [source], {"against-table-2.csv": against("table-2", cells)})
     return {table: {tier: tables.assemble(table, tier) for tier in ("demo", "paper")} for table in TABLES}
 
 
