@@ -88,6 +88,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", RUNS, ids=lambda module: module.__name__)
 def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_path):
     """A script that is run once a year rots unseen. Both sides on a tiny model must agree: its speed says nothing."""

@@ -165,6 +165,7 @@ class Gradients(TrainerCallback):
         self.of.append(torch.cat([parts[name].flatten() for name in sorted(parts)]).clone())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""

@@ -92,6 +92,7 @@ def test_the_tiny_model_depends_on_its_seed_only(tmp_path):
 # Loading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt_neox"])
 def test_any_causal_decoder_loads(tmp_path, architecture):
     folder = backbones.tiny_model(tmp_path, architecture=architecture)

@@ -214,6 +214,7 @@ ALL = {name[:2] for name in runner.notebooks()}
 DRY = {"07", "08", "09", "10", "11", "12"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "tier", "stale"),
     [
@@ -228,24 +229,29 @@ def test_a_phrase_of_generated_text_counts_where_text_is_generated(touched, file
     assert touched(file, tier) == stale
 
 
+@pytest.mark.slow
 def test_a_phrase_does_not_count_at_tier_paper_once_there_is_no_dry_run(touched, tmp_path):
     for params in (tmp_path / "params" / "paper").glob("*.yaml"):
         params.write_text(params.read_text().replace("dry_run: true", "dry_run: false"))
     assert touched(PHRASES, "paper") == {"04"}
 
 
+@pytest.mark.slow
 def test_the_rules_of_simulated_annotators_count_for_04_at_any_tier(touched):
     assert touched("hs2lib/corpus/rules.yaml", "laptop") == {"04"}
 
 
+@pytest.mark.slow
 def test_the_losses_count_where_models_are_trained(touched):
     assert touched("hs2lib/train/losses.py", "laptop") == {"05", "07", "08", "09", "10", "11", "12"}
 
 
+@pytest.mark.slow
 def test_a_number_of_the_paper_counts_for_the_tables_beside_it(touched):
     assert "14" in touched("hs2lib/paper/table-4.csv", "laptop")
 
 
+@pytest.mark.slow
 def test_a_setting_counts_where_it_changes_the_recipe(touched, tmp_path):
     """A default of another method's recipe changes no notebook that does not import the module of recipes."""
     file = tmp_path / "params" / "laptop" / "06_rewardbench_evaluation.yaml"
