@@ -17,53 +17,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import ipywidgets as widgets
+import yaml
 
 from hs2lib.data.rows import DataError, rows
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 
-FLAGS = {
-    "pii": "personal data: a private person's name, address, e-mail, phone or social security number",
-    "non-english": "cannot be judged without being fluent in another language",
-    "coding": "asks to write or understand code (data formats and plain questions about computing are fine)",
-    "assistant": "asks about this assistant itself: who made it, its licence, its settings",
-}
+_GUIDELINES = yaml.safe_load((Path(__file__).parent / "guidelines.yaml").read_text())
 
-# attribute -> (question, what 0, 1, 2, 3 and 4 mean)
-SCALES = {
-    "helpfulness": (
-        "How useful is the response to the person who asked?",
-        ("no use at all", "little use", "some use, misses the point in part", "useful, could be better", "just right"),
-    ),
-    "correctness": (
-        "Is everything true, and everything there that was asked for?",
-        ("all wrong or off the task", "mostly wrong", "right and wrong mixed", "a small gap", "right and complete"),
-    ),
-    "coherence": (
-        "Is it clear, and does it agree with itself?",
-        ("cannot be understood", "mostly hard to follow", "unclear in places", "one or two rough spots", "clear"),
-    ),
-    "complexity": (
-        "Who could have written it? (the language, not how good it is)",
-        ("anybody, a child included", "school years", "high school", "a student of the subject", "an expert"),
-    ),
-    "verbosity": (
-        "How long is it for what was asked?",
-        ("bare minimum", "short", "about as long as needed", "long", "very long or rambling"),
-    ),
-}
+FLAGS: dict[str, str] = _GUIDELINES["flags"]
 
-BOXES = {
-    "correctness": ("incorrect information", "irrelevant information", "key information missing", "false premise"),
-    "coherence": ("repetitions", "changes of style", "contradictions"),
-}
+SCALES: dict[str, dict] = _GUIDELINES["scales"]  # attribute -> question, and meanings of 0, 1, 2, 3 and 4
 
-CONFIDENCE = ("very", "somewhat", "not confident")
-
-ADVICE = (
-    "Judge only the last reply, in the light of the conversation before it, however odd that is. Saying that there "
-    "is no access to the internet beats making facts up. It does not matter whether the assistant is called ChatGPT. "
-    "Unsafe is whatever is hateful, harassing, sexual, violent, illegal, profane or prejudiced."
-)
+BOXES: dict[str, list[str]] = _GUIDELINES["boxes"]
 
 _PSEUDONYM = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -114,7 +79,7 @@ class AnnotationForm(widgets.VBox):
         self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
         self.ratings = {name: _scale(name) for name in ATTRIBUTES}
         self.boxes = {a: {name: _checkbox(name) for name in names} for a, names in BOXES.items()}
-        self.confidence = widgets.ToggleButtons(options=CONFIDENCE, value=None, description="how sure?")
+        self.confidence = widgets.ToggleButtons(options=_GUIDELINES["confidence"], value=None, description="how sure?")
         self.safe = widgets.ToggleButtons(options=("pass", "fail"), value=None, description="safe?")
         self.save = widgets.Button(description="Save rating", button_style="primary")
         self.flag = widgets.Button(description="Flag task, skip it", button_style="warning")
@@ -127,7 +92,7 @@ class AnnotationForm(widgets.VBox):
     def _layout(self) -> list[widgets.Widget]:
         rows = []
         for name, scale in self.ratings.items():
-            question, meanings = SCALES[name]
+            question, meanings = SCALES[name].values()
             text = "; ".join(f"<b>{n}</b> {m}" for n, m in enumerate(meanings))
             rows += [widgets.HTML(f"<b>{name}</b>: {question} <small>{text}</small>"), scale]
             if name in BOXES:
@@ -135,7 +100,7 @@ class AnnotationForm(widgets.VBox):
             if name == "correctness":
                 rows.append(self.confidence)
         flags = widgets.VBox([widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag])
-        advice = widgets.HTML(f"<small>{ADVICE}</small>")
+        advice = widgets.HTML(f"<small>{_GUIDELINES['advice']}</small>")
         return [self.annotator, self.shown, flags, *rows, self.safe, advice, self.save, self.message]
 
     def _check_file(self) -> None:
@@ -239,7 +204,7 @@ def _checkbox(text: str) -> widgets.Checkbox:
 
 def _scale(name: str) -> widgets.ToggleButtons:
     return widgets.ToggleButtons(
-        options=range(5), value=None, tooltips=list(SCALES[name][1]), style={"button_width": "3em"}
+        options=range(5), value=None, tooltips=SCALES[name]["meanings"], style={"button_width": "3em"}
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import yaml
 
 from hs2lib.evaluate.judge import Ask, Judge, Scale
 
@@ -83,20 +84,7 @@ def complexity(
     return ComplexityScores(np.array([np.nan if s is None else s for s, _ in answers], dtype=float), unparsable)
 
 
-_ACTIONS = (
-    r"add|analyse|analyze|answer|arrange|calculate|change|choose|classify|compare|complete|compute|"
-    r"convert|correct|count|create|define|describe|design|discuss|draft|edit|estimate|evaluate|"
-    r"explain|extract|fill|find|fix|generate|give|identify|imagine|improve|include|list|make|name|"
-    r"outline|plan|predict|provide|rank|recommend|rephrase|rewrite|say|show|simplify|solve|sort|"
-    r"suggest|summarise|summarize|tell|translate|turn|use|write"
-)
-
-_CONSTRAINT = (
-    r"\b(must|should|needs? to|has to|have to|only|exactly|at least|at most|no more than|no fewer than|fewer than|"
-    r"less than|more than|between|without|avoid|do not|don't|never|always|each|every|make sure|ensure|in the style|"
-    r"format|table|bullet|numbered|json|alphabetical|order(ed)? by|tone|words?|sentences?|paragraphs?|under \d+)\b"
-    r"|^\s*([-*\u2022]|\d+[.)])\s"
-)
+_WORDS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
 
 
 def heuristic(question: str) -> str:
@@ -108,9 +96,9 @@ def heuristic(question: str) -> str:
     """
     prompt = question.partition("[prompt]: ")[2].lower()
     clauses = re.split(r"[.!?;:\n]+|,|\band\b|\bthen\b", prompt)
-    actions = sum(bool(re.match(rf"\W*(please |can you |could you )?({_ACTIONS})\b", c)) for c in clauses)
+    actions = sum(bool(re.match(rf"\W*(please |can you |could you )?({_WORDS['actions']})\b", c)) for c in clauses)
     instructions = actions + prompt.count("?")
-    constraints = len(re.findall(_CONSTRAINT, prompt, re.MULTILINE))
+    constraints = len(re.findall(_WORDS["constraints"], prompt, re.MULTILINE))
     extra = max(instructions - 1, 0) + constraints
     return json.dumps({"score": min(5, 1 + (extra + 1) // 2)})
 

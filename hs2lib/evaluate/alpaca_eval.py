@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.rows import DataError, rows
-from hs2lib.data.sources import PublicFile, locate
+from hs2lib.data.sources import locate
 from hs2lib.evaluate import length_control
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.evaluate.length_control import BASELINE, FOLDS, INSTRUCTIONS, PUBLISHED, Published
@@ -37,6 +37,7 @@ from hs2lib.evaluate.questions import (
     answered,
     characters,
     embedded,
+    public_files,
     public_questions,
     question_id,
     template,
@@ -47,21 +48,7 @@ from hs2lib.paths import write
 
 MEASURE = "LC win rate, %"
 
-_REPO, _COMMIT = "tatsu-lab/alpaca_eval", "15fd513071d389b79dab27fd464800c6fe10c15a"
-
-_OUTPUTS = f"results/{BASELINE}/model_outputs.json"  # instructions and the baseline's answers in one file
-
-_PLACES = (f"alpaca_eval/outputs/{BASELINE}.jsonl", f"alpaca_eval/{BASELINE}.json")
-
-ANSWERS = PublicFile(f"AlpacaEval answers of {BASELINE}", _REPO, _COMMIT, _OUTPUTS, _PLACES)
-
-QUESTIONS = replace(ANSWERS, title="AlpacaEval instructions", local=("alpaca_eval/instructions.jsonl", _PLACES[1]))
-
-PROMPT = PublicFile(
-    "AlpacaEval 2 judge prompt",
-    *(_REPO, _COMMIT, "src/alpaca_eval/evaluators_configs/alpaca_eval_clf_gpt4_turbo/alpaca_eval_clf.txt"),
-    ("alpaca_eval/alpaca_eval_clf.txt",),
-)
+FILES = public_files("alpaca-eval")
 
 _FIELDS = ("instruction", "output_1", "output_2")
 
@@ -102,12 +89,12 @@ def load(
         return row.get("i", number), str(row.get("dataset", "")), [row.get("instruction")]
 
     known = dict(whole=INSTRUCTIONS, turns=1, columns=columns)
-    questions = public_questions("AlpacaEval 2", QUESTIONS, source, folder, **known).subset(n, seed)
-    path, provenance = locate(ANSWERS, source, folder)
+    questions = public_questions("AlpacaEval 2", FILES["questions"], source, folder, **known).subset(n, seed)
+    path, provenance = locate(FILES["answers"], source, folder)
     outputs = {str(row.get("i", line - 1)): row.get("output") for line, row in rows(path)}
     if missing := [group.id for group in questions.groups if not isinstance(outputs.get(group.id), str)]:
         what = f"no answer of {BASELINE} to {len(missing)} of {len(questions)} instructions, {missing[0]} among them"
-        raise DataError(path, None, "output", what, f"take {_REPO}'s file")
+        raise DataError(path, None, "output", what, f"take the file of {FILES['answers'].repo}")
     replies = {group.id: [Response(BASELINE, outputs[group.id])] for group in questions.groups}
     return replace(questions, baseline=answered(questions, replies, provenance))
 
@@ -116,10 +103,10 @@ def prompts(source: str, folder: str | Path | None = None) -> Template:
     """The judge prompt, with the instruction and two answers; for source "embedded" one of our own."""
     if source == "embedded":
         return OWN
-    path, _ = locate(PROMPT, source, folder)
+    path, _ = locate(FILES["prompts"], source, folder)
     parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
     texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
-    fix = f"take {PROMPT.path} of {_REPO}"
+    fix = f"take {FILES['prompts'].path} of {FILES['prompts'].repo}"
     checked = template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
     text = checked.text.replace("{", "{{").replace("}", "}}")  # the published text has braces of its own
     for name in _FIELDS:

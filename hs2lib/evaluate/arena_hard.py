@@ -21,7 +21,7 @@ import pandas as pd
 import yaml
 
 from hs2lib.data.rows import DataError
-from hs2lib.data.sources import PublicFile, locate
+from hs2lib.data.sources import locate
 from hs2lib.evaluate.judge import COMPARISON, COMPARISONS, Ask, Verdict
 from hs2lib.evaluate.questions import (
     OWN_PAIR,
@@ -30,6 +30,7 @@ from hs2lib.evaluate.questions import (
     Questions,
     Template,
     embedded,
+    public_files,
     public_questions,
     question_id,
     read,
@@ -39,29 +40,11 @@ from hs2lib.evaluate.questions import (
 from hs2lib.group import Group
 from hs2lib.paper import WON
 
-WHOLE, BASELINE, MEASURE = 500, "gpt-4-0314", "win rate, %"
+WHOLE, MEASURE = 500, "win rate, %"
 
 HEAVY = 3  # games that "significantly better" counts as. Paper: silent; the weight of Arena Hard v0.1
 
-_ARENA, _COMMIT, _DATA = "lmarena/arena-hard-auto", "6c82720015d5da7b8795b809b91f63ef74abbf6a", "data/arena-hard-v0.1"
-
-QUESTIONS = PublicFile(
-    "Arena Hard v0.1 questions",
-    *(_ARENA, _COMMIT, f"{_DATA}/question.jsonl"),
-    ("arena_hard/arena-hard-v0.1__question.jsonl", "arena_hard/question.jsonl"),
-)
-
-ANSWERS = PublicFile(
-    f"answers of {BASELINE}",
-    *(_ARENA, _COMMIT, f"{_DATA}/model_answer/{BASELINE}.jsonl"),
-    (f"arena_hard/arena-hard-v0.1__model_answer__{BASELINE}.jsonl", f"arena_hard/{BASELINE}.jsonl"),
-)
-
-PROMPT = PublicFile(
-    "Arena Hard v0.1 judge prompt",
-    *(_ARENA, "7f1b7f5dd6ce53e1f8530220ceb452b7019a8056", "config/judge_config.yaml"),
-    ("arena_hard/judge_config.yaml",),
-)
+FILES = public_files("arena-hard")
 
 OWN = Template(
     OWN_SYSTEM,
@@ -91,16 +74,18 @@ def load(
         text = row.get("prompt") or (turns[0].get("content") if isinstance(turns, list) and turns else None)
         return row.get("uid", row.get("question_id")), str(row.get("cluster", "")), [text]
 
-    questions = public_questions("Arena Hard", QUESTIONS, source, folder, whole=WHOLE, turns=1, columns=columns)
+    questions = public_questions(
+        "Arena Hard", FILES["questions"], source, folder, whole=WHOLE, turns=1, columns=columns
+    )
     questions = questions.subset(n, seed)
-    return replace(questions, baseline=read(locate(ANSWERS, source, folder)[0], questions))
+    return replace(questions, baseline=read(locate(FILES["answers"], source, folder)[0], questions))
 
 
 def prompts(source: str, folder: str | Path | None = None) -> Template:
     """The judge prompt of v0.1, with question and two answers; for source "embedded" one of our own."""
     if source == "embedded":
         return OWN
-    path, _ = locate(PROMPT, source, folder)
+    path, _ = locate(FILES["prompts"], source, folder)
     fix = "take config/judge_config.yaml of arena-hard-auto v0.1"
     try:
         row = yaml.safe_load(path.read_text())

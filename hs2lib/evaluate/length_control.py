@@ -17,7 +17,7 @@ non-commercial use: it is read in place, and none of it belongs in a report.
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,13 +33,11 @@ INSTRUCTIONS = 805
 # What is fitted, by what is at hand; the names in brackets are those of the published code.
 PUBLISHED = "published form (length_controlled_v1)"
 
-UNREGULARISED = "difficulty without the gamed baselines (length_controlled_noreg)"
-
 MINIMAL = "minimal form: no difficulty (length_controlled_minimal)"
 
 ESTIMATED = "minimal form: difficulty estimated from other models' preferences"
 
-FORMS = (PUBLISHED, UNREGULARISED, MINIMAL, ESTIMATED)
+FORMS = (PUBLISHED, MINIMAL, ESTIMATED)
 
 # Settings of the published fit: an L1 penalty chosen from ten by five-fold cross-validation, no intercept beside theta,
 # and the gamed baselines (concise and verbose versions of the baseline itself) with weight .2 between the two of them.
@@ -54,15 +52,10 @@ SEED = 123
 
 @dataclass(frozen=True)
 class WinRate:
-    """Raw win rate, in per cent, with its standard error and counts; `discrete` counts wins and half the draws."""
+    """Raw win rate, in per cent, with its standard error."""
 
     rate: float
     standard_error: float
-    n_wins: int
-    n_wins_base: int
-    n_draws: int
-    n_total: int
-    discrete: float
 
 
 @dataclass(frozen=True)
@@ -89,20 +82,6 @@ class Published:
     gamed: pd.DataFrame
 
 
-def preference(logprobs: Mapping[str, float], *, model_token: str, baseline_token: str) -> float:
-    """A preference from the judge's log-probabilities of the tokens that name the two answers; nan where it named none.
-
-    Paper: appendix H (the evaluator gives the probability of preferring the model's answer). p = 1 + P(model's token)
-    over the two tokens; one that is not among the judge's most likely tokens counts as impossible. Which token names
-    the model depends on the order in which the answers were shown: that order is random and the caller's to record.
-    A judge without log-probabilities gives a verdict: pass {its token: 0.0}.
-    """
-    first, second = (logprobs.get(token, -np.inf) for token in (model_token, baseline_token))
-    if np.isneginf(first) and np.isneginf(second):
-        return np.nan
-    return 1 + float(np.exp(first - np.logaddexp(first, second)))
-
-
 def win_rate(preferences: Sequence[float]) -> WinRate:
     """The raw win rate of preferences [N], each nan (left out), 0 (an old way to write a draw) or from 1 to 2.
 
@@ -113,10 +92,8 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
     p = p[~np.isnan(p)]
     if not len(p):
         raise ValueError("no preference among the values: every one is nan, so there is no win rate")
-    wins, losses, draws = int((p > 0.5).sum()), int((p < 0.5).sum()), int((p == 0.5).sum())
     error = 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan
-    discrete = 100 * (wins + draws / 2) / len(p)
-    return WinRate(100 * p.mean(), error, wins, losses, draws, len(p), discrete)
+    return WinRate(100 * p.mean(), error)
 
 
 def length_controlled(
@@ -127,15 +104,14 @@ def length_controlled(
     published: Published | None = None,
     difficulty: Sequence[float] | None = None,
     instructions: Sequence[int] | None = None,
-    form: str = "",
 ) -> LengthControlled:
     """The length-controlled win rate of one model; with `published`, the published form, else a minimal one.
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
     baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).
-    difficulty: values [805] of your own, e.g. `estimated_difficulty`. form: `UNREGULARISED` leaves the gamed baselines
-    out. A subset of the instructions may be passed; say so where the figure is shown. Raises ValueError on shapes,
-    values out of range, or answers that all differ by one length from the baseline's (nothing to standardise by).
+    difficulty: values [805] of your own, e.g. `estimated_difficulty`. A subset of the instructions may be passed; say
+    so where the figure is shown. Raises ValueError on shapes, values out of range, or answers that all differ by one
+    length from the baseline's (nothing to standardise by).
     Checked against alpaca_eval 0.6.6 given one file (1e-6).
     """
     raw, p = win_rate(preferences), _checked(preferences) - 1
@@ -144,17 +120,17 @@ def length_controlled(
     if not p.shape == delta.shape == rows.shape:
         raise ValueError(f"one length and instruction for each of {p.shape} preferences: {delta.shape}, {rows.shape}")
     if np.array_equal(delta, np.zeros_like(delta)) and (p == 0.5).all():
-        return LengthControlled(50.0, 0.0, form or MINIMAL, {"phi": 0.0, "psi": 0.0, "theta": 0.0}, raw)
+        return LengthControlled(50.0, 0.0, MINIMAL, {"phi": 0.0, "psi": 0.0, "theta": 0.0}, raw)
     spread = delta.std(ddof=1) if len(delta) > 1 else 0.0
     if not np.isfinite(spread) or spread == 0:
         raise ValueError("every answer differs from the baseline's by one and the same length: nothing to standardise")
     gamma = published.difficulty if published is not None else difficulty
     gamma = None if gamma is None else _of_rows(np.asarray(gamma, dtype=float), rows)
-    used = form or (PUBLISHED if published is not None else MINIMAL if gamma is None else ESTIMATED)
+    used = PUBLISHED if published is not None else MINIMAL if gamma is None else ESTIMATED
     X = _design(np.tanh(delta / spread), gamma, 1.0)
     judged = ~np.isnan(p)
     X_train, y, weight = X[judged], p[judged], np.ones(judged.sum())
-    if used == PUBLISHED and published is not None:
+    if published is not None:
         gamed = published.gamed
         extra = _design(np.tanh(gamed.std_delta_len.to_numpy()), gamed.instruction_difficulty.to_numpy(), 0.0)
         # The gamed rows come first, as in the published code: the folds and the solver depend on the order of rows.

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.rows import DataError, rows
-from hs2lib.data.sources import PublicFile, locate
+from hs2lib.data.sources import locate
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
 from hs2lib.evaluate.questions import (
     OWN_SYSTEM,
@@ -27,6 +27,7 @@ from hs2lib.evaluate.questions import (
     Template,
     characters,
     embedded,
+    public_files,
     public_questions,
     question_id,
     read,
@@ -47,48 +48,9 @@ WRONG_REFERENCES = (104, 105, 109, 111, 113, 114, 120, 122, 124, 125, 126, 128, 
 
 WHOLE = 80
 
-_FASTCHAT, _DATA = "lm-sys/FastChat", "fastchat/llm_judge/data"
+FILES = public_files("mt-bench")
 
-QUESTIONS = PublicFile(
-    "MT-Bench questions",
-    _FASTCHAT,
-    "589532dcfa83700f950b9aa3983416c543afabc0",
-    f"{_DATA}/mt_bench/question.jsonl",
-    ("mt_bench/mt_bench__question.jsonl", "mt_bench/question.jsonl"),
-)
-
-PROMPTS = PublicFile(
-    "MT-Bench judge prompts",
-    _FASTCHAT,
-    "0e6e7fdc78bf64aceea1508694ce4e6472810b8b",
-    f"{_DATA}/judge_prompts.jsonl",
-    ("mt_bench/judge_prompts.jsonl",),
-)
-
-# The paper's references are in its authors' pull request 3158, which FastChat never merged; GitHub serves its commit.
-REFERENCES = {
-    "gpt-4-0125-preview": PublicFile(
-        "MT-Bench references of gpt-4-0125-preview",
-        _FASTCHAT,
-        "962316eba4e9db86bc8002243290e4074dabf48e",
-        f"{_DATA}/mt_bench/reference_answer/gpt-4-0125-preview.jsonl",
-        ("mt_bench/mt_bench__reference_answer__gpt-4-0125-preview.jsonl", "mt_bench/gpt-4-0125-preview.jsonl"),
-    ),
-    "gpt-4-1106-preview": PublicFile(
-        "MT-Bench references of gpt-4-1106-preview",
-        "princeton-nlp/SimPO",
-        "e36b6d5946a60684e25a908a740a91ae2418903f",
-        "eval/mt-bench/gpt-4-1106-preview.jsonl",
-        ("mt_bench/reference_answer__gpt-4-1106-preview_SimPO.jsonl", "mt_bench/gpt-4-1106-preview.jsonl"),
-    ),
-    "gpt-4": PublicFile(
-        "MT-Bench references of gpt-4 (13 of 30 wrong)",
-        _FASTCHAT,
-        "ae7cdfd1b823f0a7ed50b843963887a8b460c451",
-        f"{_DATA}/mt_bench/reference_answer/gpt-4.jsonl",
-        ("mt_bench/mt_bench__reference_answer__gpt-4.jsonl", "mt_bench/gpt-4.jsonl"),
-    ),
-}
+REFERENCES = public_files("mt-bench references")
 
 # Template names by (with a reference, turn), and the fields each has.
 TEMPLATES = {
@@ -146,7 +108,7 @@ def load(
         return row.get("question_id"), row.get("category"), row.get("turns")
 
     known = dict(whole=WHOLE, turns=2, columns=columns, categories=CATEGORIES)
-    questions = public_questions("MT-Bench", QUESTIONS, source, folder, **known)
+    questions = public_questions("MT-Bench", FILES["questions"], source, folder, **known)
     if references:
         path, provenance = locate(REFERENCES[references], source, folder)
         needed = tuple(g for g in questions.groups if questions.categories[g.id] in WITH_REFERENCE)
@@ -161,7 +123,7 @@ def prompts(source: str, folder: str | Path | None = None) -> dict[str, Template
     """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
     if source == "embedded":
         return OWN
-    path, _ = locate(PROMPTS, source, folder)
+    path, _ = locate(FILES["prompts"], source, folder)
     named = {row["name"]: row for _, row in rows(path) if row.get("name") in _FIELDS}
     fix = "take FastChat's judge_prompts.jsonl"
     if missing := [name for name in _FIELDS if name not in named]:

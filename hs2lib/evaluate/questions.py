@@ -20,6 +20,7 @@ from random import Random
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from hs2lib.corpus import generate as corpus
 from hs2lib.data.rows import DataError, rows
@@ -204,6 +205,12 @@ def _texts(row: dict) -> list:
 
 
 # Where questions come from
+
+
+def public_files(benchmark: str) -> dict[str, PublicFile]:
+    """The public files of a benchmark by what they hold, from `files.yaml`."""
+    entries = yaml.safe_load((Path(__file__).parent / "files.yaml").read_text())[benchmark]
+    return {name: PublicFile(**entry | {"local": tuple(entry["local"])}) for name, entry in entries.items()}
 
 
 def public_questions(

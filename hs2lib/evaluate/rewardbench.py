@@ -60,13 +60,13 @@ def section_scores(accuracy: Mapping[str, float], rows: Mapping[str, int] | None
     for section, subsets in REWARDBENCH_SECTIONS.items():
         if section in accuracy:
             out[section] = accuracy[section]
-        elif there := [name for name in subsets if name in accuracy]:
-            total = sum(WEIGHTS[name] for name in there)
-            whole = len(there) == len(subsets) and all(
-                rows is None or rows[name] == REWARDBENCH_COUNTS[name] for name in there
+        elif present := [name for name in subsets if name in accuracy]:
+            total = sum(WEIGHTS[name] for name in present)
+            whole = len(present) == len(subsets) and all(
+                rows is None or rows[name] == REWARDBENCH_COUNTS[name] for name in present
             )
             out[section if whole else f"{section} (partial)"] = (
-                sum(WEIGHTS[name] * accuracy[name] for name in there) / total
+                sum(WEIGHTS[name] * accuracy[name] for name in present) / total
             )
     if all(section in out for section in REWARDBENCH_SECTIONS):
         out["overall"] = sum(out[section] for section in REWARDBENCH_SECTIONS) / 4
@@ -211,8 +211,10 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (len(benchmark.pairs), 2) or not len(scores):
-        due = f"({len(benchmark.pairs)}, 2)"
-        raise ValueError(f"scores of shape {due} are due, got {scores.shape}; weigh several outputs into one first")
+        expected = f"({len(benchmark.pairs)}, 2)"
+        raise ValueError(
+            f"expected scores of shape {expected}, got {scores.shape}; weigh several outputs into one first"
+        )
     if not np.isfinite(scores).all():
         raise ValueError("scores hold nan or infinity: no pair with one can be judged")
     right, tie = scores[:, 0] > scores[:, 1], scores[:, 0] == scores[:, 1]

@@ -1,8 +1,8 @@
 """How to weigh the heads of a reward model: every weighting of a grid tried on pairs, counted exactly.
 
-    found = search(margins)                                  # held-out preference pairs: 21^5 = 4,084,101 weightings
-    found = search(margins, parts=subsets, objective=...)    # the paper's way, on RewardBench's overall
-    honest = cross_fit(margins, ...)                         # how much the found value overstates
+    best = search(margins)                                   # held-out preference pairs: 21^5 = 4,084,101 weightings
+    best = search(margins, parts=subsets, objective=...)     # the paper's way, on RewardBench's overall
+    honest = cross_fit(margins, ...)                         # how much the best value overstates
 
 Paper: section 3 gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian et
 al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
@@ -20,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from hs2lib.evaluate import rewardbench
-from hs2lib.group import ATTRIBUTES, Group
+from hs2lib.group import ATTRIBUTES
 
 Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
 
@@ -57,7 +57,7 @@ def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequ
 
 
 @dataclass(frozen=True)
-class Found:
+class BestWeights:
     """The best weighting: weights [A], its value, how many weightings reach that value, of how many tried.
 
     values: of every weighting, in the shape of the grid. exact: whether the margins were whole on the fixed point
@@ -83,9 +83,9 @@ def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
     Paper: section 3 (weights searched on RewardBench itself). benchmark: `hs2lib.data.pairs.Benchmark`.
     """
 
-    found = [rewardbench.subset_of(pair) for pair in benchmark.pairs]
-    names = list(dict.fromkeys(found))
-    parts = np.array([names.index(name) for name in found])
+    subsets = [rewardbench.subset_of(pair) for pair in benchmark.pairs]
+    names = list(dict.fromkeys(subsets))
+    parts = np.array([names.index(name) for name in subsets])
     whole = benchmark.generated or rewardbench.title(benchmark) == "RewardBench"
     if not whole or "overall" not in rewardbench.section_scores(dict.fromkeys(names, 0.0)):
         return parts, share_right
@@ -103,7 +103,7 @@ def search(
     over: Grid | None = None,
     parts: np.ndarray | None = None,
     objective: Objective = share_right,
-) -> Found:
+) -> BestWeights:
     """Try every weighting of the grid and return the best.
 
     margins [pairs, A]: chosen - rejected, by output. parts: int [pairs], the part (subset) each pair belongs to, and
@@ -120,12 +120,12 @@ def search(
     return _best(values, over, exact)
 
 
-def _best(values: np.ndarray, over: Grid, exact: bool) -> Found:
+def _best(values: np.ndarray, over: Grid, exact: bool) -> BestWeights:
     best = values.max()
     tied = over.weights(np.flatnonzero(values == best))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
     shape = [len(levels) for levels in over.levels]
-    return Found(tuple(nearest.tolist()), float(best), len(tied), len(over), exact, values.reshape(shape))
+    return BestWeights(tuple(nearest.tolist()), float(best), len(tied), len(over), exact, values.reshape(shape))
 
 
 def value_of(
@@ -141,17 +141,17 @@ def value_of(
     """
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
-        raise ValueError(f"weights with up to four decimals are due, got {list(weights)}")
+        raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
     over = Grid(0.0001, tuple((int(step),) for step in steps))
     return search(margins, over=over, parts=parts, objective=objective).value
 
 
 @dataclass(frozen=True)
 class CrossFit:
-    """found: on all pairs; fitted: the value with every pair judged by weights found without its fold; overstated: the
-    difference of the two; weights [folds, A]: those of each fold."""
+    """best: on all pairs; fitted: the value with every pair judged by weights searched without its fold; overstated:
+    the difference of the two; weights [folds, A]: those of each fold."""
 
-    found: Found
+    best: BestWeights
     fitted: float
     overstated: float
     weights: np.ndarray
@@ -175,7 +175,7 @@ def cross_fit(
     """
     margins, parts, over = _checked(margins, parts, over)
     if folds < 2:
-        raise ValueError(f"at least 2 folds are due, got {folds}")
+        raise ValueError(f"expected at least 2 folds, got {folds}")
     fold = _deal(parts, np.arange(len(margins)) if clusters is None else np.asarray(clusters), folds, seed)
     n_parts = int(parts.max()) + 1
     fixed, exact = fixed_point(margins, over)
@@ -192,7 +192,7 @@ def cross_fit(
         values[folds, start:stop] = objective(all_right, sizes.sum(axis=0))
         for k in range(folds):
             values[k, start:stop] = objective(all_right - right[k], without[k])
-    found = _best(values[folds], over, exact)
+    best = _best(values[folds], over, exact)
     chosen = [_best(values[k], over, exact).weights for k in range(folds)]
     # Every pair judged once, by weights that never saw it, and the parts then put together as always.
     right = np.zeros((n_parts, 1))
@@ -200,27 +200,7 @@ def cross_fit(
         wins = fixed @ np.round(np.array(weights) * round(1 / over.unit)) > 0
         right[:, 0] += np.bincount(parts[(fold == k) & wins], minlength=n_parts)
     fitted = float(objective(right, sizes.sum(axis=0))[0])
-    return CrossFit(found, fitted, found.value - fitted, np.array(chosen))
-
-
-def preference_margins(groups: Sequence[Group], scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Margins [pairs, A] (better - worse) of groups of two with a preference, and the groups' numbers [pairs].
-
-    scores [responses, A], all groups' responses in order, as RewardModel.score gives them. Groups without a preference,
-    or with a tie (0), have no better response and are left out.
-    """
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 2 or len(scores) != sum(len(group.responses) for group in groups):
-        due = sum(len(group.responses) for group in groups)
-        raise ValueError(f"scores [{due} responses, A] are due, got shape {scores.shape}")
-    margins, numbers, row = [], [], 0
-    for number, group in enumerate(groups):
-        if len(group.responses) == 2 and group.preference:
-            # Negative: the first is better.
-            margins.append(np.sign(group.preference) * (scores[row + 1] - scores[row]))
-            numbers.append(number)
-        row += len(group.responses)
-    return np.array(margins).reshape(-1, scores.shape[1]), np.array(numbers, dtype=np.int64)
+    return CrossFit(best, fitted, best.value - fitted, np.array(chosen))
 
 
 def fixed_point(margins: np.ndarray, over: Grid) -> tuple[np.ndarray, bool]:
@@ -274,7 +254,9 @@ def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
     margins = np.asarray(margins, dtype=np.float64)
     over = grid() if over is None else over
     if margins.ndim != 2 or not len(margins) or margins.shape[1] != len(over.levels):
-        raise ValueError(f"margins [pairs, {len(over.levels)}] are due, at least one pair, got shape {margins.shape}")
+        raise ValueError(
+            f"expected margins [pairs, {len(over.levels)}] of at least one pair, got shape {margins.shape}"
+        )
     if not np.isfinite(margins).all():
         raise ValueError("margins hold nan or infinity")
     parts = np.zeros(len(margins), dtype=np.int64) if parts is None else np.asarray(parts)

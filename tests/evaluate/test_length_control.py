@@ -35,25 +35,10 @@ def gamed_file(path, n=400, seed=1):
 # Preferences and raw rates
 
 
-def test_a_preference_is_one_plus_the_share_of_the_models_token():
-    """exp(-1) : exp(-1) is a draw; 3 : 1 is .75; the other order of answers swaps the tokens."""
-    assert length_control.preference({"m": -1.0, "M": -1.0}, model_token="M", baseline_token="m") == 1.5
-    logs = {"m": np.log(0.2), "M": np.log(0.6), "Both": np.log(0.1)}
-    assert length_control.preference(logs, model_token="M", baseline_token="m") == pytest.approx(1.75)
-    assert length_control.preference(logs, model_token="m", baseline_token="M") == pytest.approx(1.25)
-
-
-def test_a_verdict_without_its_rival_is_whole_and_none_is_no_verdict():
-    assert length_control.preference({"M": 0.0}, model_token="M", baseline_token="m") == 2.0
-    assert length_control.preference({"M": -3.0}, model_token="m", baseline_token="M") == 1.0
-    assert np.isnan(length_control.preference({"Both": 0.0}, model_token="m", baseline_token="M"))
-
-
 def test_raw_win_rate_by_hand():
-    """1, 1.2, 2, a draw written 1.5 and one written 0: mean of 0, .2, 1, .5, .5 is .44; discrete (1 + 1)/5."""
+    """1, 1.2, 2, a draw written 1.5 and one written 0: mean of 0, .2, 1, .5, .5 is .44."""
     found = length_control.win_rate([1, 1.2, 2, 1.5, 0, np.nan])
-    assert found.rate == pytest.approx(44) and found.discrete == pytest.approx(40)
-    assert (found.n_wins, found.n_wins_base, found.n_draws, found.n_total) == (1, 2, 2, 5)
+    assert found.rate == pytest.approx(44)
     assert found.standard_error == pytest.approx(100 * np.std([0, 0.2, 1, 0.5, 0.5], ddof=1) / np.sqrt(5))
 
 
@@ -144,7 +129,7 @@ def test_a_missing_verdict_does_not_count_but_its_instruction_does():
     whole = length_control.length_controlled(p, lengths, baseline, difficulty=gamma)
     p[:3] = np.nan
     part = length_control.length_controlled(p, lengths, baseline, difficulty=gamma)
-    assert part.raw.n_total == 397 and part.rate == pytest.approx(whole.rate, abs=0.1)
+    assert part.rate == pytest.approx(whole.rate, abs=0.1)
 
 
 def test_estimated_difficulty_orders_instructions_by_how_often_models_win():
@@ -158,8 +143,8 @@ def test_the_gamed_baselines_pull(tmp_path):
     published = length_control.read_published(gamed_file(tmp_path / "gamed.csv"))
     given = made(phi=-1.0)[:3]
     with_them = length_control.length_controlled(*given, published=published)
-    without = length_control.length_controlled(*given, published=published, form=length_control.UNREGULARISED)
-    assert with_them.form == length_control.PUBLISHED and without.form == length_control.UNREGULARISED
+    without = length_control.length_controlled(*given, difficulty=published.difficulty)
+    assert with_them.form == length_control.PUBLISHED and without.form == length_control.ESTIMATED
     assert 0 < abs(with_them.rate - without.rate) < 5
 
 
@@ -192,7 +177,7 @@ def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
     ours = {
         "length_controlled_v1": length_control.length_controlled(p, lengths, baseline, published=published),
         "length_controlled_noreg": length_control.length_controlled(
-            p, lengths, baseline, published=published, form=length_control.UNREGULARISED
+            p, lengths, baseline, difficulty=published.difficulty
         ),
         "length_controlled_minimal": length_control.length_controlled(p, lengths, baseline),
     }
@@ -203,7 +188,6 @@ def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
         assert found.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
         assert found.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
         assert found.raw.standard_error == pytest.approx(theirs["standard_error"], abs=1e-9)
-        assert found.raw.discrete == pytest.approx(theirs["discrete_win_rate"], abs=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +205,6 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
         found, public = length_control.win_rate(own.preference), leaderboard.loc[model]
         assert found.rate == pytest.approx(public.win_rate, abs=1e-5), model
         assert found.standard_error == pytest.approx(public.standard_error, abs=1e-5), model
-        assert found.discrete == pytest.approx(public.discrete_win_rate, abs=1e-9), model
-        counts = found.n_wins, found.n_wins_base, found.n_draws, found.n_total
-        assert counts == (public.n_wins, public.n_wins_base, public.n_draws, public.n_total), model
         if len(own) == length_control.INSTRUCTIONS:  # three models lack answers that the leaderboard's mean has
             assert int(own.length.mean()) == public.avg_length, model
 

@@ -308,8 +308,10 @@ def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
 
 
 def test_every_pin_is_a_whole_commit():
-    files = [mt_bench.QUESTIONS, mt_bench.PROMPTS, *mt_bench.REFERENCES.values()]
-    files += [arena_hard.QUESTIONS, arena_hard.ANSWERS, arena_hard.PROMPT]
+    files = [*mt_bench.REFERENCES.values()]
+    for benchmark in (mt_bench, arena_hard, alpaca_eval):
+        files += benchmark.FILES.values()
+    assert len(files) == 11
     for file in files:
         assert len(file.commit) == 40 and set(file.commit) <= set("0123456789abcdef") and file.local
 

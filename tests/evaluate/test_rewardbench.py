@@ -122,7 +122,7 @@ def test_intervals_draw_pairs_of_one_prompt_together():
 
 def test_wrong_shapes_and_values_are_refused():
     benchmark = Benchmark((pair("a/0"),), "own", "")
-    with pytest.raises(ValueError, match=r"\(1, 2\) are due, got \(1, 2, 5\)"):
+    with pytest.raises(ValueError, match=r"expected scores of shape \(1, 2\), got \(1, 2, 5\)"):
         rewardbench.evaluate(benchmark, np.zeros((1, 2, 5)))
     with pytest.raises(ValueError, match="nan"):
         rewardbench.evaluate(benchmark, np.array([[np.nan, 0]]))

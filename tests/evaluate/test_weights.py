@@ -106,28 +106,16 @@ def test_the_cross_fitted_value_is_that_of_searching_fold_by_fold():
         # The fixed point differs with the pairs, the counts do not.
         assert tuple(fit.weights[k]) == alone.weights
         right += by_hand(margins[fold == k], alone.weights)
-    assert fit.fitted == right / 60 and fit.overstated == fit.found.value - fit.fitted
+    assert fit.fitted == right / 60 and fit.overstated == fit.best.value - fit.fitted
 
 
 def test_searching_on_noise_overstates_and_cross_fitting_shows_it():
     """Margins that hold nothing: the best of many weightings looks good on its own pairs, and is a coin elsewhere."""
     noise = [np.random.default_rng(seed).standard_normal((80, 5)) for seed in range(16)]
     fits = [weights.cross_fit(margins, over=weights.grid(0.25), seed=i) for i, margins in enumerate(noise)]
-    assert np.mean([fit.found.value for fit in fits]) > 0.57
+    assert np.mean([fit.best.value for fit in fits]) > 0.57
     assert abs(np.mean([fit.fitted for fit in fits]) - 0.5) < 0.04
     assert np.mean([fit.overstated for fit in fits]) > 0.06
-
-
-def test_preference_margins_are_better_minus_worse():
-    talk, answers = (Turn("user", "?"),), (Response("a", "a"), Response("b", "b"))
-    given = (-2, 1, 0, None)
-    groups = [Group(str(i), talk, answers, preference=p) for i, p in enumerate(given)]
-    groups.insert(1, Group("three", talk, (*answers, Response("c", "c")), preference=-1))
-    scores = np.array([[1.0, 5], [0, 1], [9, 9], [9, 9], [9, 9], [2, 2], [5, 3], [7, 7], [0, 0], [7, 7], [0, 0]])
-    margins, numbers = weights.preference_margins(groups, scores)
-    assert margins.tolist() == [[1, 4], [3, 1]] and numbers.tolist() == [0, 2]
-    with pytest.raises(ValueError, match="11 responses"):
-        weights.preference_margins(groups, scores[:-1])
 
 
 def test_the_papers_way_searches_the_overall_of_a_whole_benchmark():
