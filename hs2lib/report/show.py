@@ -58,18 +58,18 @@ def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
     slider = ipywidgets.IntSlider(0, 0, len(all_groups) - 1, description="group", layout={"width": "40em"})
     search = ipywidgets.Text(placeholder="text to find, then Enter", description="find", continuous_update=False)
     view = ipywidgets.HTML(group_html(all_groups[0]))
-    found = ipywidgets.Label()
+    message = ipywidgets.Label()
 
     def find(_):
         order = [*range(slider.value + 1, len(all_groups)), *range(slider.value + 1)]
         hits = (i for i in order if search.value.casefold() in _text(all_groups[i]).casefold())
         hit = next(hits, None) if search.value else slider.value
-        found.value = "" if hit is not None else "no group holds that text"
+        message.value = "" if hit is not None else "no group holds that text"
         slider.value = slider.value if hit is None else hit
 
     slider.observe(lambda change: setattr(view, "value", group_html(all_groups[change.new])), "value")
     search.observe(find, "value")
-    return ipywidgets.VBox([ipywidgets.HBox([slider, search, found]), view])
+    return ipywidgets.VBox([ipywidgets.HBox([slider, search, message]), view])
 
 
 def _text(group: Group) -> str:

@@ -46,8 +46,8 @@ def mathml(latex: str, display: str = "inline") -> str:
     """
     known = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", latex).replace(r"\operatorname*", r"\operatorname")
     try:
-        found = latex2mathml.converter.convert(known, display=display)
-        for element in ElementTree.fromstring(found).iter():
+        converted = latex2mathml.converter.convert(known, display=display)
+        for element in ElementTree.fromstring(converted).iter():
             name = element.tag.removeprefix("{http://www.w3.org/1998/Math/MathML}")
             guessed = re.match(r"\\[A-Za-z]", element.text or "")
             short = len(element) != _PARTS.get(name, len(element))
@@ -55,7 +55,7 @@ def mathml(latex: str, display: str = "inline") -> str:
                 raise ValueError(f"not plain MathML: {name}")
     except Exception:  # its dozen exceptions share no base class, and an IndexError of its parser means the same
         return f"<code>{html.escape(latex)}</code>"
-    return found
+    return converted
 
 
 class _Renderer(IPythonRenderer):

@@ -345,8 +345,8 @@ def bootstrap(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) ->
 
     estimate = values(np.ones((1, len(X))))[0]
     draws = (values(counts) for counts in resample_counts(len(X), n_boot, seed))
-    found = percentiles(estimate, draws, len(X), n_boot, 0.95)
-    return {name: found.at(k) for k, name in enumerate((OLD, NEW, "difference", "lower scores"))}
+    intervals = percentiles(estimate, draws, len(X), n_boot, 0.95)
+    return {name: intervals.at(k) for k, name in enumerate((OLD, NEW, "difference", "lower scores"))}
 
 
 def williams(table: Table = TABLE_5) -> tuple[float, float]:

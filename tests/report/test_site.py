@@ -261,6 +261,22 @@ def test_the_projects_own_readme_is_up_to_date():
     assert site.main(["--check"]) == 0
 
 
+def test_the_committed_reports_are_read_as_they_are(monkeypatch, tmp_path):
+    """Every report of the checkout is complete and unaltered, and one of them becomes a whole harmless page."""
+    folders = [path.parent for path in sorted((root() / "reports").glob("*/[0-9]*/manifest.json"))]
+    committed = [folder for folder in folders if folder.parent.name in site.README_TIERS]
+    assert {folder.parent.name for folder in committed} == set(site.README_TIERS)
+    for folder in committed:
+        run = site.row(folder.parent.name, folder.name, folder)["run"]
+        assert run is not None and run.altered == [] and run.manifest["commit"], folder
+    first = committed[0]
+    shutil.copytree(first, tmp_path / first.parent.name / first.name)
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    site.Site().build()
+    for path in (tmp_path / "site" / first.parent.name / first.name).glob("*.html"):
+        assert_harmless(path)
+
+
 def test_help_says_what_it_does(capsys):
     with pytest.raises(SystemExit):
         site.main(["--help"])
