@@ -66,6 +66,7 @@ def test_the_mask_in_the_reference_template():
     assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?", " Seven, or 11\n<extra_id_2>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["embedded", "oasst1"])
 def test_the_mask_on_real_conversations(name):
     """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of its turn.
@@ -215,6 +216,7 @@ def test_trls_packing_leaks_nothing(tmp_path, packing):
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
 def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     policy = load_policy("tiny")
@@ -252,6 +254,7 @@ class Kill(TrainerCallback):
             raise Killed
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     """Killed after steps 1, 3 and 4, with checkpoints at 2 and 4: the same weights and losses, over ends of epochs."""
 
@@ -277,6 +280,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     assert read.history == result.history and torch.equal(*(next(m.parameters()) for m in (again, resumed)))
 
 
+@pytest.mark.slow
 def test_trls_backend_goes_on_too(tmp_path):
     """From its last whole checkpoint, packed rows as well; a folder that a kill left half written is passed over."""
     ends = []
@@ -295,6 +299,7 @@ def test_trls_backend_goes_on_too(tmp_path):
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
 
+@pytest.mark.slow
 def test_what_trl_cannot_train_is_refused(tmp_path):
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
