@@ -47,13 +47,13 @@ def choose(
     return tokens, own - logits.logsumexp(-1)
 
 
-def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = FIRST) -> torch.Tensor:
-    """Tokens [R] of logits over the temperature [R, V]; of each row the `first` likeliest are looked at."""
+def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Tokens [R] of logits over the temperature [R, V]."""
     if top_p >= 1:
         return _inverse(scaled.double().softmax(-1), draws)
-    size = scaled.shape[-1]
-    values, ids = scaled.topk(min(first, size))  # [R, K] each
-    p = (values.double() - scaled.logsumexp(-1, keepdim=True).double()).exp()  # [R, K]
+    total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]  # [R, 1]
+    values, ids = scaled.topk(min(FIRST, size))  # [R, K] each
+    p = (values.double() - total).exp()  # [R, K]
     mass = p.cumsum(-1)
     wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)  # [R]: more than these are kept
     # In the order of the ids, those not kept last and without weight.
@@ -61,8 +61,15 @@ def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = 
     p = p.gather(-1, order).masked_fill(ids == size, 0.0)
     tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]
     if wide.any():
-        tokens[wide] = _draw(scaled[wide], draws[wide], top_p, first=size)
+        tokens[wide] = _draw_wide(scaled[wide], total[wide], draws[wide], top_p)
     return tokens
+
+
+def _draw_wide(scaled: torch.Tensor, total: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+    """As `_draw`, for rows that keep more than FIRST tokens: all are sorted, which is quicker than a topk of all."""
+    p, ids = (scaled.double() - total).exp().sort(dim=-1, descending=True, stable=True)  # [R, V] each
+    p = p.masked_fill(p.cumsum(-1) - p >= top_p, 0.0)
+    return _inverse(torch.zeros_like(p).scatter_(-1, ids, p), draws)
 
 
 def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
