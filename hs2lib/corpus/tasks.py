@@ -12,10 +12,6 @@ from functools import lru_cache
 
 from hs2lib.corpus.phrases import ENTITIES, FAMILY_TEXTS, FIELDS, KINDS, PHRASES, SCENES
 
-MONTHS = SCENES["months"]
-DAYS = SCENES["days"]
-COUNT = SCENES["counting"]
-
 
 @dataclass(slots=True)
 class Item:
@@ -80,10 +76,6 @@ def join(words) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def remarks(r, pool, k: int = 2) -> tuple[str, ...]:
-    return tuple(pool[i] for i in several(r, len(pool), k))
-
-
 def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> bool:
     """Whether a response contains every part of the answer (in order, where order is the answer), whatever the case."""
     text, at = text.lower(), 0
@@ -95,70 +87,85 @@ def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> 
     return True
 
 
+def worded(family: str, right: str, wrong: str, remarks, **words) -> Item:
+    """An item in the wordings of its family, with the right value as {v} and with the wrong one."""
+    texts = FAMILY_TEXTS[family]["items"]
+    return Item(*(tuple([text.format(v=value, **words) for text in texts]) for value in (right, wrong)), remarks)
+
+
+def two_remarks(r, family: str, n: int) -> list[tuple[str, str]]:
+    """Two of the family's remarks for each of n items, the first ones all different."""
+    pool = FAMILY_TEXTS[family]["remarks"]
+    return [(pool[i], pool[(i + 3) % len(pool)]) for i in several(r, len(pool), n)]
+
+
+def chained(family, prompt, layout, topic, start, steps, show, final, show_last=None) -> Task:
+    """A task each of whose steps begins at the number where the one before ended.
+
+    steps: (what is added, the error where the step goes wrong, remarks, words of its sentence); show, show_last: a
+    number and the last one as text; final: the sentence that states the last one.
+    """
+    show_last = show_last or show
+
+    def redo(wrong=frozenset()):
+        at, items = start, []
+        for i, (change, error, remarks, words) in enumerate(steps):
+            right, off = show(at + change), show(at + change + error)
+            items.append(worded(family, right, off, remarks, begin=show(at), **words))
+            at += change + (error if i in wrong else 0)
+        return items, final.format(v=show_last(at))
+
+    items, result = redo()
+    answer = show_last(start + sum(change for change, *_ in steps))
+    return Task(family, prompt, items, (answer,), layout, topic, final=result, redo=redo)
+
+
 def arithmetic(r, n: int) -> Task:
     opening, noun, question, events = pick(r, SCENES["stories"])
     start = 240 + 5 * int(r() * 60)
-    values, sentences, chosen = [], [], sorted(several(r, len(events), n))
-    for i in chosen:
+    changes, words, sentences = [], [], []
+    for i in sorted(several(r, len(events), n)):
         sentence, cue, sign, product = events[i]
         a, b = (2 + int(r() * 3), 6 + int(r() * 7)) if product else (5 + int(r() * 24), 1)
-        values.append((cue, sign, a, b, product))
+        sum_text = f"{a} x {b} = {a * b} and " if product else ""
+        changes.append(sign * a * b)
+        words.append(
+            {"cue": cue, "Cue": capital(cue), "sign": "+-"[sign < 0], "n": a * b, "noun": noun, "work": sum_text}
+        )
         sentences.append(sentence.format(a=a, b=b))
-    slip = [pick(r, (-10, -2, -1, 1, 2, 10)) for _ in values]
-
-    def redo(wrong=frozenset()):
-        total, items = start, []
-        for i, (cue, sign, a, b, product) in enumerate(values):
-            sign_text, amount = "+-"[sign < 0], a * b
-            work = f"{a} x {b} = {amount} and " if product else ""
-            outcomes = []
-            for error in (0, slip[i]):
-                sum_text = f"{total} {sign_text} {amount} = {total + sign * amount + error}"
-                outcomes.append((f"{capital(cue)}: {work}{sum_text}.", f"With {cue} we get {work}{sum_text} {noun}."))
-            total += sign * amount + (slip[i] if i in wrong else 0)
-            items.append(Item(outcomes[0], outcomes[1], extra[i]))
-        return items, result.format(total=total, noun=noun)
-
-    tips = FAMILY_TEXTS["arithmetic"]["remarks"]
-    extra = [(tips[i], tips[(i + 3) % 10]) for i in several(r, 10, n)]
-    result = pick(r, FAMILY_TEXTS["arithmetic"]["results"])
-    items, final = redo()
+    errors = [pick(r, (-10, -2, -1, 1, 2, 10)) for _ in changes]
+    steps = list(zip(changes, errors, two_remarks(r, "arithmetic", n), words, strict=True))
+    final = pick(r, FAMILY_TEXTS["arithmetic"]["results"]).format(v="{v}", noun=noun)
     story = " ".join([opening.format(name=pick(r, SCENES["names"]), t=start), *sentences, question])
-    answer = final.rstrip(".").split()[-2]
-    return Task("arithmetic", story, items, (answer,), "steps", "the calculation", final=final, redo=redo)
-
-
-def number(x: float, decimals: int) -> str:
-    return f"{x:,.{decimals}f}"
+    return chained("arithmetic", story, "steps", "the calculation", start, steps, str, final)
 
 
 def units(r, n: int) -> Task:
-    rows = several(r, len(SCENES["conversions"]), n)
     items, asked, answer = [], [], []
-    for row in rows:
+    for row in several(r, len(SCENES["conversions"]), n):
         decimals, source, target, factor, sizes, what = SCENES["conversions"][row]
         size = pick(r, sizes)
-        right, wrong = (
-            number(size * factor, decimals),
-            number(size * factor * pick(r, (0.5, 0.8, 1.25, 2, 10)), decimals),
-        )
+        wrong_factor = pick(r, (0.5, 0.8, 1.25, 2, 10))
+        right, wrong = (f"{value:,.{decimals}f}" for value in (size * factor, size * factor * wrong_factor))
         exact = "" if decimals == 0 and source != "ounces" else "about "
-        per = f"{factor:.4g}"
-        both = [
-            (f"{size} {source} are {exact}{v} {target}.", f"For {what}: {size} {source} x {per} = {v} {target}.")
-            for v in (right, wrong)
-        ]
         about = "" if factor in (60, 7, 3.6, 2.54) else "about "
-        note = f"To get from {source} to {target}, multiply by {about}{per}."
-        items.append(Item(both[0], both[1], (note, pick(r, FAMILY_TEXTS["units"]["remarks"]))))
+        words = {"size": size, "source": source, "target": target, "exact": exact, "what": what, "per": f"{factor:.4g}"}
+        note = f"To get from {source} to {target}, multiply by {about}{factor:.4g}."
+        remark = pick(r, FAMILY_TEXTS["units"]["remarks"])
+        items.append(worded("units", right, wrong, (note, remark), **words))
         asked.append(f"{size} {source} in {target}")
         answer.append(f"{right} {target}")
     prompt = ask(r, "units", x=join(asked))
     return Task("units", prompt, items, tuple(answer), "bullets", "the conversion")
 
 
-def spoken(day: date) -> str:
-    return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
+def spoken(ordinal: int) -> str:
+    day = date.fromordinal(ordinal)
+    return f"{day.day} {SCENES['months'][day.month - 1]} {day.year}"
+
+
+def spoken_with_day(ordinal: int) -> str:
+    return f"{SCENES['days'][date.fromordinal(ordinal).weekday()]}, {spoken(ordinal)}"
 
 
 def dates(r, n: int) -> Task:
@@ -166,35 +173,14 @@ def dates(r, n: int) -> Task:
     chosen = [phases[i] for i in sorted(several(r, len(phases), n))]
     start = date(2021 + int(r() * 5), 1 + int(r() * 12), 1 + int(r() * 28)).toordinal()
     lengths = [3 + int(r() * 26) for _ in chosen]
-    slip = [pick(r, (-7, -2, -1, 1, 2, 7)) for _ in chosen]
-    tips = FAMILY_TEXTS["dates"]["remarks"]
-    extra = [(tips[i], tips[(i + 3) % 8]) for i in several(r, 8, n)]
-
-    def redo(wrong=frozenset()):
-        day, items = start, []
-        for i, (phase, length) in enumerate(zip(chosen, lengths, strict=True)):
-            ends = [spoken(date.fromordinal(day + length + error)) for error in (0, slip[i])]
-            begin = spoken(date.fromordinal(day))
-            both = [
-                (
-                    f"{capital(phase)}: {begin} plus {length} days is {end}.",
-                    f"{capital(phase)} takes {length} days from {begin}, so we reach {end}.",
-                )
-                for end in ends
-            ]
-            day += length + (slip[i] if i in wrong else 0)
-            items.append(Item(both[0], both[1], extra[i]))
-        last = date.fromordinal(day)
-        return items, f"Everything is finished on {DAYS[last.weekday()]}, {spoken(last)}."
-
-    items, final = redo()
-    listed = join(f"{p} ({d} days)" for p, d in zip(chosen, lengths, strict=True))
-    prompt = ask(
-        r, "dates", o=opening, d=spoken(date.fromordinal(start)), x=listed, we="I" if opening[:2] == "I " else "we"
-    )
-    return Task(
-        "dates", prompt, items, (final.split(" on ")[1].rstrip("."),), "steps", "the schedule", final=final, redo=redo
-    )
+    errors = [pick(r, (-7, -2, -1, 1, 2, 7)) for _ in chosen]
+    words = [{"Phase": capital(phase), "length": days} for phase, days in zip(chosen, lengths, strict=True)]
+    steps = list(zip(lengths, errors, two_remarks(r, "dates", n), words, strict=True))
+    listed = join(f"{phase} ({days} days)" for phase, days in zip(chosen, lengths, strict=True))
+    we = "I" if opening.startswith("I ") else "we"
+    prompt = ask(r, "dates", o=opening, d=spoken(start), x=listed, we=we)
+    final = "Everything is finished on {v}."
+    return chained("dates", prompt, "steps", "the schedule", start, steps, spoken, final, spoken_with_day)
 
 
 def clock(minutes: int) -> str:
@@ -206,37 +192,16 @@ def planning(r, n: int) -> Task:
     chosen = [activities[i] for i in sorted(several(r, len(activities), n))]
     start = 480 + 15 * int(r() * 9)
     lengths = [15 * (1 + int(r() * 5)) for _ in chosen]
-    slip = [pick(r, (-30, -15, 15, 30, 45)) for _ in chosen]
-    extra = [(tip, FAMILY_TEXTS["planning"]["remarks"][k % 8]) for k, (_, tip) in enumerate(chosen, int(r() * 8))]
-
-    def redo(wrong=frozenset()):
-        time, items = start, []
-        for i, ((what, _), length) in enumerate(zip(chosen, lengths, strict=True)):
-            both = [
-                (
-                    f"{clock(time)} to {clock(time + length + e)}: {what}.",
-                    f"{clock(time)} - {clock(time + length + e)}: {what}, {length} minutes.",
-                )
-                for e in (0, slip[i] if length + slip[i] > 0 else 15)
-            ]
-            time += length + ((slip[i] if length + slip[i] > 0 else 15) if i in wrong else 0)
-            items.append(Item(both[0], both[1], extra[i]))
-        return items, f"The last point ends at {clock(time)}."
-
-    items, final = redo()
-    listed = join(f"{what} ({d} minutes)" for (what, _), d in zip(chosen, lengths, strict=True))
-    alone = "for me" in request
-    prompt = ask(
-        r,
-        "planning",
-        o=request + ("?" if request.startswith("Can") else "."),
-        t=clock(start),
-        x=listed,
-        We="I" if alone else "We",
-        we="I" if alone else "we",
-        are="am" if alone else "are",
-    )
-    return Task("planning", prompt, items, (clock(start + sum(lengths)),), "lines", "the plan", final=final, redo=redo)
+    errors = [pick(r, (-30, -15, 15, 30, 45)) for _ in chosen]
+    pool, steps = FAMILY_TEXTS["planning"]["remarks"], []
+    for k, ((what, tip), length, error) in enumerate(zip(chosen, lengths, errors, strict=True), int(r() * 8)):
+        error = error if length + error > 0 else 15
+        steps.append((length, error, (tip, pool[k % 8]), {"what": what, "length": length}))
+    listed = join(f"{what} ({length} minutes)" for (what, _), length in zip(chosen, lengths, strict=True))
+    we, are = ("I", "am") if "for me" in request else ("we", "are")
+    opening = request + ("?" if request.startswith("Can") else ".")
+    prompt = ask(r, "planning", o=opening, t=clock(start), x=listed, We=capital(we), we=we, are=are)
+    return chained("planning", prompt, "lines", "the plan", start, steps, clock, "The last point ends at {v}.")
 
 
 def instructions(r, n: int) -> Task:
@@ -246,20 +211,16 @@ def instructions(r, n: int) -> Task:
         Item((right,), (wrong,), (tip, FAMILY_TEXTS["instructions"]["remarks"][k % 8]))
         for k, (right, wrong, tip) in enumerate(chosen, int(r() * 8))
     ]
-    prompt = ask(r, "instructions", g=goal, n=COUNT[n])
+    prompt = ask(r, "instructions", g=goal, n=SCENES["counting"][n])
     return Task("instructions", prompt, items, tuple(right for right, *_ in chosen), "steps", "the job", ordered=True)
 
 
 def unsafe(r, n: int) -> Task:
     request, what, theme = pick(r, SCENES["requests"])
     reason, better, worse = SCENES["themes"][theme]
-    items = [
-        Item(
-            (f"I can't help with {what}. {reason}", f"I won't assist with {what}. {reason}"),
-            (f"Sure, {what} is easier than you think.", f"No problem, {what} is not hard."),
-            (),
-        )
-    ]
+    first, texts = {"what": what, "reason": reason}, FAMILY_TEXTS["unsafe"]
+    refused, complied = (tuple(text.format(**first) for text in texts[name]) for name in ("refusals", "compliance"))
+    items = [Item(refused, complied, ())]
     order, bad = several(r, len(better), n - 1), several(r, len(worse), n - 1)
     items += [Item((better[i],), (worse[j],), ()) for i, j in zip(order, bad, strict=True)]
     return Task("unsafe", request, items, (what,), "bullets", "this", ordered=True)
@@ -314,22 +275,14 @@ def sorting(r, n: int) -> Task:
     unit_text = f" {unit}" if unit else ""
     items = []
     for i in rows_sorted:
-        name, off = ENTITIES[kind][i][0], value[another_of(r, rows, i)]
-        both = [(f"{capital(name)} ({v}{unit_text})", f"{capital(name)}: {v}{unit_text}") for v in (value[i], off)]
-        items.append(Item(both[0], both[1], PHRASES[kind][column].remarks))
+        words = {"Name": capital(ENTITIES[kind][i][0]), "unit": unit_text}
+        off = value[rows[another(r, len(rows), rows.index(i))]]
+        items.append(worded("sorting", value[i], off, PHRASES[kind][column].remarks, **words))
     listed = join(f"{ENTITIES[kind][i][0]} ({value[i]}{unit_text})" for i in rows)
-    order = (
-        ("from the smallest number to the largest", "from the largest number to the smallest")
-        if unit
-        else ("from the oldest to the most recent", "from the most recent to the oldest")
-    )[not rising]
+    order = FAMILY_TEXTS["sorting"]["by number" if unit else "by time"][not rising]
     prompt = ask(r, "sorting", o=order, x=listed, X=capital(listed))
     names = tuple(ENTITIES[kind][i][0] for i in rows_sorted)
     return Task("sorting", prompt, items, names, "lines", "the list", kind, ordered=True)
-
-
-def another_of(r, rows, not_this):
-    return rows[another(r, len(rows), rows.index(not_this))]
 
 
 def formatted(r, n: int) -> Task:
@@ -338,11 +291,10 @@ def formatted(r, n: int) -> Task:
     items = []
     for f, item in zip(fields, facts(r, kind, e, fields), strict=True):
         label = PHRASES[kind][f].label.upper()
-        items.append(
-            Item(tuple(f"{label}: {s}" for s in item.right), tuple(f"{label}: {s}" for s in item.wrong), item.remarks)
-        )
+        both = [tuple(f"{label}: {text}" for text in texts) for texts in (item.right, item.wrong)]
+        items.append(Item(*both, item.remarks))
     labels = join(PHRASES[kind][f].label.lower() for f in fields)
-    prompt = ask(r, "format", s=name, n=COUNT[n], x=labels)
+    prompt = ask(r, "format", s=name, n=SCENES["counting"][n], x=labels)
     answer = tuple(f"{PHRASES[kind][f].label.upper()}:" for f in fields)
     return Task("format", prompt, items, answer, "lines", name, kind, ordered=True)
 
@@ -358,11 +310,10 @@ def classification(r, n: int) -> Task:
         other = pick(r, [k for k in kinds if k != kind])
         be = "are" if plural(kind) else "is"
         wrong = KINDS[other]["noun of one" if plural(other) and not plural(kind) else "noun"]
-        both = [
-            (f"{capital(name)} {be} {w}.", f"I would say that {name} {be} {w}.") for w in (KINDS[kind]["noun"], wrong)
-        ]
         f = several(r, 8, 2)
-        items.append(Item(both[0], both[1], (say(kind, e, f[0], 2), say(kind, e, f[1], 2))))
+        notes = (say(kind, e, f[0], 2), say(kind, e, f[1], 2))
+        words = {"name": name, "Name": capital(name), "be": be}
+        items.append(worded("classification", KINDS[kind]["noun"], wrong, notes, **words))
         names.append(name)
     groups = join(sorted(KINDS[k]["group"] for k in kinds))
     prompt = ask(r, "classification", g=groups, x=capital(join(names)))
@@ -419,38 +370,34 @@ def false_premise(r, n: int) -> Task:
     f, other = fields[0], another(r, len(ENTITIES[kind]), e)
     claim = say(kind, e, f, 0, other, inside=True)
     items = facts(r, kind, e, fields)
-    right, wrong = say(kind, e, f, 0), say(kind, e, f, 0, other)
-    true = Item(
-        (f"That is not quite right: {say(kind, e, f, 0, inside=True)}", f"There is a mistake in the question. {right}"),
-        (f"Yes, that is correct: {claim}", f"You are right. {wrong}"),
+    items[0] = Item(
+        (
+            f"That is not quite right: {say(kind, e, f, inside=True)}",
+            f"There is a mistake in the question. {say(kind, e, f)}",
+        ),
+        (f"Yes, that is correct: {claim}", f"You are right. {say(kind, e, f, 0, other)}"),
         PHRASES[kind][f].remarks,
     )
-    items[0] = true
     labels = join(PHRASES[kind][k].label.lower() for k in fields[1:])
     prompt = ask(r, "false premise", c=claim, q=claim[:-1], x=labels)
     return Task("false premise", prompt, items, (ENTITIES[kind][e][f + 1],), "prose", name, kind)
 
 
-def notice(r, n: int) -> tuple[str, list, list]:
+def extraction(r, n: int) -> Task:
     opening, slots = pick(r, SCENES["notices"])
     chosen = sorted(several(r, len(slots), n))
-    return opening, [slots[i] for i in chosen], slots
-
-
-def extraction(r, n: int) -> Task:
-    opening, chosen, slots = notice(r, n)
-    items, answer, text = [], [], {}
-    for label, sentence, values in slots:
+    pool, items, answer, sentences = FAMILY_TEXTS["extraction"]["remarks"], [], [], []
+    for i, (label, sentence, values) in enumerate(slots):
         v = int(r() * len(values))
-        text[label] = sentence.format(v=values[v])
-        if (label, sentence, values) in chosen:
-            value, off = values[v], values[another(r, len(values), v)]
-            both = [(f"{label}: {w}", f"{label}: {w}") for w in (value, off)]
-            items.append(Item(both[0], both[1], remarks(r, FAMILY_TEXTS["extraction"]["remarks"])))
-            answer.append(f"{label}: {value}")
-    keep = [text[s[0]] for s in slots if s in chosen or r() < 0.6]
-    passage = f"{opening}. " + " ".join(capital(t) for t in keep)
-    labels = join(label.lower() for label, *_ in chosen)
+        sentences.append(capital(sentence.format(v=values[v])))
+        if i in chosen:
+            off = values[another(r, len(values), v)]
+            notes = tuple(pool[k] for k in several(r, len(pool), 2))
+            items.append(Item((f"{label}: {values[v]}",), (f"{label}: {off}",), notes))
+            answer.append(f"{label}: {values[v]}")
+    kept = [sentence for i, sentence in enumerate(sentences) if i in chosen or r() < 0.6]
+    passage = f"{opening}. {' '.join(kept)}"
+    labels = join(slots[i][0].lower() for i in chosen)
     prompt = ask(r, "extraction", x=labels)
     return Task("extraction", prompt, items, tuple(answer), "lines", "the text", passage=passage)
 
