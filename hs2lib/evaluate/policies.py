@@ -12,6 +12,7 @@ them, on prompts that nothing was trained on.
 
 from collections.abc import Callable, Sequence
 from io import StringIO
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -50,18 +51,16 @@ def evaluate(
     top_p: float = 0.9,
     label: str | Callable[[Group], str] | None = None,
     weighting: str = "goodness",
-    file: Path | None = None,
-    batch: int = 128,
     budget: int = BUDGET,
     autocast: torch.dtype | None = None,
-    progress: bool = True,
+    **options,
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
-    `hs2lib.paper.head_weights`). n responses a prompt are sampled (`hs2lib.engine.rollout`, kept in `file`); the same
-    seed gives
-    policies the same uniform numbers. label: SteerLM's, for the policy only; the reward model and sft see none.
+    `hs2lib.paper.head_weights`). n responses a prompt are sampled (`hs2lib.engine.rollout`; options: its file, batch
+    and progress); the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only; the
+    reward model and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.
     Its mean over responses estimates KL(pi || pi_sft) without bias where they are sampled at temperature 1 and top_p 1;
     at other settings it is that of the responses which the policy really gives. Single values may be negative.
@@ -69,22 +68,22 @@ def evaluate(
     if n < 1 or not prompts:
         raise ValueError(f"{n} responses to {len(prompts)} prompts are nothing to evaluate")
     sampling = dict(n=n, temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens, seed=seed)
-    options = dict(label=label, file=file, batch=batch, autocast=autocast, progress=progress)
-    sampled = rollouts(policy, prompts, **sampling, **options)
-    scores = reward_model.score(sampled, budget=budget, autocast=autocast).numpy()
-    goodness = scores @ np.array(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
+    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling, **options)
+    passes = {"budget": budget, "autocast": autocast}
+    scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
     responses = [response for group in sampled for response in group.responses]
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
-    rows |= {"response": [response.id for response in responses], "goodness": goodness}
+    rows["response"] = [response.id for response in responses]
+    rows["goodness"] = _weighted(scores, weighting, reward_model)
     rows |= {attribute: scores[:, k] for k, attribute in enumerate(reward_model.attributes)}
     rows["characters"] = [len(response.text) for response in responses]
     rows["tokens"] = [len(response.tokens) for response in responses]
     rows["finished"] = [int(response.finished) for response in responses]
-    rows["kl"] = np.nan
-    if sft is policy and label is None:
-        rows["kl"] = 0.0
-    elif sft is not None:
-        rows["kl"] = _kl(policy, sft, sampled, label, budget, autocast)
+    rows["kl"] = 0.0 if sft is policy else np.nan
+    if sft is not None and (sft is not policy or label is not None):  # both by the engine: they round alike
+        ours, _ = policy.log_probs(as_tokens(policy, sampled, label), **passes)
+        theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled, label), **passes)
+        rows["kl"] = (ours.double() - theirs.double()).numpy()
     rows["settings"] = (
         f"n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}, "
         f"{weighting} of {reward_model.fingerprint()}"
@@ -92,12 +91,9 @@ def evaluate(
     return pd.DataFrame(rows)
 
 
-def _kl(policy, sft, sampled: Sequence[Group], label, budget: int, autocast) -> np.ndarray:
-    """log pi - log pi_sft of every sampled response, both by the engine and so with the same rounding."""
-    options = {"budget": budget, "autocast": autocast}
-    ours, _ = policy.log_probs(as_tokens(policy, sampled, label), **options)
-    theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled, label), **options)
-    return (ours.double() - theirs.double()).numpy()
+def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:
+    """[R] weighted sums of the heads' scores [R, A]."""
+    return scores @ np.array(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
 
 
 def save(folder: Path, frame: pd.DataFrame) -> Path:
@@ -126,11 +122,12 @@ def table(frames: Sequence[pd.DataFrame], n_boot: int = 1000, seed: int = 0) -> 
     were evaluated on different prompts or under different settings, so that they cannot be compared.
     """
     whole = _joined(frames)
-    rows = []
-    for measure in measures(whole):
-        for policy, part in whole.groupby("policy", sort=False):
-            rows.append((measure, policy, *mean(part[measure], part.prompt, n_boot=n_boot, seed=seed)))
-    return pd.DataFrame(rows, columns=["measure", "policy", "mean", "95 % low", "95 % high"])
+    rows = [
+        (measure, policy, *mean(part[measure], part.prompt, n_boot=n_boot, seed=seed))
+        for measure in measures(whole)
+        for policy, part in whole.groupby("policy", sort=False)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 
 def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
@@ -142,13 +139,11 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, s
     whole = _joined(frames)
     if against not in set(whole.policy):
         raise ValueError(f"no policy is called {against!r}; there are: {', '.join(whole.policy.unique())}")
-    rows = []
-    for measure in measures(whole):
+    rows, others = [], [policy for policy in whole.policy.unique() if policy != against]
+    for measure, policy in product(measures(whole), others):
         means = whole.groupby(["policy", "prompt"], sort=False)[measure].mean()
-        for policy in whole.policy.unique():
-            if policy != against:
-                difference = means[policy] - means[against].reindex(means[policy].index)
-                rows.append((measure, policy, *mean(difference, difference.index, n_boot=n_boot, seed=seed)))
+        difference = means[policy] - means[against].reindex(means[policy].index)
+        rows.append((measure, policy, *mean(difference, difference.index, n_boot=n_boot, seed=seed)))
     return pd.DataFrame(rows, columns=["measure", "policy", f"less {against}", "95 % low", "95 % high"])
 
 
@@ -205,8 +200,7 @@ def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodnes
     Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options: of
     RewardModel.score.
     """
-    scores = reward_model.score(answers, **options).numpy()  # [R, A]
-    values = scores @ np.array(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)  # [R]
+    values = _weighted(reward_model.score(answers, **options).numpy(), weighting, reward_model)  # [R]
     name = f"{weighting} of reward model {reward_model.fingerprint()}"
     return pd.Series(values, index=[answer.id for answer in answers], name=name)
 
@@ -219,21 +213,21 @@ def judged_rows(
     judge: str = "none",
     result: JudgedScore | None = None,
     reward: pd.Series | None = None,
-    n_boot: int = 1000,
-    seed: int = 0,
+    **resampled,
 ) -> pd.DataFrame:
     """Rows (measure, policy, mean, 95 % low, 95 % high, note) of one policy on one benchmark.
 
     judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned. The
     judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
     "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
+    resampled: n_boot and seed of the intervals.
     Raises ValueError for a judge without a result, or a result without a judge.
     """
     if (result is None) == (judge not in JUDGES):
         raise ValueError(f"judge is {judge!r}, and there is {'no' if result is None else 'a'} result of a judge")
     if (judge == "reward_model") != (reward is not None):
         raise ValueError("judge: reward_model and the scores of `rewards` go together")
-    resampled, ids = dict(n_boot=n_boot, seed=seed), [question_id(answer) for answer in answers]
+    ids = [question_id(answer) for answer in answers]
     if result is None:
         measure, numbers, note = PROTOCOLS[questions.benchmark].MEASURE, (np.nan,) * 3, NOT_RUN
     else:
@@ -309,9 +303,7 @@ def by_question(
     return frame
 
 
-def trades(
-    of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, *, n_boot: int = 1000, seed: int = 0
-) -> pd.DataFrame:
+def trades(of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resampled) -> pd.DataFrame:
     """What every policy gains over one of them, `against`, on every measure: one row each, with a 95 % interval.
 
     Paper: section 4.6 compares single figures; here both policies are seen on the same resamples of the same questions
@@ -320,13 +312,11 @@ def trades(
     `by_question` makes them. Questions where a verdict is missing for any policy are left out of that measure for all.
     """
     parts = []
-    for frames in of_benchmarks:
-        whole = pd.concat(frames, ignore_index=True)
+    for whole in (pd.concat(frames, ignore_index=True) for frames in of_benchmarks):
         for measure in measures(whole):
-            lost = set(whole.prompt[whole[measure].isna()])
-            kept = whole.loc[~whole.prompt.isin(lost), [*KEYS, measure]]
+            kept = whole.loc[~whole.prompt.isin(whole.prompt[whole[measure].isna()]), [*KEYS, measure]]
             if len(kept):
-                gains = gains_of([kept], against, n_boot=n_boot, seed=seed)
+                gains = gains_of([kept], against, **resampled)
                 gains = gains.rename(columns={f"less {against}": GAIN[0]}).assign(benchmark=whole.settings[0])
                 parts.append(gains.assign(against=against, questions=kept.prompt.nunique()))
     return pd.concat(parts, ignore_index=True)[["benchmark", "measure", "policy", "against", "questions", *GAIN]]
@@ -348,18 +338,12 @@ def sizes(truthful: MultipleChoice, categories: int | None, judged: Sequence[Que
     return pd.DataFrame(rows.items(), columns=["quantity", "value"])
 
 
-def wide(rows: Sequence[pd.DataFrame], digits: int = 2) -> pd.DataFrame:
+def wide(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Policies down, measures across, as text: "7.96 [7.70, 8.21]", "not run: no judge", or a dash."""
     whole = pd.concat(rows, ignore_index=True)
-
-    def cell(row) -> str:
-        if np.isnan(row["mean"]):
-            return row.note or DASH
-        low, high = row["95 % low"], row["95 % high"]
-        bounds = "" if np.isnan([low, high]).any() else f" [{low:.{digits}f}, {high:.{digits}f}]"
-        return f"{row['mean']:.{digits}f}{bounds}"
-
-    whole = whole.assign(cell=[cell(row) for _, row in whole.iterrows()])
+    value, low, high = (whole[name].map("{:.2f}".format) for name in COLUMNS[2:5])
+    bounds = (" [" + low + ", " + high + "]").where(whole[COLUMNS[3:5]].notna().all(axis=1), "")
+    whole["cell"] = (value + bounds).where(whole["mean"].notna(), whole.note.replace("", DASH))
     table = whole.pivot(index="policy", columns="measure", values="cell").fillna(DASH)
-    table = table.loc[list(dict.fromkeys(whole.policy)), list(dict.fromkeys(whole.measure))]
+    table = table.loc[whole.policy.unique(), whole.measure.unique()]
     return table.rename_axis(columns=None).reset_index()

@@ -8,8 +8,10 @@ backward), at a share of the accelerator's peak that is a parameter. Paper: sile
 """
 
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from hs2lib import paper
 from hs2lib.run import parameters
@@ -61,28 +63,23 @@ def tokens(
 
 
 def dry_run(
-    parameters: float,
-    stages: dict[str, Work],
-    *,
-    machine: Machine = CLUSTER,
-    other_models: float = 0,
-    checkpointing: bool = True,
+    parameters: float, stages: dict[str, Work], *, machine: Machine = CLUSTER, other_models: float = 0
 ) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
     sharded over the GPUs). other_models: how many frozen models of N weights are held beside it (a reward model, a
-    sampler). checkpointing: activations computed twice. The purpose is to see, before a cluster is asked for, that a
-    run fits and how long it takes. Raises ValueError for a model or stages of no size.
+    sampler). Activations are computed twice (checkpointing). The purpose is to see, before a cluster is asked for, that
+    a run fits and how long it takes. Raises ValueError for a model or stages of no size.
     """
     n, rows, hours = parameters, [], 0.0
     if n <= 0 or not any(w.trained + w.scored + w.sampled for w in stages.values()):
         raise ValueError(f"a model of {n:g} weights and {len(stages)} stages without a token are no run")
-    rate, passes = machine.peak * machine.used, 8 if checkpointing else 6
+    rate = machine.peak * machine.used
     read = machine.bandwidth * machine.used_bandwidth * machine.at_once
     for stage, work in stages.items():
         kinds = {
-            "trained": (work.trained, passes * n / rate, f"x {passes} N / ({machine.peak:.3g}/s x {machine.used:g})"),
+            "trained": (work.trained, 8 * n / rate, f"x 8 N / ({machine.peak:.3g}/s x {machine.used:g})"),
             "scored": (work.scored, 2 * n / rate, f"x 2 N / ({machine.peak:.3g}/s x {machine.used:g})"),
             "sampled": (
                 work.sampled,
@@ -96,21 +93,20 @@ def dry_run(
                 hours += spent
                 rows.append((stage, f"tokens {kind}", "prompts once, responses each", number, "tokens"))
                 rows.append((stage, f"time, {kind}", f"{number:.3g} tokens {words} / 3600", spent, "GPU hours"))
-    rows += _memory(n, stages, machine, other_models, checkpointing)
+    rows += _memory(n, stages, machine, other_models)
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {machine.gpus} GPUs", hours / machine.gpus, "hours"))
     return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
 
 
-def _memory(n, stages, machine, other_models, checkpointing) -> list[tuple]:
+def _memory(n, stages, machine, other_models) -> list[tuple]:
     """Rows of the memory of one GPU; the last says whether it fits."""
     gpus, parts = machine.gpus, []
     if any(work.trained for work in stages.values()):
         words = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
         parts.append(("weights, gradients, optimiser", words, 16 * n / gpus))
-        kept, what = (2, "one state") if checkpointing else (34, "about 17 states")
-        words = f"{BUDGET:,} tokens x {LAYERS} layers x {WIDTH:,} x {kept} bytes ({what} a layer)"
-        parts.append(("activations", words, BUDGET * LAYERS * WIDTH * kept))
+        words = f"{BUDGET:,} tokens x {LAYERS} layers x {WIDTH:,} x 2 bytes (one state a layer)"
+        parts.append(("activations", words, BUDGET * LAYERS * WIDTH * 2))
         parts.append(("layers gathered to compute in", f"2 layers x N / {LAYERS} x 4 bytes", 8 * n / LAYERS))
     else:
         parts.append(("weights", f"N = {n:.3g} x 4 bytes / {gpus} GPUs", 4 * n / gpus))
@@ -123,19 +119,8 @@ def _memory(n, stages, machine, other_models, checkpointing) -> list[tuple]:
     return [*rows, ("memory", "together", f"of {machine.memory / 1e9:.0f} GB: {verdict}", total / 1e9, "GB a GPU")]
 
 
-# A random model of a million weights, generated text, one process: what a dry run goes through a notebook with.
-SMALL = {
-    **dict.fromkeys(("start", "prior", "reward", "model_name"), "tiny"),
-    **{"pad_token": "", "revision": "", "template": "chat", "max_tokens": 0, "path": ""},
-    **{"dataset": "helpsteer2", "source": "embedded", "split": "both", "validation_split": ""},
-    **{"eval_dataset": "helpsteer2", "eval_source": "embedded", "eval_split": "both", "validation_share": 0.2},
-    **{"attribute": "helpfulness", "weighting": "goodness", "steer_by": "verbosity", "levels": "fifths", "balance": ()},
-    **{"target": "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2", "n_answers": 0},
-    **{"n_prompts": 24, "n_eval_prompts": 8, "n_eval_samples": 1, "eval_tokens": 12},
-    **{"rounds": 1, "n_samples": 3, "max_new_tokens": 12, "unfinished": "keep"},
-    **{"batch": 4, "accumulation": 1, "epochs": 1.0, "budget": 4096, "fsdp": False},
-    **{"n_steer_prompts": 4, "n_steer_samples": 1, "steer_tokens": 12},
-}
+# A random model, generated text, one process; `balance` is a tuple, which YAML has not.
+SMALL = {"balance": ()} | yaml.safe_load((Path(__file__).parent / "small.yaml").read_text())
 
 
 def small(parameters: dict, **more) -> dict:
