@@ -26,29 +26,17 @@ import pandas as pd
 from hs2lib.data.rows import DataError, rows
 from hs2lib.data.sources import locate
 from hs2lib.evaluate import length_control
+from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.evaluate.length_control import BASELINE, FOLDS, INSTRUCTIONS, PUBLISHED, Published
-from hs2lib.evaluate.questions import (
-    OWN_PAIR,
-    OWN_SYSTEM,
-    JudgedScore,
-    Questions,
-    Template,
-    answered,
-    characters,
-    embedded,
-    public_files,
-    public_questions,
-    question_id,
-    template,
-)
+from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id
 from hs2lib.group import Group, Response
 from hs2lib.paper import PREFERRED
 from hs2lib.paths import write
 
 MEASURE = "LC win rate, %"
 
-FILES = public_files("alpaca-eval")
+FILES = bench.public_files("alpaca-eval")
 
 _FIELDS = ("instruction", "output_1", "output_2")
 
@@ -60,13 +48,6 @@ NAME = Scale(
     r"^[\s\"'`*]*([mM])[\s\"'`*.]*$",
     lambda inside: inside if inside in NAMES else None,
     "Now write the name of the better answer alone, m or M, and nothing else.",
-)
-
-OWN = Template(
-    OWN_SYSTEM,
-    "Instruction:\n{instruction}\n\n"
-    + OWN_PAIR.format("output_1", "output_2")
-    + "Call the first m and the second M. Write the name of the better one, m or M, and nothing else.",
 )
 
 
@@ -81,33 +62,33 @@ def load(
     it should be.
     """
     if source == "embedded":
-        return embedded("AlpacaEval 2", n or 8, 1, seed, length_scale)
+        return bench.embedded("AlpacaEval 2", n or 8, 1, seed, length_scale)
     numbers = iter(range(INSTRUCTIONS + 1))  # an instruction without "i" is counted from 0, as in the published file
 
     def columns(row: dict):
         number = next(numbers, None)
         return row.get("i", number), str(row.get("dataset", "")), [row.get("instruction")]
 
-    known = dict(whole=INSTRUCTIONS, turns=1, columns=columns)
-    questions = public_questions("AlpacaEval 2", FILES["questions"], source, folder, **known).subset(n, seed)
+    place = FILES["questions"], source, folder
+    questions = bench.public_questions("AlpacaEval 2", INSTRUCTIONS, 1, *place, columns=columns).subset(n, seed)
     path, provenance = locate(FILES["answers"], source, folder)
     outputs = {str(row.get("i", line - 1)): row.get("output") for line, row in rows(path)}
     if missing := [group.id for group in questions.groups if not isinstance(outputs.get(group.id), str)]:
         what = f"no answer of {BASELINE} to {len(missing)} of {len(questions)} instructions, {missing[0]} among them"
         raise DataError(path, None, "output", what, f"take the file of {FILES['answers'].repo}")
     replies = {group.id: [Response(BASELINE, outputs[group.id])] for group in questions.groups}
-    return replace(questions, baseline=answered(questions, replies, provenance))
+    return replace(questions, baseline=bench.answered(questions, replies, provenance))
 
 
 def prompts(source: str, folder: str | Path | None = None) -> Template:
     """The judge prompt, with the instruction and two answers; for source "embedded" one of our own."""
     if source == "embedded":
-        return OWN
+        return bench.own_prompts("alpaca-eval")["pair"]
     path, _ = locate(FILES["prompts"], source, folder)
     parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
     texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
     fix = f"take {FILES['prompts'].path} of {FILES['prompts'].repo}"
-    checked = template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
+    checked = bench.template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
     text = checked.text.replace("{", "{{").replace("}", "}}")  # the published text has braces of its own
     for name in _FIELDS:
         text = text.replace(f"{{{{{name}}}}}", f"{{{name}}}")
@@ -157,19 +138,18 @@ def score(
     rate leaves out which instructions were drawn), form. measure: "LC win rate" only for the published form, otherwise
     which form it was. n_boot: not used here, where the standard error has a formula.
     """
-    p = preferences(questions, verdicts, seed=seed)  # [N]
-    lengths, theirs = characters(answers), characters(questions.baseline)
+    p, ids = preferences(questions, verdicts, seed=seed), [group.id for group in questions.groups]  # [N]
+    lengths, theirs = bench.characters(answers), bench.characters(questions.baseline)
     row = {"instructions": len(p), "unparsable": int(np.isnan(p).sum())}
     row |= dict.fromkeys(("raw", "raw SE", "LC", "low", "high"), np.nan) | {"form": length_control.MINIMAL}
     if (~np.isnan(p)).any():
         raw = length_control.win_rate(p)
         row |= {"raw": raw.rate, "raw SE": raw.standard_error}
     if (~np.isnan(p)).sum() >= FOLDS and np.ptp(theirs - lengths):
-        numbers = [int(group.id) for group in questions.groups] if published else None
+        numbers = [int(id) for id in ids] if published else None
         fit = length_control.length_controlled(p, lengths, theirs, published=published, instructions=numbers)
         half = 1.96 * fit.raw.standard_error
         row |= {"LC": fit.rate, "low": fit.rate - half, "high": fit.rate + half, "form": fit.form}
-    ids = [group.id for group in questions.groups]
     measure = MEASURE if row["form"] == PUBLISHED else f"LC win rate, {row['form'].partition(':')[0]}, %"
     overall, values = (row["LC"], row["low"], row["high"]), pd.Series(100 * (p - 1), index=ids, name=PREFERRED)
     frame = pd.DataFrame({"question": ids, "preference": p})

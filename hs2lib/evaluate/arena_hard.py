@@ -22,21 +22,9 @@ import yaml
 
 from hs2lib.data.rows import DataError
 from hs2lib.data.sources import locate
+from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import COMPARISON, COMPARISONS, Ask, Verdict
-from hs2lib.evaluate.questions import (
-    OWN_PAIR,
-    OWN_SYSTEM,
-    JudgedScore,
-    Questions,
-    Template,
-    embedded,
-    public_files,
-    public_questions,
-    question_id,
-    read,
-    shares,
-    template,
-)
+from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id
 from hs2lib.group import Group
 from hs2lib.paper import WON
 
@@ -44,15 +32,7 @@ WHOLE, MEASURE = 500, "win rate, %"
 
 HEAVY = 3  # games that "significantly better" counts as. Paper: silent; the weight of Arena Hard v0.1
 
-FILES = public_files("arena-hard")
-
-OWN = Template(
-    OWN_SYSTEM,
-    "Question:\n{question_1}\n\n"
-    + OWN_PAIR.format("answer_1", "answer_2")
-    + "Call the first A and the second B. Say in a sentence which is better, then end with one of [[A>>B]], [[A>B]], "
-    "[[A=B]], [[B>A]] and [[B>>A]].",
-)
+FILES = bench.public_files("arena-hard")
 
 
 def load(
@@ -66,7 +46,7 @@ def load(
     it should be.
     """
     if source == "embedded":
-        return embedded("Arena Hard", n or 8, 1, seed, length_scale)
+        return bench.embedded("Arena Hard", n or 8, 1, seed, length_scale)
 
     def columns(row: dict):
         # Two forms: a prompt, or (before October 2024) a list of turns.
@@ -74,17 +54,15 @@ def load(
         text = row.get("prompt") or (turns[0].get("content") if isinstance(turns, list) and turns else None)
         return row.get("uid", row.get("question_id")), str(row.get("cluster", "")), [text]
 
-    questions = public_questions(
-        "Arena Hard", FILES["questions"], source, folder, whole=WHOLE, turns=1, columns=columns
-    )
-    questions = questions.subset(n, seed)
-    return replace(questions, baseline=read(locate(FILES["answers"], source, folder)[0], questions))
+    place = FILES["questions"], source, folder
+    questions = bench.public_questions("Arena Hard", WHOLE, 1, *place, columns=columns).subset(n, seed)
+    return replace(questions, baseline=bench.read(locate(FILES["answers"], source, folder)[0], questions))
 
 
 def prompts(source: str, folder: str | Path | None = None) -> Template:
     """The judge prompt of v0.1, with question and two answers; for source "embedded" one of our own."""
     if source == "embedded":
-        return OWN
+        return bench.own_prompts("arena-hard")["pair"]
     path, _ = locate(FILES["prompts"], source, folder)
     fix = "take config/judge_config.yaml of arena-hard-auto v0.1"
     try:
@@ -92,7 +70,7 @@ def prompts(source: str, folder: str | Path | None = None) -> Template:
         system, (text,) = row["system_prompt"], row["prompt_template"]
     except (yaml.YAMLError, KeyError, TypeError, ValueError):
         raise DataError(path, None, None, "no system_prompt and one prompt_template", fix) from None
-    return template(path, "prompt_template", system, text, ("question_1", "answer_1", "answer_2"), fix)
+    return bench.template(path, "prompt_template", system, text, ("question_1", "answer_1", "answer_2"), fix)
 
 
 def asks(questions: Questions, answers: Sequence[Group], prompt: Template) -> list[Ask]:
@@ -131,12 +109,7 @@ def rating(win_rate: np.ndarray | float) -> np.ndarray:
 
 
 def score(
-    questions: Questions,
-    answers: Sequence[Group],
-    verdicts: Sequence[Verdict],
-    *,
-    n_boot: int = 1000,
-    seed: int = 0,
+    questions: Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], *, n_boot: int = 1000, seed: int = 0
 ) -> JudgedScore:
     """The win rate of a model against the baseline in percent, by the protocol of Arena Hard v0.1.
 
@@ -150,7 +123,7 @@ def score(
     """
     frame = games(questions, verdicts)
     won, counted = frame[["won"]].to_numpy(), frame[["counted"]].to_numpy()  # [games, 1]
-    interval = shares(won, counted, frame.question.to_numpy(str), n_boot=n_boot, seed=seed)
+    interval = bench.shares(won, counted, frame.question.to_numpy(str), n_boot=n_boot, seed=seed)
     overall = tuple(100 * float(part[0]) for part in interval)
     protocol = np.full(2, np.nan)
     if total := int(frame.counted.sum()):

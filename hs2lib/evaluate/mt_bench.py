@@ -19,21 +19,9 @@ import pandas as pd
 
 from hs2lib.data.rows import DataError, rows
 from hs2lib.data.sources import locate
+from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
-from hs2lib.evaluate.questions import (
-    OWN_SYSTEM,
-    JudgedScore,
-    Questions,
-    Template,
-    characters,
-    embedded,
-    public_files,
-    public_questions,
-    question_id,
-    read,
-    shares,
-    template,
-)
+from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id
 from hs2lib.group import Group
 from hs2lib.paper import GRADE
 
@@ -43,43 +31,18 @@ CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction"
 
 WITH_REFERENCE = ("math", "reasoning", "coding")
 
-# Of the references that came with the benchmark (gpt-4), those that are wrong. Paper: appendix H.
-WRONG_REFERENCES = (104, 105, 109, 111, 113, 114, 120, 122, 124, 125, 126, 128, 130)
-
 WHOLE = 80
 
-FILES = public_files("mt-bench")
+FILES = bench.public_files("mt-bench")
 
-REFERENCES = public_files("mt-bench references")
+REFERENCES = bench.public_files("mt-bench references")
 
-# Template names by (with a reference, turn), and the fields each has.
-TEMPLATES = {
-    (False, 0): "single-v1",
-    (False, 1): "single-v1-multi-turn",
-    (True, 0): "single-math-v1",
-    (True, 1): "single-math-v1-multi-turn",
-}
-
+# The published judge prompts, by name, and the fields each has.
 _FIELDS = {
     "single-v1": ("question", "answer"),
     "single-math-v1": ("question", "ref_answer_1", "answer"),
     "single-v1-multi-turn": ("question_1", "answer_1", "question_2", "answer_2"),
-    "single-math-v1-multi-turn": (
-        *("question_1", "ref_answer_1", "question_2", "ref_answer_2", "answer_1", "answer_2"),
-    ),
-}
-
-_GRADE = (
-    "Say in a sentence how helpful, correct and clear {0} is, then give it a grade from 1 to 10 as in: Rating: [[5]]"
-)
-
-OWN = {
-    "single-v1": Template(OWN_SYSTEM, "Question:\n{question}\n\nAnswer:\n{answer}\n\n" + _GRADE.format("the answer")),
-    "single-v1-multi-turn": Template(
-        OWN_SYSTEM,
-        "Question:\n{question_1}\n\nAnswer:\n{answer_1}\n\nQuestion:\n{question_2}\n\nAnswer:\n{answer_2}\n\n"
-        + _GRADE.format("the second answer"),
-    ),
+    "single-math-v1-multi-turn": ("question_1", "ref_answer_1", "question_2", "ref_answer_2", "answer_1", "answer_2"),
 }
 
 
@@ -100,20 +63,20 @@ def load(
     texts, as in `questions.embedded`. Raises DataError for a file that is absent or not as it should be.
     """
     if source == "embedded":
-        return embedded("MT-Bench", n or 8, 2, seed, length_scale)
+        return bench.embedded("MT-Bench", n or 8, 2, seed, length_scale)
     if references and references not in REFERENCES:
         raise ValueError(f"references are one of {', '.join(REFERENCES)} or '' for none, got {references!r}")
 
     def columns(row: dict):
         return row.get("question_id"), row.get("category"), row.get("turns")
 
-    known = dict(whole=WHOLE, turns=2, columns=columns, categories=CATEGORIES)
-    questions = public_questions("MT-Bench", FILES["questions"], source, folder, **known)
+    place = FILES["questions"], source, folder
+    questions = bench.public_questions("MT-Bench", WHOLE, 2, *place, columns=columns, categories=CATEGORIES)
     if references:
         path, provenance = locate(REFERENCES[references], source, folder)
         needed = tuple(g for g in questions.groups if questions.categories[g.id] in WITH_REFERENCE)
         texts: dict[str, tuple[str, ...]] = {}
-        for answer in read(path, replace(questions, groups=needed)):
+        for answer in bench.read(path, replace(questions, groups=needed)):
             texts[question_id(answer)] = (*texts.get(question_id(answer), ()), answer.responses[0].text)
         questions = replace(questions, references=texts, source=f"{questions.source}; {provenance}")
     return questions.subset(n, seed)
@@ -122,14 +85,14 @@ def load(
 def prompts(source: str, folder: str | Path | None = None) -> dict[str, Template]:
     """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
     if source == "embedded":
-        return OWN
+        return bench.own_prompts("mt-bench")
     path, _ = locate(FILES["prompts"], source, folder)
     named = {row["name"]: row for _, row in rows(path) if row.get("name") in _FIELDS}
     fix = "take FastChat's judge_prompts.jsonl"
     if missing := [name for name in _FIELDS if name not in named]:
         raise DataError(path, None, "name", f"no prompt {missing[0]}", fix)
     texts = {name: (row.get("system_prompt"), row.get("prompt_template")) for name, row in named.items()}
-    return {name: template(path, name, *texts[name], fields, fix) for name, fields in _FIELDS.items()}
+    return {name: bench.template(path, name, *texts[name], fields, fix) for name, fields in _FIELDS.items()}
 
 
 def asks(questions: Questions, answers: Sequence[Group], templates: dict[str, Template]) -> list[Ask]:
@@ -145,18 +108,13 @@ def asks(questions: Questions, answers: Sequence[Group], templates: dict[str, Te
         fields = {"question": users[0], "answer": responses[0]}
         for name, texts in (("question", users), ("answer", responses), ("ref_answer", references)):
             fields |= {f"{name}_{k}": text for k, text in enumerate(texts, 1)}
-        chosen = templates[TEMPLATES[bool(references), len(users) - 1]]
-        out.append(Ask(answer.id, chosen.fill(**fields), RATING, tuple(responses)))
+        name = ("single-math-v1" if references else "single-v1") + "-multi-turn" * (len(users) > 1)
+        out.append(Ask(answer.id, templates[name].fill(**fields), RATING, tuple(responses)))
     return out
 
 
 def score(
-    questions: Questions,
-    answers: Sequence[Group],
-    verdicts: Sequence[Verdict],
-    *,
-    n_boot: int = 1000,
-    seed: int = 0,
+    questions: Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], *, n_boot: int = 1000, seed: int = 0
 ) -> JudgedScore:
     """Mean grade by category, by turn and overall, each with a 95 % interval by bootstrap over questions.
 
@@ -168,23 +126,21 @@ def score(
     graded = {verdict.id: verdict.value for verdict in verdicts}
     frame = pd.DataFrame({"question": [question_id(answer) for answer in answers]})
     frame = frame.assign(category=frame.question.map(questions.categories), turn=[int(a.id[-1]) for a in answers])
-    frame = frame.assign(grade=[graded[answer.id] for answer in answers], characters=characters(answers))
+    frame = frame.assign(grade=[graded[answer.id] for answer in answers], characters=bench.characters(answers))
     frame["grade"] = frame.grade.astype(float)
-    present = [
-        name for name in dict.fromkeys((*CATEGORIES, *sorted(set(frame.category)))) if name in set(frame.category)
-    ]
-    parts = [("category", name, frame.category == name) for name in present]
+    present = set(frame.category)
+    ordered = [name for name in CATEGORIES if name in present] + sorted(present - set(CATEGORIES))
+    parts = [("category", name, frame.category == name) for name in ordered]
     parts += [("turn", f"turn {turn}", frame.turn == turn) for turn in (1, 2)]
     parts += [("overall", "overall", pd.Series(True, index=frame.index))]
     member = np.column_stack([rows.to_numpy() for _, _, rows in parts])  # [responses, parts]
     read = frame.grade.notna().to_numpy()[:, None] & member  # [responses, parts]
     grades = np.where(read, frame.grade.fillna(0).to_numpy()[:, None], 0.0)  # [responses, parts]
-    interval = shares(grades, read, frame.question.to_numpy(str), n_boot=n_boot, seed=seed)
+    interval = bench.shares(grades, read, frame.question.to_numpy(str), n_boot=n_boot, seed=seed)
     table = pd.DataFrame([part[:2] for part in parts], columns=["part", "name"])
     table = table.assign(responses=member.sum(axis=0), unparsable=(member & ~read).sum(axis=0))
     table = table.assign(score=interval.estimate, low=interval.low, high=interval.high)
     lowest = np.where(member, frame.grade.fillna(1).to_numpy()[:, None], 0).sum(axis=0) / member.sum(axis=0)
-    overall = tuple(float(part[-1]) for part in interval)
-    unparsable = int(frame.grade.isna().sum())
-    values = frame.grade.rename(GRADE)
-    return JudgedScore(questions.title, MEASURE, overall, unparsable, table.assign(lowest=lowest), frame, values)
+    overall, unparsable = tuple(float(part[-1]) for part in interval), int(frame.grade.isna().sum())
+    table, values = table.assign(lowest=lowest), frame.grade.rename(GRADE)
+    return JudgedScore(questions.title, MEASURE, overall, unparsable, table, frame, values)
