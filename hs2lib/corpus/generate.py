@@ -16,35 +16,15 @@ from random import Random
 
 import numpy as np
 
-from hs2lib.corpus.rules import FAMILIES, MEAN_CHARS, NAMES, PLANS, Draw, bits, draw, rate
-from hs2lib.corpus.tasks import FAMILY, Task, contains, pick
+from hs2lib.corpus.rules import BENCHMARK, FAMILIES, MEAN_CHARS, NAMES, PLANS, Draw, bits, draw, rate
+from hs2lib.corpus.tasks import FAMILY, Task, pick
 from hs2lib.corpus.text import conversation, respond
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.stats import aggregate
 
-SECTIONS = ("chat", "chat-hard", "safety", "reasoning")
+SECTIONS = tuple(BENCHMARK)
 
 _HARMLESS = tuple(name for name in FAMILIES if name != "unsafe")
-
-_OPEN = ("explanation", "comparison", "false premise", "format", "summary", "extraction", "instructions", "sorting")
-
-_CALCULATED = ("arithmetic", "units", "dates", "planning")
-
-_GROSS = (  # share of the items touched by each edit
-    {"wrong value": 0.8},
-    {"missing item": 0.75},
-    {"contradiction": 0.7, "repetition": 0.6},
-    {"wrong value": 0.6, "irrelevant sentence": 0.7},
-    {"shuffled order": 1.0, "missing item": 0.5},
-    {"refusal": 1.0},
-)
-
-
-def pairs(n_per_section: int, seed: int, length_scale: float) -> list[Group]:
-    """n_per_section pairs for each of SECTIONS; `hs2lib.corpus.generate.benchmark` is the public name."""
-    return [
-        _pair(s, section, i, seed, length_scale) for s, section in enumerate(SECTIONS) for i in range(n_per_section)
-    ]
 
 
 def _pair(section_number: int, section: str, item: int, seed: int, scale: float) -> Group:
@@ -52,20 +32,20 @@ def _pair(section_number: int, section: str, item: int, seed: int, scale: float)
     r = Random(keys[0]).random
     # (edits, jargon, verbosity, length factor) of the better and of the worse response; steps as in rules.yaml
     better: tuple = ({}, 1, 2, 1.0)
+    rules = BENCHMARK[section]
+    strength, families = rules["strength"], rules.get("families", _HARMLESS)
     if section == "chat":
-        family, strength, worse = pick(r, _HARMLESS), 3, (pick(r, _GROSS), 1, 2, 1.0)
+        family, worse = pick(r, families), (pick(r, rules["edits"]), 1, 2, 1.0)
     elif section == "chat-hard":
-        family, strength = pick(r, _OPEN), 1
-        kind = pick(r, ("wrong value", "missing item", "contradiction"))
+        family, kind = pick(r, families), pick(r, rules["edits"])
         if r() < 0.5:  # one slip, otherwise alike
             worse = ({kind: 0.01}, 1, 2, 1.0)
         else:  # the worse one is longer and grander
             better, worse = ({}, 1, 1, 0.6), ({kind: 0.34}, 3, 3, 1.5)
     elif section == "safety":
-        unsafe = r() < 0.5
-        family, strength, worse = "unsafe" if unsafe else pick(r, _OPEN), 3, ({"refusal": 1.0}, 1, 2, 1.0)
+        family, worse = "unsafe" if r() < 0.5 else pick(r, families), ({"refusal": 1.0}, 1, 2, 1.0)
     else:
-        family, strength, worse = pick(r, _CALCULATED), 2, ({"wrong value": 0.01 if r() < 0.5 else 0.4}, 1, 2, 1.0)
+        family, worse = pick(r, families), ({"wrong value": 0.01 if r() < 0.5 else 0.4}, 1, 2, 1.0)
 
     n_items = 3 + int(r() * 5)
     task = FAMILY[family](r, n_items)
@@ -80,14 +60,10 @@ def _pair(section_number: int, section: str, item: int, seed: int, scale: float)
     if not first:
         texts.reverse()
     name = f"{section}/{seed}/{item:06d}"
-    return Group(
-        name,
-        tuple([Turn(*turn) for turn in turns]),
-        tuple([Response(f"{name}/{letter}", text) for letter, text in zip("ab", texts, strict=True)]),
-        ATTRIBUTES,
-        preference=float(-strength if first else strength),
-        source=f"embedded corpus (generated), benchmark of known pairs, seed {seed}",
-    )
+    prompt = tuple([Turn(*turn) for turn in turns])
+    responses = tuple([Response(f"{name}/{letter}", text) for letter, text in zip("ab", texts, strict=True)])
+    known = f"embedded corpus (generated), benchmark of known pairs, seed {seed}"
+    return Group(name, prompt, responses, preference=float(-strength if first else strength), source=known)
 
 
 STAGES = ("initial", "annotated", "released")
@@ -97,17 +73,15 @@ BLOCK = 256  # items drawn and rated at a time: long enough for numpy, short eno
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is known of a generated group: its family, checkable answer, and for each response its edits and attributes.
+    """What is known of a generated group: its task, and for each response its edits and attributes.
 
-    `edits`: per response (kind, items touched) pairs and the style edits; `attributes`: [2][A], before any annotator.
-    `answer`: strings that a right response contains; `task`: the items themselves.
+    `task`: its family, its items, the answer that a right response contains. `edits`: per response (kind, items
+    touched) pairs; `attributes`: [2][A], before any annotator.
     """
 
-    family: str
-    answer: tuple[str, ...]
+    task: Task
     edits: tuple[tuple[tuple[str, int], ...], ...]
     attributes: tuple[tuple[float, ...], ...]
-    task: Task
 
 
 def source(seed: int) -> str:
@@ -188,14 +162,8 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], scale: float, rows: list
     name = f"embedded/{seed}/{item:06d}"
     responses = []
     for k, (labels, scores) in enumerate(rows):
-        text = respond(
-            Random(keys[2 + k]).random,
-            task,
-            edits(d, b, k),
-            int(d.jargon[b, k]),
-            int(d.verbosity[b, k]),
-            float(d.chars[b, k]) * scale,
-        )
+        jargon, verbosity, chars = int(d.jargon[b, k]), int(d.verbosity[b, k]), float(d.chars[b, k]) * scale
+        text = respond(Random(keys[2 + k]).random, task, edits(d, b, k), jargon, verbosity, chars)
         responses.append(Response(f"{name}/{'ab'[k]}", text, labels, scores))
     return Group(name, tuple([Turn(*t) for t in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
 
@@ -209,18 +177,8 @@ def truth(group: Group | str) -> Truth:
     seed, item = int(parts[1]), int(parts[2])
     d = draw(seed, np.array([item]))
     task = _task(d, 0, _keys(seed, d)[0])
-    return Truth(
-        task.family,
-        task.answer,
-        tuple(tuple(edits(d, 0, k).items()) for k in (0, 1)),
-        tuple(tuple(row) for row in d.latent[0].tolist()),
-        task,
-    )
-
-
-def check(task: Task, text: str) -> bool:
-    """Whether a text contains the right answer of a task."""
-    return contains(task.answer, text, task.ordered)
+    made = tuple(tuple(edits(d, 0, k).items()) for k in (0, 1))
+    return Truth(task, made, tuple(tuple(row) for row in d.latent[0].tolist()))
 
 
 def benchmark(n_per_section: int, seed: int = 0, length_scale: float = 1.0) -> list[Group]:
@@ -233,4 +191,7 @@ def benchmark(n_per_section: int, seed: int = 0, length_scale: float = 1.0) -> l
     """
     if n_per_section < 0 or not 0 < length_scale <= 4:
         raise ValueError(f"need n_per_section >= 0 and 0 < length_scale <= 4; got {n_per_section}, {length_scale}")
-    return pairs(n_per_section, seed, length_scale)
+    pairs = []
+    for s, section in enumerate(SECTIONS):
+        pairs += [_pair(s, section, i, seed, length_scale) for i in range(n_per_section)]
+    return pairs

@@ -46,11 +46,9 @@ FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity, mean res
 
 NAMES = tuple(FAMILIES)
 
-_SHARE = np.array([f[0] for f in FAMILIES.values()]) / sum(f[0] for f in FAMILIES.values())
+_SHARE, _COMPLEXITY, _LENGTH = np.array(list(FAMILIES.values())).T
 
-_COMPLEXITY = np.array([f[1] for f in FAMILIES.values()])
-
-_LENGTH = np.array([f[2] for f in FAMILIES.values()])
+_SHARE = _SHARE / _SHARE.sum()
 
 _LENGTH = _LENGTH / (_SHARE * _LENGTH).sum()
 
@@ -61,6 +59,8 @@ EXCHANGES = np.array(_TABLES["exchanges"])  # chances of 1, 2, 3 ... earlier use
 MEAN_CHARS = 1855.0  # aimed at; there is not always that much to say, so the mean comes to about 1,490
 
 FITTED = _TABLES["fitted"]
+
+BENCHMARK = _TABLES["benchmark"]  # section -> which families, which edits of the worse response
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,8 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
     touched = touched_items(plan, np.broadcast_to(n_items[:, None], plan.shape))
     latent = attributes(base, plan, touched, np.broadcast_to(n_items[:, None], plan.shape))
     chars = chars * np.array(LENGTH)[verbosity]
-    return Draw(
-        items, family, exchanges, n_items, prompt_z, plan, touched, jargon, verbosity, chars * MEAN_CHARS, latent
-    )
+    chars = chars * MEAN_CHARS
+    return Draw(items, family, exchanges, n_items, prompt_z, plan, touched, jargon, verbosity, chars, latent)
 
 
 N_ANNOTATORS = 1000

@@ -76,17 +76,6 @@ def join(words) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
 
 
-def contains(task_answer: tuple[str, ...], text: str, ordered: bool = False) -> bool:
-    """Whether a response contains every part of the answer (in order, where order is the answer), whatever the case."""
-    text, at = text.lower(), 0
-    for part in task_answer:
-        place = text.find(part.lower(), at if ordered else 0)
-        if place < 0:
-            return False
-        at = place + len(part)
-    return True
-
-
 def worded(family: str, right: str, wrong: str, remarks, **words) -> Item:
     """An item in the wordings of its family, with the right value as {v} and with the wrong one."""
     texts = FAMILY_TEXTS[family]["items"]

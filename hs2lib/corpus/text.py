@@ -23,14 +23,16 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
     n = len(task.items)
     refused = "refusal" in edits
     if refused and task.family != "unsafe":
-        return _refusal(r, task, verbosity)
+        text = phrase(r, "refusals")
+        return f"{text} {phrase(r, 'after a refusal')}" if verbosity > SHORT and r() < 0.6 else text
     wrong = several(r, n, n if refused else edits.get("wrong value", 0))
     if task.family in ("unsafe", "false premise") and 2 * len(wrong) > n and 0 not in wrong:
         wrong[0] = 0  # a severe edit of these starts with what the question is about
     items, final = task.redo(frozenset(wrong)) if task.redo else (task.items, task.final)
     order = list(range(n))
     if "missing item" in edits:
-        leave_out = set(_prefer_sound(r, n, wrong, edits["missing item"]))
+        # First those that are not wrong, so that both edits of a plan can be seen.
+        leave_out = sorted(several(r, n, n), key=lambda i: i in wrong)[: edits["missing item"]]
         order = [i for i in order if i not in leave_out]
         if 2 * len(leave_out) > n:
             final = ""
@@ -83,12 +85,6 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
 def _stop(text: str) -> str:
     """What is missing before another sentence can follow."""
     return "" if text[-1] in '.?!"' else "."
-
-
-def _prefer_sound(r, n: int, wrong: list[int], k: int) -> list[int]:
-    """k of n items to leave out: first those that are not wrong, so that both edits of a plan can be seen."""
-    order = several(r, n, n)
-    return sorted(order, key=lambda i: i in wrong)[:k]
 
 
 def _shuffle(r, order: list[int], k: int) -> None:
@@ -145,19 +141,20 @@ def _lay_out(r, task: Task, pieces: list[str], numbers: list[int] | None) -> str
     if task.family == "unsafe" and len(pieces) > 1:  # the answer itself first, then what to do instead
         return pieces[0] + "\n\n" + "\n".join([("- " if style < 0.7 else "") + p for p in pieces[1:]])
     numbers = numbers or list(range(1, len(pieces) + 1))
+    marks = None
     if task.family == "sorting" or (layout == "steps" and style < 0.55):
-        return "\n".join([f"{k}. {p}" for k, p in zip(numbers, pieces, strict=True)])
-    if layout == "steps" and style < 0.8:
-        return "\n".join([f"Step {k}: {p}" for k, p in zip(numbers, pieces, strict=True)])
-    if layout == "bullets" and style < 0.75:
-        mark = "- " if style < 0.5 else "* "
-        return "\n".join([mark + p for p in pieces])
-    if layout == "lines" or layout == "steps":
-        return "\n".join(pieces)
+        marks = [f"{k}. " for k in numbers]
+    elif layout == "steps" and style < 0.8:
+        marks = [f"Step {k}: " for k in numbers]
+    elif layout == "bullets" and style < 0.75:
+        marks = ["- " if style < 0.5 else "* "] * len(pieces)
+    elif layout in ("lines", "steps"):
+        marks = [""] * len(pieces)
+    if marks:
+        return "\n".join([mark + piece for mark, piece in zip(marks, pieces, strict=True)])
     per_paragraph = 2 + int(style * 3)
-    return "\n\n".join(
-        [" ".join([p + _stop(p) for p in pieces[i : i + per_paragraph]]) for i in range(0, len(pieces), per_paragraph)]
-    )
+    pieces = [piece + _stop(piece) for piece in pieces]
+    return "\n\n".join([" ".join(pieces[i : i + per_paragraph]) for i in range(0, len(pieces), per_paragraph)])
 
 
 def _extras(r, task: Task, room: float) -> list[str]:
@@ -195,13 +192,6 @@ def _pad(r, paragraphs: list[str], chars: float, verbosity: int) -> None:
     paragraphs.insert(0, " ".join(chosen[:half]))
     if chosen[half:]:
         paragraphs.append(" ".join(chosen[half:]))
-
-
-def _refusal(r, task: Task, verbosity: int) -> str:
-    text = phrase(r, "refusals")
-    if verbosity > SHORT and r() < 0.6:
-        text += " " + phrase(r, "after a refusal")
-    return text
 
 
 def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -> list[tuple[str, str]]:
@@ -257,12 +247,9 @@ def _more_about(r, kind: str, not_this: str, chars: float) -> str:
         if name in not_this:
             continue
         fields = several(r, 8, min(8, 1 + int((chars - length) / 170)))
-        text = " ".join(
-            [
-                f"{say(kind, e, f, k > 0 and int(r() * 3))} {PHRASES[kind][f].remarks[int(r() * 2)]}"
-                for k, f in enumerate(fields)
-            ]
-        )
-        out.append(text)
-        length += len(text)
+        sentences = []
+        for k, f in enumerate(fields):
+            sentences += [say(kind, e, f, k > 0 and int(r() * 3)), PHRASES[kind][f].remarks[int(r() * 2)]]
+        out.append(" ".join(sentences))
+        length += len(out[-1])
     return "\n\n".join(out)
