@@ -5,11 +5,12 @@ end-of-response states is the cheapest reward model there is. Paper: silent (RLH
 """
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.linear_model import Ridge
 
 from hs2lib import paths
 from hs2lib.engine.attention import computing, end_states, in_order
@@ -66,25 +67,18 @@ def ridge(
     Checked against scikit-learn.
     """
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    W, b = np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1])
-    for k, a in enumerate(np.broadcast_to(alpha, Y.shape[1])):
-        ((W[:, k], b[k]),) = _solutions(X, Y[:, k], [a], intercept)
-    return W, b
+    each = [_fitted(X, Y[:, k], [a], intercept) for k, a in enumerate(np.broadcast_to(alpha, Y.shape[1]))]
+    return np.concatenate([w for w, _ in each], axis=1), np.concatenate([b for _, b in each])
 
 
-def _solutions(X: np.ndarray, y: np.ndarray, alphas: Sequence[float], intercept: bool) -> Iterator[tuple]:
-    """(w [d], b) of one column for each alpha; X is decomposed once, so that every alpha is a product away."""
+def _fitted(X: np.ndarray, y: np.ndarray, alphas: Sequence[float], intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+    """W [d, alphas] and b [alphas] of one column, one solution for each alpha; X is decomposed once for all of them."""
     labelled = y != MISSING  # [rows]
     if not labelled.any():
         raise ValueError("a column has no label to fit ridge regression to")
-    X, y = X[labelled], y[labelled]
-    mean_x = X.mean(0) if intercept else np.zeros(X.shape[1])
-    mean_y = y.mean() if intercept else 0.0
-    U, s, Vt = np.linalg.svd(X - mean_x, full_matrices=False)
-    z = U.T @ (y - mean_y)
-    for alpha in alphas:
-        w = Vt.T @ (s / (s**2 + alpha) * z)
-        yield w, mean_y - mean_x @ w
+    columns = np.tile(y[labelled, None], len(alphas))  # [rows, alphas]
+    model = Ridge(np.asarray(alphas), fit_intercept=intercept, solver="svd").fit(X[labelled], columns)
+    return model.coef_.T.reshape(X.shape[1], -1), np.broadcast_to(model.intercept_, len(alphas))
 
 
 def folds(clusters: np.ndarray, n_folds: int, seed: int = 0) -> np.ndarray:
@@ -109,8 +103,8 @@ def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int
         train, test = fold != f, fold == f
         for k in range(Y.shape[1]):
             labelled = test & (Y[:, k] != MISSING)
-            for a, (w, b) in enumerate(_solutions(X[train], Y[train, k], alphas, intercept)):
-                error[a, k] += ((X[labelled] @ w + b - Y[labelled, k]) ** 2).sum()
+            W, b = _fitted(X[train], Y[train, k], alphas, intercept)
+            error[:, k] += ((X[labelled] @ W + b - Y[labelled, k, None]) ** 2).sum(0)
     return np.asarray(alphas)[error.argmin(0)]
 
 
