@@ -21,8 +21,6 @@ SYSTEM = "<extra_id_0>System\n"
 
 _MARKERS = {"user": USER, "assistant": ASSISTANT}
 
-_ROLES = {"User": "user", "Assistant": "assistant"}
-
 _SPLIT = re.compile("\n<extra_id_1>(User|Assistant)\n")
 
 
@@ -85,11 +83,10 @@ def prompt_string(turns: Iterable[Turn]) -> str:
             f"a prompt starts with a user turn (after at most one system turn), got roles {[t.role for t in turns]}"
         )
     out += rest[0].text
-    if len(rest) > 1:
-        try:
-            out += "".join([_MARKERS[turn.role] + turn.text for turn in rest[1:]])
-        except KeyError as error:
-            raise ValueError(f"turn role must be user or assistant after the first turn, got {error}") from None
+    try:
+        out += "".join([_MARKERS[turn.role] + turn.text for turn in rest[1:]])
+    except KeyError as error:
+        raise ValueError(f"turn role must be user or assistant after the first turn, got {error}") from None
     # Every marker starts with "<extra_id_"; only a string with more of them than turns need the exact comparison.
     if out.count("<extra_id_") > len(turns) - 1 + (rest is not turns) and parse_prompt(out) != turns:
         raise ValueError("a turn's text contains a turn marker (<extra_id_0>System, <extra_id_1>User or Assistant)")
@@ -101,17 +98,14 @@ def parse_prompt(string: str) -> tuple[Turn, ...]:
 
     `turns in prompt` of Table 2 is the number of turns: 1 + the number of markers.
     """
-    turns = []
     role = "user"
     if string.startswith(SYSTEM):
         role, string = "system", string[len(SYSTEM) :]
     elif "<extra_id_1>" not in string:
         return (Turn("user", string),)
     pieces = _SPLIT.split(string)
-    turns.append(Turn(role, pieces[0]))
-    for name, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        turns.append(Turn(_ROLES[name], text))
-    return tuple(turns)
+    later = [Turn(name.lower(), text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
+    return (Turn(role, pieces[0]), *later)
 
 
 def named_numbers(text: str) -> dict[str, float]:

@@ -33,7 +33,7 @@ from hs2lib.engine.trees import BUDGET, Batch, block_mask, plan
 
 NAME = "hs2_groups"
 
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
@@ -121,13 +121,11 @@ def predicting_states(batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
     return hidden[batch.parent[batch.node].to(hidden.device)]
 
 
-def log_probs(
-    model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None, *, chunk: int = 256
-) -> torch.Tensor:
+def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
     """Log-probability, float32 [P], of each token to predict after its path: rows in the order of the batch.
 
     A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
-    predicts anything, `chunk` states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
+    predicts anything, some states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
     packed without `predict`, or for a model that rescales its logits.
     """
     if not len(batch.node):
@@ -144,7 +142,7 @@ def log_probs(
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
-    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node], chunk=chunk)
+    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])
     return result[order.argsort()[inverse]]
 
 
@@ -180,7 +178,7 @@ class _Tree:
     """A batch on its way through the layers, with what the attention of all layers shares, made on first use."""
 
     def __init__(self, batch: Batch):
-        self.batch, self.calls, self._masks = batch, batch.calls, None
+        self.batch, self._masks = batch, None
         self._blocks: BlockMask | None = None
 
     def masks(self, dtype: torch.dtype) -> list:
@@ -188,7 +186,7 @@ class _Tree:
         if self._masks is None or self._masks[0] != dtype:
             last = self.batch.last
             masks = []
-            for start, stop, masked in self.calls.own:
+            for start, stop, masked in self.batch.own:
                 i = torch.arange(start, stop)  # [n]
                 seen = (i[None] <= i[:, None]) & (i[:, None] <= last[start:stop][None])  # [n, n]: query, key
                 masks.append(torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, -torch.inf) if masked else None)
@@ -221,12 +219,12 @@ class _Attention(torch.autograd.Function):
         q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)
         out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])  # [1, T, heads, D]
         lse = q.new_empty(out.shape[:3])  # [1, T, heads]: log of the sum of exp of the scores
-        for (a, b, masked), mask in zip(tree.calls.own, tree.masks(dtype), strict=True):
+        for (a, b, masked), mask in zip(tree.batch.own, tree.masks(dtype), strict=True):
             part = q[:, :, a:b], k[:, :, a:b], v[:, :, a:b]
-            o, s = _flash(*part, 0.0, not masked, attn_mask=mask, scale=scale)
+            o, s = flash(*part, 0.0, not masked, attn_mask=mask, scale=scale)
             out[:, a:b], lse[:, a:b] = o.transpose(1, 2), s.transpose(1, 2)
-        for a, b, c, d in tree.calls.cross:
-            o, s = _flash(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], scale=scale)
+        for a, b, c, d in tree.batch.cross:
+            o, s = flash(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], scale=scale)
             o, s, joint = o.transpose(1, 2), s.transpose(1, 2), lse[:, a:b]
             out[:, a:b].lerp_(o, torch.sigmoid(s - joint)[..., None])
             torch.logaddexp(joint, s, out=joint)
@@ -249,9 +247,9 @@ class _Attention(torch.autograd.Function):
             dk[:, :, c:d] += y
             dv[:, :, c:d] += z
 
-        for (a, b, masked), mask in zip(tree.calls.own, tree.masks(lse.dtype), strict=True):
+        for (a, b, masked), mask in zip(tree.batch.own, tree.masks(lse.dtype), strict=True):
             add(a, b, a, b, not masked, mask)
-        for a, b, c, d in tree.calls.cross:
+        for a, b, c, d in tree.batch.cross:
             add(a, b, c, d, False, None)
         return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None
 

@@ -25,12 +25,7 @@ class Cache(dict):
     """
 
     def __init__(
-        self,
-        place: str | Path | None,
-        settings: Mapping,
-        *,
-        name: str = "results",
-        check: Callable[[dict], bool] | None = None,
+        self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable[[dict], bool] | None = None
     ):
         super().__init__()
         written = json.dumps(settings, sort_keys=True)

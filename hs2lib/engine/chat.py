@@ -133,11 +133,9 @@ class _Chat:
         before, mark, after = text.partition(_ANSWER if self.strips else f" {_ANSWER} ")
         if not mark:
             raise ValueError("the chat template does not show the last assistant turn")
-        if not after:
-            after = tokenizer.eos_token
-        if not after:
+        self.before, self.after = before, after or tokenizer.eos_token
+        if not self.after:
             raise ValueError("the chat template closes no turn and there is no end token: no place for a score")
-        self.before, self.after = before, after
 
     def render(self, answer: str) -> str:
         turns = [{"role": turn.role, "content": turn.text} for turn in (*self.prompt, Turn("assistant", answer))]
@@ -148,15 +146,13 @@ class _Chat:
             raise ValueError(f"the chat template refuses a conversation with roles {roles}: {error}") from error
 
     def answer(self, answer: str, label: str | None = None) -> Rendered:
+        """The answer in its place. Raises ValueError where the template rewrites it (drops thoughts, say)."""
         words = answer.strip() if self.strips else answer
-        before = self.before if label is None else f"{self.before}{_LABEL}{label}\n"
-        return Rendered(before + words + self.after, len(before), len(before) + len(words))
-
-    def check(self, answer: str) -> None:
-        """Raise where the template rewrites an answer (drops thoughts, say): then fitting in is not what it writes."""
-        fitted = self.answer(answer).text
+        fitted = self.before + words + self.after
         if not fitted.startswith(true := self.render(answer)) or fitted[len(true) :] not in ("", self.after):
             raise ValueError(f"the chat template changes this answer: {answer[:60]!r} .. in {true[-120:]!r}")
+        before = self.before if label is None else f"{self.before}{_LABEL}{label}\n"
+        return Rendered(before + words + self.after, len(before), len(before) + len(words))
 
 
 def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = None) -> Rendered:
@@ -165,9 +161,7 @@ def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = Non
     With a label string, its line opens the answer. A template that closes no turn gets the tokenizer's end token.
     Raises ValueError if there is no template, if it refuses the roles, or changes the answer other than by stripping.
     """
-    fitted = _Chat(tokenizer, prompt)
-    fitted.check(answer)
-    return fitted.answer(answer, label)
+    return _Chat(tokenizer, prompt).answer(answer, label)
 
 
 def tokenise(
@@ -220,8 +214,6 @@ def _render(group: Group, prompt: Sequence[Turn], tokenizer, template: str, labe
         if template == "reference":
             return [reference(prompt, response.text, label) for response in group.responses]
         fitted = _Chat(tokenizer, prompt)
-        for response in group.responses:
-            fitted.check(response.text)
         return [fitted.answer(response.text, label) for response in group.responses]
     except ValueError as error:
         raise ValueError(f"group {group.id}: {error}") from error

@@ -10,11 +10,12 @@ are admitted beside the others. Paper: silent (an exact saving; `generate` repea
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import torch
 
-from hs2lib.engine.attention import prepare, run
+from hs2lib.engine.attention import flash, prepare, run
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
 
@@ -26,11 +27,7 @@ def uniforms(seed: int, prompt: str, index: int, number: int) -> np.ndarray:
 
 
 def choose(
-    logits: torch.Tensor,
-    draws: torch.Tensor,
-    temperature: float,
-    top_p: float,
-    forbidden: torch.Tensor | None = None,
+    logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float, forbidden: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(tokens int64 [R], their log-probabilities at temperature 1, float32 [R]) of logits [R, V] and draws [R].
 
@@ -80,8 +77,6 @@ def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
 
 
 PREFILL = 8192  # tokens of prompts computed in one pass
-
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 @dataclass
@@ -202,14 +197,14 @@ def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
 
 def _causal(q, k, v, scale: float) -> torch.Tensor:
     if q.device.type == "cpu":
-        return _flash(q, k, v, 0.0, True, scale=scale)[0]
+        return flash(q, k, v, 0.0, True, scale=scale)[0]
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
 
 
 def _attend(q, k, v, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D], and the log-sum-exps [B, heads, Q] float32."""
     if q.device.type == "cpu":
-        return _flash(q, k, v, 0.0, False, scale=scale)
+        return flash(q, k, v, 0.0, False, scale=scale)
     scores = (q @ k.transpose(-1, -2)).float() * scale
     lse = scores.logsumexp(-1)
     return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
@@ -284,13 +279,11 @@ def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device)
     """A cohort of rows with its prompts computed, and the logits [rows, V] of their first tokens."""
     cohort = Cohort({number: len(ids) for number, ids in prompts}, rows)
     cohort.regroup()
-    segments, stop = [], 0
-    for number, ids in prompts:
-        segments.append((number, stop, stop + len(ids)))
-        stop += len(ids)
+    bounds = np.cumsum([0, *[len(ids) for _, ids in prompts]]).tolist()
+    segments = [(number, a, b) for (number, _), (a, b) in zip(prompts, pairwise(bounds), strict=True)]
     tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
     positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
-    ends = torch.tensor([b - 1 for _, _, b in segments], device=device)
+    ends = torch.tensor(bounds[1:], device=device) - 1
     logits = run(model, tokens, positions, Prefill(cohort, segments), logits_to_keep=ends).logits[0]  # [prompts, V]
     place = {number: i for i, (number, _) in enumerate(prompts)}
     return cohort, logits[torch.tensor([place[row.prompt] for row in rows], device=device)]

@@ -228,17 +228,14 @@ def _vllm(policy, missing, special, stop, *, seed, temperature, top_p, max_new_t
                      enable_prefix_caching=True, logprobs_mode="raw_logprobs", seed=0)  # fmt: skip
         for start in range(0, len(missing), CHUNK):
             asked = [(id, i, ids) for id, ids, indices in missing[start : start + CHUNK] for i in indices]
-            params = [SamplingParams(seed=_seed(seed, id, i), **common) for id, i, _ in asked]
+            seeds = [int(2**32 * uniforms(seed, id, i, 1)[0]) for id, i, _ in asked]
+            params = [SamplingParams(seed=number, **common) for number in seeds]
             prompts = [{"prompt_token_ids": ids} for _, _, ids in asked]
             for (id, i, _), reply in zip(asked, engine.generate(prompts, params, use_tqdm=False), strict=True):
                 out = reply.outputs[0]
                 tokens = list(out.token_ids)
                 log_probs = [step[token].logprob for step, token in zip(out.logprobs, tokens, strict=True)]
                 yield id, i, {"tokens": tokens, "log_probs": log_probs, "finished": out.finish_reason == "stop"}
-
-
-def _seed(seed: int, prompt: str, index: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{seed}\0{prompt}\0{index}".encode()).digest()[:4], "little")
 
 
 def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:

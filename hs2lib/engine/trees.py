@@ -26,18 +26,6 @@ BUDGET = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """The attention of a batch as calls on contiguous ranges of it: what a CPU kernel is good at.
-
-    `own`: (start, stop, masked): the range attends to itself, causally or, where `masked`, by the tree's mask.
-    `cross`: (query start, query stop, key start, key stop): every query attends to every key.
-    """
-
-    own: tuple[tuple[int, int, bool], ...]
-    cross: tuple[tuple[int, int, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """R sequences of some groups packed into T tokens; tensors are int64. Rows R are in the order of the call.
 
@@ -45,6 +33,10 @@ class Batch:
     (the last descendant). end [R]: index of each sequence's last token. index [R]: which of the caller's sequences a
     row is, counting through all groups; group [R]: the caller's number of its group. node [P]: index of each token to
     predict, row by row (asked for by `predict`); owner [P]: its row. `unpacked`: tokens of the sequences one by one.
+
+    The attention of a batch as calls on contiguous ranges of it, which a CPU kernel is good at:
+    `own`: (start, stop, masked): the range attends to itself, causally or, where `masked`, by the tree's mask.
+    `cross`: (query start, query stop, key start, key stop): every query attends to every key.
     """
 
     tokens: torch.Tensor
@@ -56,7 +48,8 @@ class Batch:
     group: torch.Tensor
     node: torch.Tensor
     owner: torch.Tensor
-    calls: Calls
+    own: tuple[tuple[int, int, bool], ...]
+    cross: tuple[tuple[int, int, int, int], ...]
     unpacked: int
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -67,7 +60,7 @@ class Batch:
         return replace(self, **{n: t.to(device) for n, t in tensors.items() if isinstance(t, torch.Tensor)})
 
 
-def pack(token_groups: Sequence, predict: Sequence | None = None, *, block: int = BLOCK) -> Batch:
+def pack(token_groups: Sequence, predict: Sequence | None = None) -> Batch:
     """Pack groups of token sequences into one Batch, rows in the order of the call.
 
     token_groups: groups of sequences of token ids (lists or integer arrays, prompt and response together).
@@ -77,24 +70,18 @@ def pack(token_groups: Sequence, predict: Sequence | None = None, *, block: int 
     """
     groups = [(g, _arrays(g, group)) for g, group in enumerate(token_groups)]
     starts = [0, *np.cumsum([len(sequences) for _, sequences in groups])]
-    return _pack([(g, starts[g], s, predict[g] if predict else None) for g, s in groups], block)
+    return _pack([(g, starts[g], s, predict[g] if predict else None) for g, s in groups])
 
 
 def plan(
-    token_groups: Iterable,
-    budget: int = BUDGET,
-    predict: Iterable | None = None,
-    *,
-    max_length: int | None = None,
-    window: int | None = 4096,
-    block: int = BLOCK,
+    token_groups: Iterable, budget: int = BUDGET, predict: Iterable | None = None, *, window: int | None = 4096
 ) -> Iterator[Batch]:
     """Yield batches of at most `budget` tokens, groups whole, neighbours chosen to share what they can.
 
     Of `window` groups at a time (None: of all) the groups are sorted by their tokens and packed one after another, so
     an endless iterable needs the memory of one window. Deterministic; `Batch.index` puts results into the caller's
     order (`hs2lib.engine.attention.in_order`). A group larger than the budget gets a batch of its own: nothing is cut.
-    Raises ValueError for an empty group or sequence, or one over `max_length` tokens.
+    Raises ValueError for an empty group or sequence.
     """
     if budget < 1:
         raise ValueError(f"the budget of a batch is at least 1 token, got {budget}")
@@ -103,7 +90,7 @@ def plan(
     while items := list(islice(source, window)):
         ready = []
         for g, (group, spans) in items:
-            sequences = _arrays(g, group, max_length)
+            sequences = _arrays(g, group)
             # Big-endian bytes compare as the tokens do, and in C.
             ready.append((sorted(s.astype(">u4").tobytes() for s in sequences), g, first, sequences, spans))
             first += len(sequences)
@@ -113,16 +100,16 @@ def plan(
             inside = _distinct(keys)
             shared = _common(before, keys[0]) // 4
             if chosen and size + inside - shared > budget:
-                yield _pack(chosen, block)
+                yield _pack(chosen)
                 chosen, size, shared = [], 0, 0
             chosen.append((g, start, sequences, spans))
             # At most this many: the batch is sorted again as a whole and may share more.
             size += inside - shared
             before = keys[-1]
-        yield _pack(chosen, block)
+        yield _pack(chosen)
 
 
-def _pack(groups: list, block: int) -> Batch:
+def _pack(groups: list) -> Batch:
     """`groups`: (group number, number of its first sequence, sequences, what to predict)."""
     sequences = [s for _, _, group, _ in groups for s in group]
     if not sequences:
@@ -155,17 +142,17 @@ def _pack(groups: list, block: int) -> Batch:
             size += new
         end[row] = path[-1]
         node[row] = np.concatenate([path[:0], *[path[a:b] for a, b in spans[row]]])
-    last, calls = _attention(np.array(chains), block)
+    last, *calls = _attention(np.array(chains))
     index = np.concatenate([np.arange(start, start + len(group)) for _, start, group, _ in groups])
     number = np.repeat([g for g, *_ in groups], [len(group) for _, _, group, _ in groups])
     owner = np.repeat(np.arange(len(sequences)), [len(n) for n in node])
     arrays = [np.concatenate(tokens), np.concatenate(positions), np.concatenate(parents), last, end, index, number]
     tensors = [torch.from_numpy(a.astype(np.int64)) for a in [*arrays, np.concatenate(node), owner]]
-    return Batch(*tensors, calls=calls, unpacked=sum(len(s) for s in sequences))
+    return Batch(*tensors, *calls, unpacked=sum(len(s) for s in sequences))
 
 
-def _attention(chains: np.ndarray, block: int) -> tuple[np.ndarray, Calls]:
-    """The last descendant of every token, and the attention calls.
+def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
+    """The last descendant of every token, and the attention calls: `last`, `own` and `cross` of a batch.
 
     chains [C, 3]: start, stop, and the index of the token the chain hangs from (-1: a root). A chain is a run of
     tokens that each follow the one before; a token sees its own chain up to itself, and of the chain that its own
@@ -185,7 +172,7 @@ def _attention(chains: np.ndarray, block: int) -> tuple[np.ndarray, Calls]:
     c = 0
     while c < len(chains):
         end = c + 1
-        while end < len(chains) and stop[end] - start[c] <= block:
+        while end < len(chains) and stop[end] - start[c] <= BLOCK:
             end += 1
         own.append((int(start[c]), int(stop[end - 1]), end > c + 1))
         closed[c:end] = stop[end - 1]
@@ -198,7 +185,7 @@ def _attention(chains: np.ndarray, block: int) -> tuple[np.ndarray, Calls]:
             begin, end = max(start[c], closed[above[c]]), last[node] + 1
             if begin < end:
                 cross.append((int(begin), int(end), int(start[above[c]]), int(node) + 1))
-    return last, Calls(tuple(own), tuple(cross))
+    return last, tuple(own), tuple(cross)
 
 
 def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
@@ -228,7 +215,7 @@ def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=size, mask_mod=on_path, seq_lengths=(n, n))
 
 
-def _arrays(g: int, group: Sequence, max_length: int | None = None) -> list[np.ndarray]:
+def _arrays(g: int, group: Sequence) -> list[np.ndarray]:
     if not len(group):
         raise ValueError(f"group {g} has no sequence")
     sequences = [np.asarray(s) for s in group]
@@ -237,11 +224,6 @@ def _arrays(g: int, group: Sequence, max_length: int | None = None) -> list[np.n
             raise ValueError(f"group {g}, sequence {i}: expected a list of at least one token id, got shape {s.shape}")
         if s.dtype.kind not in "iu" or s.min() < 0:
             raise ValueError(f"group {g}, sequence {i}: token ids are integers >= 0, got {s.dtype}, least {s.min()}")
-        if max_length and len(s) > max_length:
-            raise ValueError(
-                f"group {g}, sequence {i} has {len(s):,} tokens, more than the {max_length:,} allowed: "
-                "shorten its prompt before packing"
-            )
     return sequences
 
 

@@ -139,10 +139,8 @@ def _once(folder: Path | None, name: str, build: Callable[[Path], None]) -> Path
 
     _gguf()  # a clear error before any other where the package is missing
     # The versions name the folder: another package or another transformers may write other files.
-    made = (
-        Path(folder or paths.runs() / "models")
-        / f"{name}-{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
-    )
+    versions = f"{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
+    made = Path(folder or paths.runs() / "models") / f"{name}-{versions}"
     if not (made / "config.json").is_file():
         replace_folder(made, build, keep=True)
     return made
@@ -201,13 +199,11 @@ def _convert(folder: Path) -> None:
     keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
     keys += ("num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "head_dim")
     kept = {key: getattr(read.config, key) for key in keys}
-    config = LlamaConfig(
-        **kept, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2, pad_token_id=0, dtype=torch.float32
-    )
-    model = LlamaForCausalLM(config)
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    model = LlamaForCausalLM(LlamaConfig(**kept, **ids, tie_word_embeddings=True, dtype=torch.float32))
     model.load_state_dict(read.state_dict())
     model.tie_weights()
-    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    model.generation_config = GenerationConfig(**ids)
     model.save_pretrained(folder)
     _tokenizer().save_pretrained(folder)
 

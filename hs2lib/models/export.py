@@ -1,6 +1,6 @@
 """A reward model for others: one output, in a folder that plain transformers scores.
 
-    goodness = fold(model, {"helpfulness": .65, "correctness": .8, "coherence": .45})
+    goodness = fold(model, head_weights("goodness", model.attributes))
     export(goodness, "runs/export/goodness", data="nvidia/HelpSteer2", metrics=..., rewardbench=...)
 
 `AutoModelForSequenceClassification` pools the last token that is not padding and has a head without bias. So a text
@@ -9,7 +9,7 @@ has to end in its closing marker and never in the pad token, and a constant cann
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -41,24 +41,15 @@ CHECKED = (
 
 
 def fold(
-    model: RewardModel,
-    weights: Mapping[str, float] | Sequence[float],
-    *,
-    mean: float = 0.0,
-    sd: float = 1.0,
-    name: str = "goodness",
+    model: RewardModel, weights: Sequence[float], *, mean: float = 0.0, sd: float = 1.0, name: str = "goodness"
 ) -> RewardModel:
     """A one-output model whose score is (sum of weight x attribute - mean) / sd, over the same backbone (not copied).
 
     Paper: section 3 (weights of the heads on RewardBench) and 4.2, 4.3 (goodness; PPO subtracts its mean and divides
-    by its SD). weights: by attribute (0 where not named) or one for each of the A outputs. Folded in float64.
-    A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for unknown attributes, an sd that is
-    not positive, or weights that are not finite.
+    by its SD). weights: one for each of the A outputs (`hs2lib.paper.head_weights` makes them by name). Folded in
+    float64. A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for another number of
+    weights, an sd that is not positive, or weights that are not finite.
     """
-    if isinstance(weights, Mapping):
-        if unknown := [key for key in weights if key not in model.attributes]:
-            raise ValueError(f"no output {unknown[0]!r} to weight; there are: {', '.join(model.attributes)}")
-        weights = [weights.get(attribute, 0.0) for attribute in model.attributes]
     if len(weights) != len(model.attributes):
         raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
     if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
@@ -77,19 +68,12 @@ def fold(
     return folded.train(model.training)
 
 
-def export(
-    model: RewardModel,
-    folder: Path,
-    *,
-    constant: str = "refuse",
-    check: Sequence[Group] = CHECKED,
-    **card,
-) -> float:
+def export(model: RewardModel, folder: Path, *, constant: str = "refuse", **card) -> float:
     """Write a folder that plain `AutoModelForSequenceClassification` loads and scores as this model does.
 
     Paper: silent. safetensors, the tokenizer with the model's template as its chat template (also the reference one),
     and README.md, the model card; `card` goes to `model_card`. Adapters are merged (into a copy). The folder is loaded
-    back and scores `check` in one padded batch: it appears only if every score is within TOLERANCE of ours.
+    back and scores CHECKED in one padded batch: it appears only if every score is within TOLERANCE of ours.
     constant: heads of transformers have no bias, and nothing else at a decoder's end is a constant, so a model with one
     is refused ("refuse"), or exported without ("record"): then every score is lower by that constant, which config.json
     (`hs2_constant`) and the card give, and differences and rankings are unchanged. Train without bias and fold with
@@ -118,7 +102,7 @@ def export(
         tokenizer.save_pretrained(into)
         (into / "README.md").write_text(model_card(model, name=Path(folder).name, constant=bias.tolist(), **card))
         nonlocal worst
-        worst = _compare(model, into, check, bias)
+        worst = _compare(model, into, bias)
 
     worst = math.inf
     replace_folder(folder, write)
@@ -149,7 +133,7 @@ def _classifier(model: RewardModel, tokenizer) -> nn.Module:
     return plain
 
 
-def _compare(model: RewardModel, folder: Path, check: Sequence[Group], bias: torch.Tensor) -> float:
+def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
     """Largest difference between our scores and those of the folder, read and run as any user of it would."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -157,18 +141,18 @@ def _compare(model: RewardModel, folder: Path, check: Sequence[Group], bias: tor
     plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     talks = [
         [{"role": turn.role, "content": turn.text} for turn in (*group.prompt, Turn("assistant", response.text))]
-        for group in check
+        for group in CHECKED
         for response in group.responses
     ]
     options = {"padding": True, "return_tensors": "pt", "return_dict": True}
     batch = tokenizer.apply_chat_template(talks, **options)
-    ours = [ids for group in tokenise(check, model.tokenizer, template=model.template) for ids in group.sequences]
+    ours = [ids for group in tokenise(CHECKED, model.tokenizer, template=model.template) for ids in group.sequences]
     theirs = [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
     if ours != theirs:
         raise ValueError("the exported tokenizer's template writes other texts than those this model is scored on")
     with torch.no_grad():
         scores = plain(**batch).logits  # [R, A]
-    expected = model.score(check).cpu() - bias
+    expected = model.score(CHECKED).cpu() - bias
     worst = (scores - expected).abs().max().item()
     if not worst <= TOLERANCE * max(1.0, expected.abs().max().item()):
         raise ValueError(f"the exported scores differ by up to {worst:.2g} from this model's: nothing was written")
@@ -176,40 +160,19 @@ def _compare(model: RewardModel, folder: Path, check: Sequence[Group], bias: tor
 
 
 def model_card(
-    model: RewardModel,
-    *,
-    name: str,
-    constant: Sequence[float] = (),
-    data: str = "not stated",
-    license: str = "other",
-    recipe: Mapping | None = None,
-    metrics: pd.DataFrame | None = None,
-    rewardbench: pd.DataFrame | None = None,
-    notes: str = "",
+    model: RewardModel, *, name, constant=(), data="not stated", recipe=None, metrics=None, rewardbench=None, notes=""
 ) -> str:
-    """The model card as Markdown: what the model scores, how to use it, data, recipe, metrics, RewardBench table."""
-    repository = "/" in model.base and not model.base.startswith(("/", "."))
-    weights = (model.folded or {}).get("weights", {})
+    """The model card as Markdown: what the model scores, how to use it, data, recipe, metrics, RewardBench table.
+
+    data, notes: text. recipe: a mapping. metrics, rewardbench: tables (pandas). A part that is None is not stated.
+    """
     settings = pd.DataFrame(list(recipe.items()), columns=["setting", "value"]) if recipe else None
+    context = {"tables": {"Recipe": settings, "Metrics": metrics, "RewardBench": rewardbench}, "data": data}
+    context |= {"model": model, "name": name, "notes": notes, "over": Path(model.base).name or "a causal decoder"}
+    context |= {"constant": [round(c, 6) for c in constant]}
     jinja = Environment(loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
     jinja.filters["cell"] = _cell
-    return (
-        jinja.get_template("card.txt")
-        .render(
-            model=model,
-            name=name,
-            base=model.base if repository else "",
-            over=Path(model.base).name or "a causal decoder",
-            terms=" + ".join(f"{weight:g} x {attribute}" for attribute, weight in weights.items() if weight),
-            constant=[round(c, 6) for c in constant],
-            data=data,
-            license=license,
-            tables={"Recipe": settings, "Metrics": metrics, "RewardBench": rewardbench},
-            notes=notes,
-        )
-        .rstrip()
-        + "\n"
-    )
+    return jinja.get_template("card.txt").render(context).rstrip() + "\n"
 
 
 def _cell(value) -> str:

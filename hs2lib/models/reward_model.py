@@ -78,23 +78,19 @@ class RewardModel(Decoder):
         with torch.autocast(states.device.type, enabled=False):
             return self.head(states.float())
 
-    def score(
-        self,
-        groups: Iterable[Group] | Iterable[TokenGroup],
-        *,
-        budget: int = BUDGET,
-        autocast: torch.dtype | None = None,
-    ) -> torch.Tensor:
+    def score(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> torch.Tensor:
         """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
 
-        budget: tokens a batch. autocast: torch.bfloat16 for speed. A score does not depend on what else is scored
+        options: as for `score_tokens`. A score does not depend on what else is scored
         beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long ones.
         """
-        tokens = (group.sequences for group in self.as_tokens(groups))
-        return self.score_tokens(tokens, budget=budget, autocast=autocast)
+        return self.score_tokens((group.sequences for group in self.as_tokens(groups)), **options)
 
     def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
-        """`score` for groups that are token sequences already: an iterable of lists of lists of token ids."""
+        """`score` for groups that are token sequences already: an iterable of lists of lists of token ids.
+
+        budget: tokens a batch. autocast: torch.bfloat16 for speed.
+        """
         with computing(self, autocast):
             return in_order(lambda batch: self.predict(end_states(self.backbone, batch)), token_groups, budget)
 

@@ -15,6 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from hs2lib.engine import attention as groups
+from hs2lib.engine import log_probs, trees
 from hs2lib.engine.trees import block_mask, pack, plan
 
 torch.set_num_threads(1)
@@ -82,12 +83,12 @@ def gradients(model, ends, logp):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def assert_same(model, token_groups, **options):
+def assert_same(model, token_groups):
     expected = one_by_one(model, token_groups)
     gradient = gradients(model, *expected)
-    batch = pack(token_groups, [[0] * len(g) for g in token_groups], **options)
+    batch = pack(token_groups, [[0] * len(g) for g in token_groups])
     hidden = groups.states(model, batch)
-    got = groups.end_states(model, batch, hidden), groups.log_probs(model, batch, hidden, chunk=37)
+    got = groups.end_states(model, batch, hidden), groups.log_probs(model, batch, hidden)
     for ours, theirs in zip(got, expected, strict=True):
         assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
     assert gradient
@@ -101,9 +102,10 @@ def test_outputs_and_gradients_equal_one_by_one(name):
 
 
 @pytest.mark.parametrize("block", [1, 10**6])
-def test_the_split_into_calls_changes_nothing(block):
+def test_the_split_into_calls_changes_nothing(monkeypatch, block):
     # block=1: a causal call for each chain and one for each branching; 10**6: a single call with a dense mask.
-    assert_same(tiny(), example(), block=block)
+    monkeypatch.setattr(trees, "BLOCK", block)
+    assert_same(tiny(), example())
 
 
 def test_gradient_checkpointing_is_exact():
@@ -148,7 +150,9 @@ shapes = st.lists(st.lists(sequence_shapes, min_size=1, max_size=5), min_size=1,
 @settings(max_examples=200, deadline=None)
 @given(shapes, st.sampled_from([1, 3, 8, 64]))
 def test_any_group_shape(token_groups, block):
-    batch = pack(token_groups, [[0] * len(g) for g in token_groups], block=block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "BLOCK", block)
+        batch = pack(token_groups, [[0] * len(g) for g in token_groups])
     sequences = list(itertools.chain.from_iterable(token_groups))
     # Every node once: as many tokens as there are distinct non-empty prefixes.
     assert len(batch.tokens) == len({tuple(s[:i]) for s in sequences for i in range(1, len(s) + 1)})
@@ -239,10 +243,12 @@ def test_a_shared_token_is_predicted_once(monkeypatch):
     prompt, shared = [5] * 30, [7] * 10
     token_groups = [[prompt + shared + [i] for i in range(8)]]
     batch = pack(token_groups, [[30] * 8])
+    monkeypatch.setattr(log_probs, "CHUNK", 4)
     with torch.no_grad():
-        logp = groups.log_probs(model, batch, chunk=4)
+        logp = groups.log_probs(model, batch)
         # The states before the ten shared tokens and before the branching: eleven rows for 88 predictions.
         assert sum(projected) == 11 and max(projected) == 4 and logp.shape == (88,)
+        monkeypatch.setattr(log_probs, "CHUNK", 256)
         whole = groups.log_probs(model, batch)
     assert torch.allclose(logp, whole)
     _, expected = one_by_one(model, token_groups)
@@ -325,7 +331,6 @@ def test_training_keeps_less_memory_than_a_padded_batch():
         (lambda: pack([[[1, -100]]]), "least -100"),
         (lambda: pack([[[1, 2]]], [[3]]), "cannot predict tokens 3 to 2 of 2"),
         (lambda: list(plan([[[1]]], 0)), "at least 1 token"),
-        (lambda: list(plan([[[1, 2, 3]]], max_length=2)), "3 tokens, more than the 2 allowed: shorten its prompt"),
         (lambda: groups.states(tiny(max_position_embeddings=4), pack([[[1] * 5]])), "5 tokens exceeds the positions"),
         (lambda: groups.states(tiny("gemma3_text", sliding_window=4), pack([[[1] * 5]])), "the sliding window"),
         (lambda: groups.prepare(tiny("gemma2", "eager", num_key_value_heads=2)), "caps its attention scores"),

@@ -11,29 +11,29 @@ from hs2lib.engine.cache import Cache
 def test_rows_are_read_back_and_a_line_cut_short_is_none(tmp_path):
     """A kill inside a write leaves half a line; it counts as none, and the next row begins a line of its own."""
     file, numbers = tmp_path / "results.jsonl", {"seed": 1}
-    first = Cache(file, numbers)
+    first = Cache(file, numbers, name="results")
     first.add({"a": {"x": 0.1 + 0.2, "text": "one\u2028line"}, "b": {"x": -1e-300, "text": ""}})
     with file.open("a") as torn:
         torn.write('{"key": "c", "x"')
-    second = Cache(file, numbers)
+    second = Cache(file, numbers, name="results")
     assert second == first and second["a"]["x"] == 0.1 + 0.2
     second.add({"c": {"x": 3}})
-    assert dict(Cache(file, numbers)) == {**first, "c": {"x": 3}}
+    assert dict(Cache(file, numbers, name="results")) == {**first, "c": {"x": 3}}
     assert json.loads(file.read_text().splitlines()[0]) == {"settings": numbers}
 
 
 def test_a_kill_in_the_first_write_leaves_no_rows(tmp_path):
     file = tmp_path / "results.jsonl"
     file.write_text('{"settings": {"se')
-    cache = Cache(file, {"seed": 1})
+    cache = Cache(file, {"seed": 1}, name="results")
     assert not cache
     cache.add({"a": {"x": 1}})
-    assert Cache(file, {"seed": 1}) == {"a": {"x": 1}}
+    assert Cache(file, {"seed": 1}, name="results") == {"a": {"x": 1}}
 
 
 def test_all_or_none_of_what_is_computed_together():
     """With one of three missing all three are computed, but the first results stay."""
-    cache, calls = Cache(None, {}), []
+    cache, calls = Cache(None, {}, name="results"), []
 
     def compute():
         calls.append(1)
@@ -46,11 +46,11 @@ def test_all_or_none_of_what_is_computed_together():
 
 def test_other_settings_are_refused_and_a_folder_takes_both(tmp_path):
     file = tmp_path / "results.jsonl"
-    Cache(file, {"seed": 1, "model": "m"}).add({"a": {"x": 1}})
+    Cache(file, {"seed": 1, "model": "m"}, name="results").add({"a": {"x": 1}})
     with pytest.raises(ValueError, match=r"of other settings \(seed differ; seed was 1, now 2\).*use another file"):
-        Cache(file, {"seed": 2, "model": "m"})
+        Cache(file, {"seed": 2, "model": "m"}, name="results")
     with pytest.raises(ValueError, match=r"model differ; model was 'm', now None"):
-        Cache(file, {"seed": 1})
+        Cache(file, {"seed": 1}, name="results")
     for seed in (1, 2, 1):
         Cache(tmp_path / "version 1.5", {"seed": seed}, name="scores").add({"a": {"x": seed}})
     assert len(list((tmp_path / "version 1.5").glob("scores-*.jsonl"))) == 2
@@ -58,7 +58,7 @@ def test_other_settings_are_refused_and_a_folder_takes_both(tmp_path):
 
 
 def _adds(file, number):
-    cache = Cache(file, {"seed": 1})
+    cache = Cache(file, {"seed": 1}, name="results")
     for i in range(200):
         cache.add({f"{number}/{i}": {"text": "x" * 500}})
 
@@ -70,23 +70,23 @@ def test_several_processes_add_to_one_file(tmp_path):
         process.start()
     for process in processes:
         process.join()
-    assert len(Cache(file, {"seed": 1})) == 600
+    assert len(Cache(file, {"seed": 1}, name="results")) == 600
 
 
 def test_a_file_held_alone(tmp_path):
     """Another holder is refused; rows added since are seen, and a line cut short is taken off, not left in the way."""
     file = tmp_path / "paid.jsonl"
-    cache = Cache(file, {}, check=lambda row: "key" in row)
-    Cache(file, {}).add({"a": {"x": 1}})
+    cache = Cache(file, {}, name="results", check=lambda row: "key" in row)
+    Cache(file, {}, name="results").add({"a": {"x": 1}})
     with file.open("a") as torn:
         torn.write('{"key": "b"')
     with cache.alone():
         assert cache == {"a": {"x": 1}}
-        with pytest.raises(BlockingIOError, match="another run is writing to"), Cache(file, {}).alone():
+        with pytest.raises(BlockingIOError, match="another run is writing to"), Cache(file, {}, name="results").alone():
             pass
         cache.add({"c": {"x": 2}})
     assert [json.loads(line)["key"] for line in file.read_text().splitlines()] == ["a", "c"]
     file.write_text("no row\n")
     with pytest.raises(ValueError, match=r"paid\.jsonl, line 1: no results: 'no row'; remove the line"):
-        Cache(file, {}, check=lambda row: "key" in row)
+        Cache(file, {}, name="results", check=lambda row: "key" in row)
     assert file.read_text() == "no row\n"

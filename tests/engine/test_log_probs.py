@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from hs2lib.engine import log_probs as module
 from hs2lib.engine.log_probs import log_probs
 
 ROWS, WIDTH, VOCABULARY = 7, 5, 11
@@ -24,10 +25,10 @@ def plain(head, hidden, row, token):
     return head(hidden).log_softmax(-1)[row, token]
 
 
-def outcome(function, head, hidden, row, token, **options):
+def outcome(function, head, hidden, row, token):
     """Values and the gradients of states, weight and bias under unequal upstream gradients."""
     head, hidden = copy.deepcopy(head), hidden.detach().clone().requires_grad_()
-    got = function(head, hidden, row, token, **options)
+    got = function(head, hidden, row, token)
     (got * torch.linspace(-1, 2, len(got), dtype=got.dtype)).sum().backward()
     return [got.detach(), hidden.grad, *[p.grad for p in head.parameters()]]
 
@@ -35,18 +36,21 @@ def outcome(function, head, hidden, row, token, **options):
 @pytest.mark.parametrize("chunk", [1, 3, 7, 100])
 @pytest.mark.parametrize("kept", [0, 10**9])
 @pytest.mark.parametrize("bias", [False, True])
-def test_values_and_gradients_are_those_of_log_softmax(chunk, kept, bias):
+def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, chunk, kept, bias):
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "KEPT", kept)
     given = example(bias)
     expected = outcome(plain, *given)
-    for ours, theirs in zip(outcome(log_probs, *given, chunk=chunk, kept=kept), expected, strict=True):
+    for ours, theirs in zip(outcome(log_probs, *given), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
-def test_a_head_with_code_of_its_own_is_called():
+def test_a_head_with_code_of_its_own_is_called(monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", 3)
     head, hidden, row, token = example()
     seen = []
     head.register_forward_hook(lambda module, given, output: seen.append(len(given[0])) or 2 * output)
-    got = outcome(log_probs, head, hidden, row, token, chunk=3)
+    got = outcome(log_probs, head, hidden, row, token)
     assert max(seen) == 3
     expected = outcome(lambda h, x, r, t: (2 * torch.nn.functional.linear(x, h.weight)).log_softmax(-1)[r, t],
                        head, hidden, row, token)  # fmt: skip
@@ -67,11 +71,12 @@ def test_a_frozen_head_or_frozen_states_get_no_gradient():
 
 
 @pytest.mark.parametrize("kept", [0, 10**9])
-def test_autocast_rounds_as_autograd_does(kept):
+def test_autocast_rounds_as_autograd_does(monkeypatch, kept):
+    monkeypatch.setattr(module, "KEPT", kept)
     given = example(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         expected = outcome(lambda *a: plain(*a).float(), *given)
-        got = outcome(log_probs, *given, kept=kept)
+        got = outcome(log_probs, *given)
     assert got[0].dtype == torch.float32 and got[1].dtype == torch.float32
     for ours, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(ours, theirs.float(), rtol=0.02, atol=0.02)

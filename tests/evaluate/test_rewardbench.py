@@ -417,7 +417,7 @@ def test_bad_scores_are_refused_and_prompts_that_were_shortened_are_listed(tmp_p
 
 def test_any_one_output_classifier_is_scored_in_its_own_template(tmp_path, benchmark):
     """A published reward model (here our own export, a plain classifier), and one whose head was never trained."""
-    model = export.fold(reward_model.RewardModel.new("tiny"), paper.GOODNESS)
+    model = export.fold(reward_model.RewardModel.new("tiny"), (0.65, 0.8, 0.45, 0.0, 0.0))
     export.export(model, tmp_path / "plain")
     loaded = reward_model.load_reward_model(tmp_path / "plain")
     few = Benchmark(benchmark.pairs[:5], "own", "")
