@@ -38,8 +38,8 @@ class Table:
 
 
 def _rows(path: str) -> list[dict[str, str]]:
-    """The rows of a csv file beside this module."""
-    with (Path(__file__).parent / path).open(newline="") as file:
+    """The rows of a csv file in the folder `paper` beside this module."""
+    with (Path(__file__).parent / "paper" / path).open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -54,24 +54,17 @@ def _tolerance(room: dict[str, str], cells: dict[str, str], column: str) -> floa
     return float(room["tolerance"]) * times
 
 
-def _table(id: str, path: str) -> Table:
-    about = next(row for row in _rows("paper/tables.csv") if row["table"] == id)
-    rooms = {row["column"]: row for row in _rows("paper/columns.csv") if row["table"] == id}
+def _table(table: str, **about: str) -> Table:
+    rooms = {row["column"]: row for row in _rows("columns.csv") if row["table"] == table}
     values, tolerance = {}, {}
-    for cells in _rows(path):
+    for cells in _rows(f"{table}.csv"):
         for column, room in rooms.items():
             values[cells["row"], column] = float(cells[column]) if cells[column] else None
             tolerance[cells["row"], column] = _tolerance(room, cells, column)
-    return Table(id, about["title"], about["source"], about["unit"], values, tolerance)
+    return Table(table, **about, values=values, tolerance=tolerance)
 
 
-TABLES = {
-    "table-1": _table("table-1", "paper/table-1.csv"),
-    "table-2": _table("table-2", "paper/table-2.csv"),
-    "table-3": _table("table-3", "paper/table-3.csv"),
-    "table-4": _table("table-4", "paper/table-4.csv"),
-    "table-5": _table("table-5", "paper/table-5.csv"),
-}
+TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}
 
 # Rows of Table 4: other groups' models, models that saw Open Assistant alone, and the paper's aligned models.
 REFERENCES = ("GPT-4-0613", "Llama 3 70B Instruct")
@@ -89,18 +82,17 @@ PAPER_ROWS = {
 }
 
 # Numbers that the text states, by the name the notebooks use.
-STATED = {row["name"]: json.loads(row["number"]) for row in _rows("paper/stated.csv")}
+STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
 # Weights over the heads of a reward model, by name; an attribute not named has none. Paper: sections 3, 4.2, 4.3.
 HEAD_WEIGHTS = {
-    row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]}
-    for row in _rows("paper/head-weights.csv")
+    row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _rows("head-weights.csv")
 }
 GOODNESS = HEAD_WEIGHTS["goodness"]
 
 # RewardBench's 23 subsets: pairs in each, the subsets of each category, and the accuracy that was published with the
 # benchmark's results for the paper's two models.
-_SUBSETS = _rows("paper/rewardbench-subsets.csv")
+_SUBSETS = _rows("rewardbench-subsets.csv")
 REWARDBENCH_COUNTS = {row["subset"]: int(row["pairs"]) for row in _SUBSETS}
 REWARDBENCH_SECTIONS = {
     section: tuple(row["subset"] for row in _SUBSETS if row["section"] == section)

@@ -122,14 +122,9 @@ def agrees(value: float, printed: str) -> bool:
 # How a value of a check is worked out: an operation on the paper's numbers, or a list from left to right.
 
 
-def cell(table: str, row: str, column: str) -> float | None:
-    """A number of the paper's tables; None where it prints a dash."""
-    return TABLES[table].values[row, column]
-
-
 def _scores(table: str, column: str, rows: Sequence[str] = (), without: Sequence[str] = ()) -> dict[str, float]:
     """Row -> number in one column: all rows or those named, and no dashes."""
-    scores = {row: cell(table, row, column) for row in rows or TABLES[table].rows if row not in without}
+    scores = {row: paper.value(table, row, column) for row in rows or TABLES[table].rows if row not in without}
     return {row: score for row, score in scores.items() if score is not None}
 
 
@@ -140,7 +135,7 @@ def _count(table: str, column: str, above: Sequence[str] = (), **rows: Sequence[
 
 
 OPERATIONS: dict[str, Callable] = {
-    "cell": cell,
+    "cell": paper.value,
     "largest": lambda **where: max(_scores(**where).values()),
     "smallest": lambda **where: min(_scores(**where).values()),
     "best_row": lambda **where: max(scores := _scores(**where), key=scores.get),
@@ -217,15 +212,15 @@ def order(claim: Claim, values: dict, falling: list[list]) -> bool:
 def rows_rise(claim: Claim, values: dict, table: str) -> bool:
     """Whether every row of a table rises from column to column."""
     known = TABLES[table]
-    rising = [all(a < b for a, b in pairwise(cell(table, row, c) for c in known.columns)) for row in known.rows]
+    rising = [all(a < b for a, b in pairwise(paper.value(table, row, c) for c in known.columns)) for row in known.rows]
     values |= {"rising": sum(rising), "rows": len(rising)}
     return all(rising)
 
 
 def _gaps(table: str, of: str, minus: str, rows: list[str] = (), columns: list[str] = ()) -> dict[str, float]:
     """Name -> difference: of two columns for each of the rows, or of two rows for each of the columns."""
-    by_row = {row: cell(table, row, of) - cell(table, row, minus) for row in rows}
-    return by_row | {column: cell(table, of, column) - cell(table, minus, column) for column in columns}
+    by_row = {row: paper.value(table, row, of) - paper.value(table, row, minus) for row in rows}
+    return by_row | {column: paper.value(table, of, column) - paper.value(table, minus, column) for column in columns}
 
 
 def gaps(claim: Claim, values: dict, side: str = "", largest: str = "", **where) -> bool:
@@ -242,7 +237,7 @@ def gaps(claim: Claim, values: dict, side: str = "", largest: str = "", **where)
 def column_is_mean(claim: Claim, values: dict, table: str, column: str, of: list[str], room: float) -> bool:
     """Whether a column is the mean of others in every row, within `room`."""
     rows = TABLES[table].rows
-    off = [abs(np.mean([cell(table, row, c) for c in of]) - cell(table, row, column)) for row in rows]
+    off = [abs(np.mean([paper.value(table, row, c) for c in of]) - paper.value(table, row, column)) for row in rows]
     right = [x <= room + 1e-9 for x in off]
     values |= {"right": sum(right), "rows": len(rows), "difference": max(off)}
     return all(right)
@@ -297,14 +292,14 @@ def derived(claim: Claim) -> Finding | None:
     if finding and finding.verdict in (SLIP, CONTRADICTED):
         return finding
     off = [
-        f"the text has {printed}, {TABLES[table].source.split(', ')[1]} {cell(table, row, column):g}"
+        f"the text has {printed}, {TABLES[table].source.split(', ')[1]} {paper.value(table, row, column):g}"
         for printed, (table, row, column) in zip(claim.numbers, claim.cells, strict=False)
-        if not agrees(cell(table, row, column), printed)
+        if not agrees(paper.value(table, row, column), printed)
     ]
     if not off:
         return finding
     cut = all(
-        abs(number(printed)) <= abs(cell(*where)) < abs(number(printed)) + unit(printed)
+        abs(number(printed)) <= abs(paper.value(*where)) < abs(number(printed)) + unit(printed)
         for printed, where in zip(claim.numbers, claim.cells, strict=False)
     )
     return Finding(SLIP, "; ".join(off), "cut off, not rounded" if cut else "")

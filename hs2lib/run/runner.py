@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import time
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import nbformat
@@ -212,24 +211,23 @@ def digests(notebook: str, tier: str) -> dict[str, str]:
 def why_stale(notebook: str, tier: str, known: dict[str, str] | None = None) -> str:
     """Why the notebook has to run at this tier, in words; empty when it is current. known: answers so far, added to."""
     known = {} if known is None else known
-    if notebook not in known:
-        known[notebook] = _why_stale(notebook, tier, known)
-    return known[notebook]
-
-
-def _why_stale(notebook: str, tier: str, known: dict[str, str]) -> str:
+    if notebook in known:
+        return known[notebook]
     made = outputs(notebook, tier)
     missing = [name for name, file in made.items() if not file.exists()]
+    stale = [name for name in upstream(notebook) if not missing and why_stale(name, tier, known)]
     if "stamp" in missing:
-        return "never run here"
-    if missing:
-        return f"its {' and '.join(missing)} is gone"
-    for name in upstream(notebook):
-        if why_stale(name, tier, known):
-            return f"{name} is stale"
-    then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
-    changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
-    return f"changed since: {', '.join(changed)}" if changed else ""
+        why = "never run here"
+    elif missing:
+        why = f"its {' and '.join(missing)} is gone"
+    elif stale:
+        why = f"{stale[0]} is stale"
+    else:
+        then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
+        changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
+        why = f"changed since: {', '.join(changed)}" if changed else ""
+    known[notebook] = why
+    return why
 
 
 def with_upstream(names: list[str]) -> list[str]:
@@ -237,24 +235,18 @@ def with_upstream(names: list[str]) -> list[str]:
 
     Raises ParameterError where notebooks need each other in a circle.
     """
-    graph, todo = TopologicalSorter(), list(names)
-    known: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name not in known:
-            known.add(name)
-            graph.add(name, *upstream(name))
-            todo += upstream(name)
     ordered: list[str] = []
-    try:
-        graph.prepare()
-    except CycleError as error:
-        raise ParameterError(f"notebooks need each other in a circle: {' <- '.join(error.args[1])}") from error
-    ready = sorted(graph.get_ready())
-    while ready:
-        ordered.append(ready.pop(0))
-        graph.done(ordered[-1])
-        ready = sorted([*ready, *graph.get_ready()])
+
+    def add(name: str, above: list[str]) -> None:
+        if name in above:
+            raise ParameterError(f"notebooks need each other in a circle: {' <- '.join([name, *reversed(above)])}")
+        if name not in ordered:
+            for need in upstream(name):
+                add(need, [*above, name])
+            ordered.append(name)
+
+    for name in sorted(names):
+        add(name, [])
     return ordered
 
 
