@@ -11,7 +11,7 @@ baseline b, over instructions x with difficulty gamma_x,
     P(m wins | x) = sigmoid(phi tanh(d_x / SD(d)) + psi gamma_x + theta),     d_x = len(b's answer) - len(m's answer)
 
 and the length-controlled win rate is 100 mean_x sigmoid(psi gamma_x + theta): what it would be at equal lengths. Which
-form was fitted depends on what is at hand, and is always named (`FORMS`). The evaluation set is published for
+form was fitted depends on what is at hand, and is always named (`form`). The evaluation set is published for
 non-commercial use: it is read in place, and none of it belongs in a report.
 """
 
@@ -37,8 +37,6 @@ MINIMAL = "minimal form: no difficulty (length_controlled_minimal)"
 
 ESTIMATED = "minimal form: difficulty estimated from other models' preferences"
 
-FORMS = (PUBLISHED, MINIMAL, ESTIMATED)
-
 # Settings of the published fit: an L1 penalty chosen from ten by five-fold cross-validation, no intercept beside theta,
 # and the gamed baselines (concise and verbose versions of the baseline itself) with weight .2 between the two of them.
 PENALTIES = np.logspace(-4, 4, 10)
@@ -63,8 +61,9 @@ class LengthControlled:
     """A length-controlled win rate, in per cent, and how it was made.
 
     standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
-    was used, since all chances are then one; the brackets of the paper's Table 4 are the raw rate's. form: one of
-    `FORMS`. weights: phi, psi (nan where no difficulty was used) and theta. raw: the raw rate of the same preferences.
+    was used, since all chances are then one; the brackets of the paper's Table 4 are the raw rate's. form: PUBLISHED,
+    MINIMAL or ESTIMATED. weights: phi, psi (nan where no difficulty was used) and theta. raw: the raw rate of the same
+    preferences.
     """
 
     rate: float
@@ -142,9 +141,8 @@ def length_controlled(
     chance = 1 / (1 + np.exp(-X_equal @ w))
     names = ("phi", "theta") if gamma is None else ("phi", "psi", "theta")
     weights = {"psi": np.nan} | {name: float(value) for name, value in zip(names, w, strict=True)}
-    return LengthControlled(
-        100 * float(chance.mean()), 100 * float(chance.std(ddof=1) / np.sqrt(len(chance))), used, weights, raw
-    )
+    error = 100 * float(chance.std(ddof=1) / np.sqrt(len(chance)))
+    return LengthControlled(100 * float(chance.mean()), error, used, weights, raw)
 
 
 def estimated_difficulty(preferences: np.ndarray) -> np.ndarray:
@@ -187,15 +185,14 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
     for name in ("preferences_vs_gpt4_1106.csv.gz", "leaderboard.csv", f"outputs/{BASELINE}.jsonl.gz"):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder / name}: missing; is this a copy of AlpacaEval 2's results?")
-    given = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
+    preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
     answers = []
     for file in sorted((folder / "outputs").glob("*.jsonl.gz")):
         with gzip.open(file, "rt", encoding="utf-8") as lines:
-            found = [json.loads(line) for line in lines]
-        lengths = [len(answer["output"]) for answer in found]
-        rows = {"model": file.name.removesuffix(".jsonl.gz"), "i": [answer["i"] for answer in found], "length": lengths}
-        answers.append(pd.DataFrame(rows))
-    rows = pd.concat(answers).merge(given, on=["model", "i"], how="left")
+            parsed = [json.loads(line) for line in lines]
+        rows = [(file.name.removesuffix(".jsonl.gz"), answer["i"], len(answer["output"])) for answer in parsed]
+        answers.append(pd.DataFrame(rows, columns=["model", "i", "length"]))
+    rows = pd.concat(answers).merge(preferences, on=["model", "i"], how="left")
     baseline = rows[rows.model == BASELINE].set_index("i").length
     rows["baseline_length"] = rows.i.map(baseline)
     return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)
@@ -210,21 +207,18 @@ def against_leaderboard(
     Columns: model, form, raw, raw public, LC, SE, LC public, difference.
     """
     table = rows.pivot(index="model", columns="i", values="preference")
-    found = []
+    lines = []
     for model, own in rows.sort_values("i").groupby("model"):
         others = estimated_difficulty(table.drop(index=[model, BASELINE], errors="ignore").to_numpy())
-        given = own.preference, own.length, own.baseline_length
-        options = dict(instructions=own.i)
-        if published is not None:
-            fits = [length_controlled(*given, published=published, **options)]
-        else:
-            fits = [length_controlled(*given, difficulty=d, **options) for d in (None, others)]
+        forms = [{"difficulty": None}, {"difficulty": others}] if published is None else [{"published": published}]
         public = leaderboard.loc[model]
-        names = ("model", "form", "raw", "raw public", "LC", "SE", "LC public")
-        for fit in fits:
-            values = (model, fit.form, fit.raw.rate, public.win_rate, fit.rate, fit.standard_error)
-            found.append(dict(zip(names, (*values, public.length_controlled_winrate), strict=True)))
-    return pd.DataFrame(found).assign(difference=lambda f: f["LC"] - f["LC public"])
+        for form in forms:
+            answers = own.preference, own.length, own.baseline_length
+            fit = length_controlled(*answers, instructions=own.i, **form)
+            line = (model, fit.form, fit.raw.rate, public.win_rate, fit.rate, fit.standard_error)
+            lines.append((*line, public.length_controlled_winrate))
+    frame = pd.DataFrame(lines, columns=["model", "form", "raw", "raw public", "LC", "SE", "LC public"])
+    return frame.assign(difference=frame["LC"] - frame["LC public"])
 
 
 def summary(compared: pd.DataFrame) -> pd.DataFrame:

@@ -213,21 +213,21 @@ def judged_rows(
     judge: str = "none",
     result: JudgedScore | None = None,
     reward: pd.Series | None = None,
-    **resampled,
+    n_boot: int = 1000,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Rows (measure, policy, mean, 95 % low, 95 % high, note) of one policy on one benchmark.
 
     judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned. The
     judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
     "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
-    resampled: n_boot and seed of the intervals.
     Raises ValueError for a judge without a result, or a result without a judge.
     """
     if (result is None) == (judge not in JUDGES):
         raise ValueError(f"judge is {judge!r}, and there is {'no' if result is None else 'a'} result of a judge")
     if (judge == "reward_model") != (reward is not None):
         raise ValueError("judge: reward_model and the scores of `rewards` go together")
-    ids = [question_id(answer) for answer in answers]
+    resampled, ids = dict(n_boot=n_boot, seed=seed), [question_id(answer) for answer in answers]
     if result is None:
         measure, numbers, note = PROTOCOLS[questions.benchmark].MEASURE, (np.nan,) * 3, NOT_RUN
     else:

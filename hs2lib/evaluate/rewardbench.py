@@ -12,6 +12,7 @@ wherever it appears and has no overall.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +35,6 @@ PRIOR_SETS = ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
 
 CHUNK = 64  # pairs scored and kept at a time: a minute of a small model on a CPU
 
-Scorer = Callable[[list[Group]], object]
-
 
 def subset_of(pair: Group) -> str:
     """The subset a pair belongs to: the first part of its id (for generated pairs, the section)."""
@@ -53,21 +52,18 @@ def section_scores(accuracy: Mapping[str, float], rows: Mapping[str, int] | None
     """
     known = {*REWARDBENCH_COUNTS, *PRIOR_SETS, *REWARDBENCH_SECTIONS}
     if unknown := [name for name in accuracy if name not in known]:
-        raise ValueError(
-            f"{unknown[0]!r} is no subset of RewardBench; there are: {', '.join((*REWARDBENCH_COUNTS, *PRIOR_SETS))}"
-        )
+        names = ", ".join((*REWARDBENCH_COUNTS, *PRIOR_SETS))
+        raise ValueError(f"{unknown[0]!r} is no subset of RewardBench; expected one of {names}")
     out = {}
     for section, subsets in REWARDBENCH_SECTIONS.items():
         if section in accuracy:
             out[section] = accuracy[section]
         elif present := [name for name in subsets if name in accuracy]:
             total = sum(WEIGHTS[name] for name in present)
-            whole = len(present) == len(subsets) and all(
-                rows is None or rows[name] == REWARDBENCH_COUNTS[name] for name in present
-            )
-            out[section if whole else f"{section} (partial)"] = (
-                sum(WEIGHTS[name] * accuracy[name] for name in present) / total
-            )
+            counts = REWARDBENCH_COUNTS if rows is None else rows
+            whole = present == list(subsets) and all(counts[name] == REWARDBENCH_COUNTS[name] for name in present)
+            score = sum(WEIGHTS[name] * accuracy[name] for name in present) / total
+            out[section if whole else f"{section} (partial)"] = score
     if all(section in out for section in REWARDBENCH_SECTIONS):
         out["overall"] = sum(out[section] for section in REWARDBENCH_SECTIONS) / 4
     if all(name in accuracy for name in PRIOR_SETS):
@@ -83,8 +79,7 @@ def title(benchmark: Benchmark) -> str:
         return "generated benchmark (not RewardBench)"
     if benchmark.kind == "own":
         return f"own pairs {benchmark.source} (not RewardBench)"
-    found = pd.Series([subset_of(pair) for pair in benchmark.pairs]).value_counts().to_dict()
-    official = {name: n for name, n in found.items() if name not in PRIOR_SETS}
+    official = Counter(subset for pair in benchmark.pairs if (subset := subset_of(pair)) not in PRIOR_SETS)
     if official == REWARDBENCH_COUNTS:
         return "RewardBench"
     whole = REWARDBENCH_COUNTS
@@ -122,9 +117,8 @@ def score(
     model = scorer if hasattr(scorer, "fingerprint") else None
     if kept is not None and scorer_id is None:
         if model is None:
-            raise ValueError(
-                "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
-            )
+            what = "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
+            raise ValueError(what)
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
     done = Cache(kept, {"scorer": scorer_id}, name="scores")
     keys = [_content(pair) for pair in benchmark.pairs]
@@ -151,11 +145,9 @@ def _chunk(pairs: list[Group], scorer, model, options: dict) -> list[dict]:
     values = values.reshape(len(pairs), 2, -1)
     if not np.isfinite(values).all():
         bad = pairs[int(np.argwhere(~np.isfinite(values))[0, 0])]
-        raise ValueError(
-            f"the scorer gave pair {bad.id} a score that is not finite: {values[pairs.index(bad)].tolist()}"
-        )
-    rows = zip(values.tolist(), dropped, strict=True)
-    return [{"scores": scores, "dropped": n} for scores, n in rows]
+        scores = values[pairs.index(bad)].tolist()
+        raise ValueError(f"the scorer gave pair {bad.id} a score that is not finite: {scores}")
+    return [{"scores": scores, "dropped": n} for scores, n in zip(values.tolist(), dropped, strict=True)]
 
 
 def _content(pair: Group) -> str:
@@ -169,7 +161,6 @@ class Result:
     "section", "overall"), name, pairs, ties, accuracy, low, high (95 % interval); title names the benchmark."""
 
     title: str
-    source: str
     generated: bool
     table: pd.DataFrame
 
@@ -177,10 +168,6 @@ class Result:
     def partial(self) -> bool:
         """Whether these figures are anything but those of the whole RewardBench."""
         return self.title != "RewardBench"
-
-    def accuracy(self, name: str) -> float:
-        """One figure in percent; KeyError where there is none (overall of a partial benchmark)."""
-        return float(self.table.set_index("name").at[name, "accuracy"])
 
     def paper_rows(self, row: str) -> pd.DataFrame:
         """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
@@ -211,10 +198,8 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (len(benchmark.pairs), 2) or not len(scores):
-        expected = f"({len(benchmark.pairs)}, 2)"
-        raise ValueError(
-            f"expected scores of shape {expected}, got {scores.shape}; weigh several outputs into one first"
-        )
+        what = f"expected scores of shape ({len(benchmark.pairs)}, 2), got {scores.shape}"
+        raise ValueError(f"{what}; weigh several outputs into one first")
     if not np.isfinite(scores).all():
         raise ValueError("scores hold nan or infinity: no pair with one can be judged")
     right, tie = scores[:, 0] > scores[:, 1], scores[:, 0] == scores[:, 1]
@@ -249,7 +234,7 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     frame = frame.assign(accuracy=interval.estimate, low=interval.low, high=interval.high)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)
-    return Result(title(benchmark), benchmark.source, benchmark.generated, frame)
+    return Result(title(benchmark), benchmark.generated, frame)
 
 
 def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:

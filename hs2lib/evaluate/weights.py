@@ -58,17 +58,10 @@ def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequ
 
 @dataclass(frozen=True)
 class BestWeights:
-    """The best weighting: weights [A], its value, how many weightings reach that value, of how many tried.
-
-    values: of every weighting, in the shape of the grid. exact: whether the margins were whole on the fixed point
-    (scores of a float32 model are, down to 2^-40 or so); if not, each was moved by less than the last bit there.
-    """
+    """The best weighting: weights [A], and its value. values: of every weighting, in the shape of the grid."""
 
     weights: tuple[float, ...]
     value: float
-    tied: int
-    tried: int
-    exact: bool
     values: np.ndarray
 
 
@@ -112,38 +105,32 @@ def search(
     Raises ValueError for shapes that do not fit, no pairs, or margins that are not finite.
     """
     margins, parts, over = _checked(margins, parts, over)
-    fixed, exact = fixed_point(margins, over)
     values = np.empty(len(over))
     sizes = np.bincount(parts)
-    for start, right in _counts(fixed, parts, over):
+    for start, right in _counts(fixed_point(margins, over), parts, over):
         values[start : start + right.shape[1]] = objective(right, sizes)
-    return _best(values, over, exact)
+    return _best(values, over)
 
 
-def _best(values: np.ndarray, over: Grid, exact: bool) -> BestWeights:
+def _best(values: np.ndarray, over: Grid) -> BestWeights:
     best = values.max()
     tied = over.weights(np.flatnonzero(values == best))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
     shape = [len(levels) for levels in over.levels]
-    return BestWeights(tuple(nearest.tolist()), float(best), len(tied), len(over), exact, values.reshape(shape))
+    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape(shape))
 
 
-def value_of(
-    weights: Sequence[float],
-    margins: np.ndarray,
-    *,
-    parts: np.ndarray | None = None,
-    objective: Objective = share_right,
-) -> float:
+def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
     """The objective of one weighting, also off the grid (the paper's own, say); counted as `search` counts.
 
-    Weights are taken as multiples of .0001. Raises ValueError where one is no such multiple.
+    on: parts and objective of `search`. Weights are taken as multiples of .0001. Raises ValueError where one is no such
+    multiple.
     """
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
         raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
     over = Grid(0.0001, tuple((int(step),) for step in steps))
-    return search(margins, over=over, parts=parts, objective=objective).value
+    return search(margins, over=over, **on).value
 
 
 @dataclass(frozen=True)
@@ -178,7 +165,7 @@ def cross_fit(
         raise ValueError(f"expected at least 2 folds, got {folds}")
     fold = _deal(parts, np.arange(len(margins)) if clusters is None else np.asarray(clusters), folds, seed)
     n_parts = int(parts.max()) + 1
-    fixed, exact = fixed_point(margins, over)
+    fixed = fixed_point(margins, over)
     both = fold * n_parts + parts
     sizes = np.bincount(both, minlength=folds * n_parts).reshape(folds, n_parts)
     without = sizes.sum(axis=0) - sizes
@@ -192,8 +179,8 @@ def cross_fit(
         values[folds, start:stop] = objective(all_right, sizes.sum(axis=0))
         for k in range(folds):
             values[k, start:stop] = objective(all_right - right[k], without[k])
-    best = _best(values[folds], over, exact)
-    chosen = [_best(values[k], over, exact).weights for k in range(folds)]
+    best = _best(values[folds], over)
+    chosen = [_best(values[k], over).weights for k in range(folds)]
     # Every pair judged once, by weights that never saw it, and the parts then put together as always.
     right = np.zeros((n_parts, 1))
     for k, weights in enumerate(chosen):
@@ -203,15 +190,15 @@ def cross_fit(
     return CrossFit(best, fitted, best.value - fitted, np.array(chosen))
 
 
-def fixed_point(margins: np.ndarray, over: Grid) -> tuple[np.ndarray, bool]:
+def fixed_point(margins: np.ndarray, over: Grid) -> np.ndarray:
     """Margins as whole numbers (in float64), in units of a power of two that keeps every weighted sum below 2^53.
 
-    Returns (whole [pairs, A], whether no margin had to be rounded).
+    Returns [pairs, A]. Scores of a float32 model are whole there, down to 2^-40 or so; a finer margin is moved by less
+    than the last bit.
     """
     most = sum(max(map(abs, levels)) for levels in over.levels)
     largest = np.abs(margins).max() * max(most, 1)
-    whole = np.rint(margins * (scale := 2.0 ** (52 - int(np.ceil(np.log2(largest)))) if largest else 1.0))
-    return whole, bool((whole == margins * scale).all())
+    return np.rint(margins * (2.0 ** (52 - int(np.ceil(np.log2(largest)))) if largest else 1.0))
 
 
 def _counts(fixed: np.ndarray, parts: np.ndarray, over: Grid, n_parts: int | None = None):
@@ -254,9 +241,8 @@ def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
     margins = np.asarray(margins, dtype=np.float64)
     over = grid() if over is None else over
     if margins.ndim != 2 or not len(margins) or margins.shape[1] != len(over.levels):
-        raise ValueError(
-            f"expected margins [pairs, {len(over.levels)}] of at least one pair, got shape {margins.shape}"
-        )
+        expected = f"[pairs, {len(over.levels)}] of at least one pair"
+        raise ValueError(f"expected margins {expected}, got shape {margins.shape}")
     if not np.isfinite(margins).all():
         raise ValueError("margins hold nan or infinity")
     parts = np.zeros(len(margins), dtype=np.int64) if parts is None else np.asarray(parts)

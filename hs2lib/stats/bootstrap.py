@@ -30,11 +30,6 @@ class Interval(NamedTuple):
         """Cut all three arrays alike: `pearson.at(0, 1)` is the interval of one correlation."""
         return Interval(*(np.asarray(part)[index] for part in self))
 
-    def __str__(self) -> str:
-        if np.ndim(self.estimate):
-            return repr(self)
-        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
-
 
 def resample_counts(n_clusters: int, n_boot: int, seed: int) -> Iterator[np.ndarray]:
     """Yield chunks [b, n_clusters], n_boot rows in all: how often each cluster is drawn in each resample.
@@ -145,11 +140,8 @@ def standardise(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     centre = np.where(present, X, 0.0).sum(axis=0) / rows
     scale = np.sqrt((np.where(present, X - centre, 0.0) ** 2).sum(axis=0) / rows)
     varies = scale > NO_SPREAD * np.abs(centre)  # below it, what is left of a constant column is rounding
-    return (
-        np.where(varies, X - centre, X * 0.0) / np.where(varies, scale, 1.0),
-        centre,
-        np.where(varies, scale, 1.0),
-    )
+    scale = np.where(varies, scale, 1.0)
+    return np.where(varies, X - centre, X * 0.0) / scale, centre, scale
 
 
 def pair_sums(Z: np.ndarray, index: np.ndarray, n_clusters: int):

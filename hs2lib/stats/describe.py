@@ -34,13 +34,13 @@ class Moments:
     rows: np.ndarray
 
 
-def moments(X: np.ndarray, clusters: np.ndarray, *, ddof: int = 1, **options) -> Moments:
+def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     """Means, standard deviations and Pearson's R of every pair of columns, each with its interval.
 
     Paper: section 2.2, Table 2. X: [rows, k], nan = missing. clusters: int [rows].
     options: n_boot, seed, level as in `bootstrap.bootstrap`.
-    ddof: what is taken from n in the SD. Paper silent; 1 (the sample SD, as pandas gives it) is our choice:
-    at 21,362 rows it moves an SD by 1 part in 43,000, .00003 on helpfulness, below the printed digits.
+    The SD is the sample's, over n - 1, as pandas gives it. Paper silent; at 21,362 rows n and n - 1 differ by 1 part
+    in 43,000 of an SD, .00003 on helpfulness, below the printed digits.
     Returns nan for the mean of an empty column, the SD of fewer than two values and R with a constant column.
     Raises ValueError for no rows, infinite values or shapes that do not fit.
     Checked against pandas and pingouin.
@@ -62,7 +62,7 @@ def moments(X: np.ndarray, clusters: np.ndarray, *, ddof: int = 1, **options) ->
         covariation = product - first * np.swapaxes(first, 1, 2) / rows
         pearson = np.clip(covariation / np.sqrt(left * right), -1, 1)
         spread = product[:, own, own] - rows_own * mean**2
-        sd = np.sqrt(np.maximum(spread, 0) / np.where(rows_own > ddof, rows_own - ddof, np.nan))
+        sd = np.sqrt(np.maximum(spread, 0) / np.where(rows_own > 1, rows_own - 1, np.nan))
         sd = np.where(spread > NO_SPREAD * rows_own, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate([mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1)
 
@@ -185,8 +185,8 @@ def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np
     return bootstrap(both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options)
 
 
-def pair_gaps(X: np.ndarray, clusters: np.ndarray, *, large: float = 2, **options) -> tuple[Interval, Interval]:
-    """Shares of pairs of responses to one prompt whose labels are equal, and at least `large` apart.
+def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval, Interval]:
+    """Shares of pairs of responses to one prompt whose labels are equal, and at least 2 apart.
 
     Paper: section 4.3 (equal helpfulness discards the pair for DPO; shares of other gaps are not printed).
     X: [rows, k]; clusters: int [rows]. With two responses a prompt these are shares of prompts; with more,
@@ -206,10 +206,8 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, *, large: float = 2, **option
     if not gaps:
         raise ValueError("no prompt has two responses: there is no gap within a prompt")
     gap, k = np.concatenate(gaps), X.shape[1]
-    parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= large - 1e-9], axis=1)
-    both = bootstrap(
-        parts, np.concatenate(owner), lambda s: s[:, k:] / np.concatenate([s[:, :k]] * 2, axis=1), **options
-    )
+    parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= 2 - 1e-9], axis=1)
+    both = bootstrap(parts, np.concatenate(owner), lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
 

@@ -5,13 +5,13 @@ attribute, and pairwise accuracy, the share of pairs of responses to one prompt 
 order the same way (equal outputs count as wrong, as RewardBench counts them).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from hs2lib.group import MISSING
-from hs2lib.stats.bootstrap import Interval, bootstrap, difference
+from hs2lib.stats.bootstrap import bootstrap, difference
 
 METRICS = ("MSE", "Pearson", "pairwise accuracy")
 
@@ -64,51 +64,30 @@ def validation_metrics(
 
 
 def metric_table(
-    outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str], clusters=None, **options
-) -> pd.DataFrame:
-    """The metrics with 95 % intervals: columns attribute, metric, ours, low, high.
-
-    groups [rows]: the prompt of each row, within which pairs are formed. clusters [rows]: what is resampled as a whole,
-    by default the prompts; give the trees where prompts share one. options: n_boot, seed, level as in
-    `bootstrap.bootstrap`. Raises as `validation_metrics`.
-    """
-    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
-    clusters = groups if clusters is None else clusters
-
-    def interval(a: int) -> Interval:
-        return bootstrap(contributions(outputs[:, a], labels[:, a], groups), clusters, from_sums, **options)
-
-    return _table(attributes, interval, "ours")
-
-
-def compare(
-    first: np.ndarray,
-    second: np.ndarray,
+    outputs: np.ndarray,
     labels: np.ndarray,
     groups: np.ndarray,
     attributes: Sequence[str],
-    clusters=None,
+    *,
+    minus: np.ndarray | None = None,
+    clusters: np.ndarray | None = None,
     **options,
 ) -> pd.DataFrame:
-    """`metric_table` of first minus second, both on the same resamples: columns attribute, metric, difference, .."""
-    first, labels, groups = _checked(first, labels, groups, attributes)
-    second = np.asarray(second, dtype=np.float64)
-    clusters = groups if clusters is None else clusters
+    """The metrics with 95 % intervals: columns attribute, metric, ours, low, high.
 
-    def interval(a: int) -> Interval:
-        sides = (contributions(side[:, a], labels[:, a], groups) for side in (first, second))
-        return difference(*sides, clusters, from_sums, **options)
-
-    return _table(attributes, interval, "difference")
-
-
-def _table(attributes: Sequence[str], interval: Callable[[int], Interval], title: str) -> pd.DataFrame:
-    """One row an attribute and metric; interval: of the three metrics of an attribute's number."""
-    rows = [
-        (name, metric, *map(float, values))
-        for a, name in enumerate(attributes)
-        for metric, *values in zip(METRICS, *interval(a), strict=True)
-    ]
+    minus [rows, A]: the outputs of another model. Then the rows are the differences from that model's metrics, both on
+    the same resamples, and "difference" stands in place of "ours". groups [rows]: the prompt of each row, within which
+    pairs are formed. clusters [rows]: what is resampled as a whole, by default the prompts; give the trees where
+    prompts share one. options: n_boot, seed, level as in `bootstrap.bootstrap`. Raises as `validation_metrics`.
+    """
+    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
+    sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
+    interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
+    rows = []
+    for a, name in enumerate(attributes):
+        sums = [contributions(side[:, a], labels[:, a], groups) for side in sides]  # each [rows, 9]
+        parts = interval(*sums, groups if clusters is None else clusters, from_sums, **options)
+        rows += [(name, metric, *map(float, values)) for metric, *values in zip(METRICS, *parts, strict=True)]
     return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])
 
 

@@ -305,7 +305,7 @@ def test_metrics_that_are_undefined_are_nan_and_the_mean_has_no_correlation():
 def test_a_model_compared_with_itself_differs_by_nothing():
     rng = np.random.default_rng(0)
     outputs, labels, groups = rng.normal(size=(60, 1)), rng.integers(0, 5, (60, 1)).astype(float), np.arange(60) // 3
-    same = metrics.compare(outputs, outputs, labels, groups, ["x"], n_boot=100)
+    same = metrics.metric_table(outputs, labels, groups, ["x"], minus=outputs, n_boot=100)
     assert (same[["difference", "low", "high"]] == 0).all(axis=None)
     table = metrics.metric_table(outputs, labels, groups, ["x"], n_boot=200)
     assert ((table.low <= table.ours) & (table.ours <= table.high)).all()
