@@ -7,7 +7,6 @@ pair_items, counts = items(policy, pairs, cache=folder)    # for trainer.fit wit
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -67,23 +66,15 @@ def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Gro
     return pairs, counts
 
 
-def items(
-    reference: Policy,
-    pairs: Iterable[Group],
-    *,
-    too_long: str = "raise",
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
-    cache: Path | None = None,
-) -> tuple[list[Item], ItemCounts]:
+def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options) -> tuple[list[Item], ItemCounts]:
     """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of each response.
 
-    Paper: section 4.3 (the reference is the policy before training, so call this first). budget, autocast and cache as
-    in `Policy.log_probs`: the reference runs once, and a repeated or killed run reads its results. too_long and what is
-    raised as in `items.compared`.
+    Paper: section 4.3 (the reference is the policy before training, so call this first). options: budget, autocast
+    and cache of `Policy.log_probs`: the reference runs once, and a repeated or killed run reads its results. too_long
+    and what is raised as in `items.compared`.
     """
     bare, counts = compared(reference, pairs, too_long=too_long)
-    log_p = _log_probs(reference, bare, budget=budget, autocast=autocast, cache=cache)  # [pairs, 2]
+    log_p = _log_probs(reference, bare, **options)  # [pairs, 2]
     both = [np.column_stack([item.targets, row]) for item, row in zip(bare, log_p, strict=True)]  # [2, 2] each
     return [replace(item, targets=targets) for item, targets in zip(bare, both, strict=True)], counts
 
@@ -121,28 +112,20 @@ class SampledPairs:
 
 
 def sampled_pairs(
-    policy,
-    prompts: Sequence[Group],
-    reward_model,
-    *,
-    n: int = 10,
-    weighting: str = "goodness",
-    unfinished: str = "keep",
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
-    **sampling,
+    policy, prompts, reward_model, *, n=10, weighting="goodness", unfinished="keep", budget=BUDGET, **sampling
 ) -> SampledPairs:
-    """Sample n responses to each prompt, score them, and pair each prompt's best with its worst.
+    """Sample n responses to each of the prompts (groups), score them, and pair each prompt's best with its worst.
 
     Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence; `weighting` by name as in
     `weights.named`). unfinished: what to do with samples that reached max_new_tokens, "keep" or "leave out" of the
-    pairs (paper silent). sampling: as for `rollout.rollouts`, its seed, temperature, top_p, max_new_tokens and file.
+    pairs (paper silent). budget: size of a batch that is scored, tokens. sampling: as for `rollout.rollouts`, its
+    seed, temperature, top_p, max_new_tokens, autocast and file.
     Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
     """
     if unfinished not in ("keep", "leave out"):
         raise ValueError(f'unfinished is "keep" or "leave out", got {unfinished!r}')
-    groups = rollouts(policy, prompts, n=n, autocast=autocast, **sampling)
-    scores = reward_model.score(groups, budget=budget, autocast=autocast)
+    groups = rollouts(policy, prompts, n=n, **sampling)
+    scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast"))
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
     good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
     finished = np.array([[sample.finished for sample in group.responses] for group in groups])
