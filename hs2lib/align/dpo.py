@@ -17,7 +17,7 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import MISSING, Group
 from hs2lib.models.policy import Policy
 from hs2lib.paper import head_weights
-from hs2lib.train.items import Item, ItemCounts, compared
+from hs2lib.train.items import Item, compared
 from hs2lib.train.losses import goodness
 
 
@@ -66,7 +66,7 @@ def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Gro
     return pairs, counts
 
 
-def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options) -> tuple[list[Item], ItemCounts]:
+def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options) -> tuple[list[Item], dict]:
     """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of each response.
 
     Paper: section 4.3 (the reference is the policy before training, so call this first). options: budget, autocast

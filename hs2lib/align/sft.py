@@ -1,7 +1,7 @@
 """Supervised fine-tuning: whole conversations as items, with a loss on what the assistant says.
 
     talks = best_paths(data.load("oasst1", ...).groups)         # groups of one response: one conversation each
-    items, report = prepare(policy, talks)                      # tokens, and which of them are trained
+    items, counts = prepare(policy, talks)                      # tokens, and which of them are trained
     result = fit(policy, items, validation, objectives.sft(), recipe, folder)
     policy.save(folder / "policy")
 
@@ -9,7 +9,7 @@ Paper: section 4.2. Which tokens are trained is decided here.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,21 +20,8 @@ from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item
 
-
-@dataclass
-class ConversationCounts:
-    """What became of the conversations: counts, and the ids of those of which nothing fits."""
-
-    conversations: int = 0
-    turns_trained: int = 0
-    shortened: int = 0
-    too_long: list[str] = field(default_factory=list)
-    tokens: int = 0
-    tokens_trained: int = 0
-
-    def as_dict(self) -> dict:
-        """The counts by name, for a table or a manifest."""
-        return asdict(self) | {"too_long": len(self.too_long)}
+# What is counted of conversations that become items; of the too long ones not even the first exchange fits.
+COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "tokens", "tokens_trained")
 
 
 def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")) -> list[Group]:
@@ -73,7 +60,9 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     is what a sampler stops at (`Policy.ending`), so that a policy learns to end; what the template writes after it is
     not trained. Raises ValueError where the template writes earlier turns otherwise than last ones.
     """
-    turns = (*talk.prompt, *_answer(talk))
+    if len(talk.responses) != 1:
+        raise ValueError(f"group {talk.id} has {len(talk.responses)} responses: choose one (`best_paths`)")
+    turns = (*talk.prompt, Turn("assistant", talk.responses[0].text))
     ending = policy.tokenizer.decode(policy.ending())
 
     def shown(last: int):
@@ -102,14 +91,14 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     return ids[: last + 1], mask[: last + 1]
 
 
-def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], ConversationCounts]:
-    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and counts.
+def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]:
+    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and `COUNTS`.
 
     A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and
     every turn keeps what came before it. Where not even the first fits, it is left out and counted. Paper: silent.
     Raises ValueError for a group that has not exactly one response, and where nothing is left.
     """
-    report, items = ConversationCounts(), []
+    counts, items = dict.fromkeys(COUNTS, 0), []
     for talk in talks:
         ids, mask = tokens_and_mask(policy, talk)
         limit = policy.max_tokens or len(ids)
@@ -118,25 +107,19 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], ConversationCou
             cut = max(ends, default=0)
             ids, mask = ids[:cut], mask[:cut]
             if not ids:
-                report.too_long.append(talk.id)
+                counts["too_long"] += 1
                 continue
-            report.shortened += 1
+            counts["shortened"] += 1
         edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
         runs = tuple(zip(edges[::2], edges[1::2], strict=True))
         items.append(Item(talk.id, (ids,), np.array([[sum(mask)]], np.float32), runs=(runs,)))
-        report.turns_trained += len(runs)
-        report.tokens += len(ids)
-        report.tokens_trained += sum(mask)
-    report.conversations = len(items)
+        counts["turns_trained"] += len(runs)
+        counts["tokens"] += len(ids)
+        counts["tokens_trained"] += sum(mask)
+    counts["conversations"] = len(items)
     if not items:
-        raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({len(report.too_long)} are longer)")
-    return items, report
-
-
-def _answer(talk: Group) -> tuple[Turn]:
-    if len(talk.responses) != 1:
-        raise ValueError(f"group {talk.id} has {len(talk.responses)} responses: choose one (`best_paths`)")
-    return (Turn("assistant", talk.responses[0].text),)
+        raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)")
+    return items, counts
 
 
 def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.dtype | None = None) -> float:

@@ -26,7 +26,6 @@ from hs2lib import paths
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import label_string, whole
 from hs2lib.engine.rollout import rollouts
-from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
 from hs2lib.stats.bootstrap import bootstrap
@@ -37,27 +36,22 @@ LEVELS = ("rounded", "fifths", "ratings")
 CHUNK = 32  # groups scored and written together: a killed run loses at most these
 
 
-def scores(
-    groups: Sequence[Group],
-    reward_model,
-    *,
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
-    cache: Path | None = None,
-) -> torch.Tensor:
+def scores(groups: Sequence[Group], reward_model, *, cache: Path | None = None, **options) -> torch.Tensor:
     """The reward model's outputs, float32 [R, A], of every response, in order, kept on disk as they come.
 
     Paper: silent. cache: a folder; results lie there in a file named by the model, by the content of prompt and
-    response, and a repeated or killed run computes only what is missing. Otherwise as `RewardModel.score`.
+    response, and a repeated or killed run computes only what is missing. options: budget and autocast of
+    `RewardModel.score`.
     """
     groups = list(groups)
     if cache is None:
-        return reward_model.score(groups, budget=budget, autocast=autocast)
-    settings = {"model": reward_model.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
+        return reward_model.score(groups, **options)
+    precision = str(options.get("autocast") or torch.float32).removeprefix("torch.")
+    settings = {"model": reward_model.fingerprint(), "autocast": precision}
     kept = Cache(cache, settings, name="scores")
 
     def compute(part: Sequence[Group]) -> Iterator[dict]:
-        rows = reward_model.score(part, budget=budget, autocast=autocast)
+        rows = reward_model.score(part, **options)
         for values in rows.split([len(group.responses) for group in part]):
             yield {"scores": values.tolist()}
 
@@ -97,13 +91,7 @@ def answers(groups: Sequence[Group]) -> list[Group]:
 
 
 def label(
-    groups: Sequence[Group],
-    reward_model,
-    *,
-    levels: str = "rounded",
-    file: Path | None = None,
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
+    groups: Sequence[Group], reward_model, *, levels: str = "rounded", file: Path | None = None, **options
 ) -> list[Group]:
     """Every answer of the groups, labelled with what the reward model predicts, made whole.
 
@@ -113,8 +101,8 @@ def label(
     predictions round to two levels: an attribute's level is then the fifth of this set that the answer's prediction
     falls into, so 0 means "of the least verbose fifth"; or "ratings" (ours), for rated sets: the ratings of people
     instead of the model's, and answers that nobody rated are left out. file: the labelled set in the reference
-    format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on. Raises
-    ValueError for "ratings" without one of the attributes.
+    format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on.
+    options: budget and autocast of `RewardModel.score`. Raises ValueError for "ratings" without one of the attributes.
     """
     if levels not in LEVELS:
         raise ValueError(f"levels are one of {', '.join(LEVELS)}, got {levels!r}")
@@ -122,7 +110,7 @@ def label(
     if levels == "ratings":
         each, values = _rated(each, tuple(reward_model.attributes))
     else:
-        values = scores(each, reward_model, budget=budget, autocast=autocast, cache=file and Path(file).parent)
+        values = scores(each, reward_model, cache=file and Path(file).parent, **options)
     if levels == "fifths":
         ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
         values = (5 * ranks).div(len(values), rounding_mode="floor")

@@ -8,7 +8,7 @@ over-long row by the next one and so trains on that twice.
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 import numpy as np
@@ -39,31 +39,18 @@ class Item:
         return list(self.runs or self.starts)
 
 
-@dataclass
-class ItemCounts:
-    """What became of some groups: counts, and the ids of those left out because they are too long."""
-
-    groups: int = 0
-    responses: int = 0
-    labels: int = 0
-    unrated_responses: int = 0
-    groups_without_target: int = 0
-    shortened_groups: int = 0
-    too_long: list[str] = field(default_factory=list)
-    tokens: int = 0
-    tokens_one_by_one: int = 0
-
-    def as_dict(self) -> dict:
-        """The counts by name, for a table or a manifest."""
-        return asdict(self) | {"too_long": len(self.too_long)}
+# What is counted of groups that become items.
+COUNTS = ("groups", "responses", "labels", "unrated_responses", "groups_without_target", "shortened_groups", "too_long",
+          "tokens", "tokens_one_by_one")  # fmt: skip
 
 
-def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], ItemCounts]:
+def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], dict[str, int]]:
     """Items for regression: one target for each of the model's attributes, -100 where a response lacks it.
 
     Responses without any of these labels are not computed at all. Paper: section 3, "Training"; missing labels and
     their value are the reference code's. too_long: what to do with a group that does not fit `model.max_tokens` even
-    without its older turns: "raise" (name it) or "leave out" (count it). Raises ValueError where nothing is labelled.
+    without its older turns: "raise" (name it) or "leave out" (count it). Returns the items and `COUNTS` by name. Raises
+    ValueError where nothing is labelled.
     """
     groups = list(groups)
 
@@ -71,12 +58,12 @@ def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[l
         rows = [label_vector(response.labels, group.attributes, model.attributes) for response in group.responses]
         return np.array(rows, dtype=np.float32).reshape(len(rows), len(model.attributes))
 
-    items, report = _items(model, groups, targets, too_long)
+    items, counts = _items(model, groups, targets, too_long)
     if not items:
         named = sorted({name for group in groups for name in group.attributes})
         what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
         raise ValueError(f"unlabelled training set: {what}; pass rated responses, or name other attributes")
-    return items, report
+    return items, counts
 
 
 def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: str = "raise"):
@@ -98,11 +85,11 @@ def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: s
         levels = set(values) - {MISSING}
         return np.array(values if len(levels) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
 
-    items, report = _items(model, groups, targets, too_long)
+    items, counts = _items(model, groups, targets, too_long)
     if not items:
         what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
         raise ValueError(f"nothing to compare: {what}; pass preferences, or responses rated differently")
-    return items, report
+    return items, counts
 
 
 def cluster(group: Group) -> str:
@@ -167,28 +154,28 @@ def shares(ids: Sequence[str], recipe, steps: int, process: int, processes: int)
     return [positions[i : i + size] for i in range(process * size, len(positions), size * processes)]
 
 
-def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], ItemCounts]:
-    report, items, labelled = ItemCounts(), [], []
+def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], dict[str, int]]:
+    counts, items, labelled = dict.fromkeys(COUNTS, 0), [], []
     for group in groups:
         values = targets(group)
         kept = [i for i, row in enumerate(values) if (row != MISSING).any()]
-        report.unrated_responses += len(values) - len(kept)
-        report.groups_without_target += not kept
+        counts["unrated_responses"] += len(values) - len(kept)
+        counts["groups_without_target"] += not kept
         if kept:
             labelled.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
     tokens = tokenised(model, [group for group, _ in labelled], too_long)
     for (group, values), one in zip(labelled, tokens, strict=True):
         if one is None:
-            report.too_long.append(group.id)
+            counts["too_long"] += 1
             continue
         items.append(Item(group.id, one.sequences, values, one.starts))
-        report.shortened_groups += one.dropped > 0
-        report.labels += int((values != MISSING).sum())
-    report.groups, report.responses = len(items), sum(len(item.sequences) for item in items)
+        counts["shortened_groups"] += one.dropped > 0
+        counts["labels"] += int((values != MISSING).sum())
+    counts["groups"], counts["responses"] = len(items), sum(len(item.sequences) for item in items)
     for batch in plan([item.sequences for item in items]) if items else ():
-        report.tokens += len(batch.tokens)
-        report.tokens_one_by_one += batch.unpacked
-    return items, report
+        counts["tokens"] += len(batch.tokens)
+        counts["tokens_one_by_one"] += batch.unpacked
+    return items, counts
 
 
 def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:

@@ -4,19 +4,16 @@ Letters: R responses, P pairs (P tokens in `language_loss`), A attributes, B gro
 a response. Log-probabilities of whole responses are sums over tokens, in float32 or better, and stay in log space.
 """
 
-from typing import Literal
-
 import numpy as np
 import torch
 from scipy.special import betainc, betaincc
+from torch import Tensor
 from torch.nn import functional as F
 
-MISSING = -100.0  # a label cell without a rating, as in the reference code; nan would spread through sums
+from hs2lib.group import MISSING
 
 
-def regression_loss(
-    predictions: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None
-) -> torch.Tensor:
+def regression_loss(predictions: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
     """Squared error over the labelled cells / number of labelled cells, a scalar.
 
     Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a missing
@@ -31,7 +28,7 @@ def regression_loss(
     return squared_errors(predictions, labels).sum() / num_items_in_batch
 
 
-def squared_errors(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
     """(prediction - label)^2, float32 or wider [R, A]; 0, and without gradient, where the label is missing (-100)."""
     _same(predictions=predictions, labels=labels)
     if labels.isnan().any():
@@ -40,12 +37,7 @@ def squared_errors(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Ten
     return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()
 
 
-def bradley_terry_loss(
-    chosen: torch.Tensor,
-    rejected: torch.Tensor,
-    strength: torch.Tensor | None = None,
-    form: Literal["plain", "margin", "scaled"] = "plain",
-) -> torch.Tensor:
+def bradley_terry_loss(chosen: Tensor, rejected: Tensor, strength: Tensor | None = None, form: str = "plain") -> Tensor:
     """Loss [P] of each pair: -log sigma(r_c - r_r), -log sigma(r_c - r_r - m), or -m log sigma(r_c - r_r).
 
     Paper: silent (section 3 trains by regression); the forms are those of HelpSteer2-Preference, arXiv 2410.01257.
@@ -64,7 +56,7 @@ def bradley_terry_loss(
     return -strength * F.logsigmoid(chosen - rejected)
 
 
-def goodness(attributes: torch.Tensor, weights: torch.Tensor, mean: float = 0.0, sd: float = 1.0) -> torch.Tensor:
+def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float = 1.0) -> Tensor:
     """One score [R] of a response: (attributes [R, A] times weights [A] - mean) / sd.
 
     Paper: section 4.3 (the goodness score of iterative DPO), section 4.4 (PPO's reward, with mean and sd over the
@@ -75,7 +67,7 @@ def goodness(attributes: torch.Tensor, weights: torch.Tensor, mean: float = 0.0,
     return (attributes @ weights - mean) / sd
 
 
-def language_loss(log_probs: torch.Tensor, num_items_in_batch: torch.Tensor | int | None = None) -> torch.Tensor:
+def language_loss(log_probs: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
     """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised fine-tuning).
 
     log_probs: [P] of the trained tokens, or their sums; num_items_in_batch as in `regression_loss`.
@@ -83,19 +75,15 @@ def language_loss(log_probs: torch.Tensor, num_items_in_batch: torch.Tensor | in
     return -log_probs.sum() / (log_probs.numel() if num_items_in_batch is None else num_items_in_batch)
 
 
-def implicit_reward(policy: torch.Tensor, reference: torch.Tensor, beta: float) -> torch.Tensor:
+def implicit_reward(policy: Tensor, reference: Tensor, beta: float) -> Tensor:
     """DPO's reward beta (log pi(y|x) - log pi_ref(y|x)), same shape as both. Paper: section 4.3."""
     _same(policy=policy, reference=reference)
     return beta * (policy - reference)
 
 
 def dpo_loss(
-    policy_chosen: torch.Tensor,
-    policy_rejected: torch.Tensor,
-    reference_chosen: torch.Tensor,
-    reference_rejected: torch.Tensor,
-    beta: float,
-) -> torch.Tensor:
+    policy_chosen: Tensor, policy_rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor, beta: float
+) -> Tensor:
     """DPO's loss [P] of each pair: -log sigma of the difference of implicit rewards.
 
     Paper: section 4.3 (beta 1e-3, the KL penalty). Arguments: [P] log-probabilities of whole responses.
@@ -106,14 +94,13 @@ def dpo_loss(
 
 EDGES = {
     "fifths": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-    # The predictions that round to n after scaling to 0..4.
-    "rounding": (0.0, 0.125, 0.375, 0.625, 0.875, 1.0),
+    "rounding": (0.0, 0.125, 0.375, 0.625, 0.875, 1.0),  # the predictions that round to n after scaling to 0..4
 }
 
 
 def attribute_log_probs(
-    predictions: torch.Tensor, *, concentration: float = 24.0, edges: str = "fifths", clamp: float = 0.01
-) -> torch.Tensor:
+    predictions: Tensor, *, concentration: float = 24.0, edges: str = "fifths", clamp: float = 0.01
+) -> Tensor:
     """log P(a = 0..4 | x, y) of each attribute, float64 [..., A, 5]; no gradient flows.
 
     Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1], integrated over the
@@ -135,7 +122,7 @@ def attribute_log_probs(
     return torch.from_numpy(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
 
 
-def target_log_prob(log_probs: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
     """log P(a|x, y) [...] of a whole attribute vector: the sum over attributes taken as independent.
 
     Paper: section 4.5 (independence is ours: the paper is silent). log_probs: [..., A, 5] of `attribute_log_probs`;
@@ -147,7 +134,7 @@ def target_log_prob(log_probs: torch.Tensor, target: torch.Tensor) -> torch.Tens
     return log_probs.gather(-1, target[..., None]).squeeze(-1).sum(-1)
 
 
-def steerlm2_targets(attributes: torch.Tensor, prior: torch.Tensor, sampler: torch.Tensor) -> torch.Tensor:
+def steerlm2_targets(attributes: Tensor, prior: Tensor, sampler: Tensor) -> Tensor:
     """log w' [B, n] of the sampled responses of each group, w = P(a|x,y) P(y|x) / Q'(y|x,a), normalised over n.
 
     Paper: section 4.5, equations 6 and 7. Each argument: log-probabilities [B, n] of whole responses under the
@@ -157,7 +144,7 @@ def steerlm2_targets(attributes: torch.Tensor, prior: torch.Tensor, sampler: tor
     return (_wide(attributes) + _wide(prior) - _wide(sampler)).log_softmax(-1)
 
 
-def steerlm2_policy(policy: torch.Tensor, sampler: torch.Tensor) -> torch.Tensor:
+def steerlm2_policy(policy: Tensor, sampler: Tensor) -> Tensor:
     """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below equation 7.
 
     policy, sampler: log-probabilities [B, n] of whole responses.
@@ -166,7 +153,7 @@ def steerlm2_policy(policy: torch.Tensor, sampler: torch.Tensor) -> torch.Tensor
     return (_wide(policy) - _wide(sampler)).log_softmax(-1)
 
 
-def steerlm2_loss(targets: torch.Tensor, policy: torch.Tensor, sampler: torch.Tensor) -> torch.Tensor:
+def steerlm2_loss(targets: Tensor, policy: Tensor, sampler: Tensor) -> Tensor:
     """Distance [B] of each group, sum_i w'_i log(w'_i / b'_i): to be monitored and, being differentiable, minimised.
 
     Paper: section 4.5, equation 12; its gradient is equation 11, -sum_i (w'_i - b'_i) grad log Q_theta(y_i|a,x), since
@@ -179,8 +166,8 @@ def steerlm2_loss(targets: torch.Tensor, policy: torch.Tensor, sampler: torch.Te
 
 
 def advantages(
-    rewards: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, *, gamma: float = 1.0, lam: float = 0.95
-) -> tuple[torch.Tensor, torch.Tensor]:
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
+) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates and returns, both [R, T], 0 outside the mask.
 
     A_t = sum_l (gamma lam)^l delta_{t+l}, delta_t = r_t + gamma V_{t+1} - V_t, V = 0 after the last token; the return
@@ -198,16 +185,14 @@ def advantages(
     return torch.where(mask, out, 0.0), torch.where(mask, out + values, 0.0)
 
 
-def normalised(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def normalised(x: Tensor, mask: Tensor) -> Tensor:
     """x [R, T] with mean 0 and SD 1 over the mask, 0 outside. Paper: silent (reference code: advantages)."""
     _same(x=x, mask=mask)
     mean = masked_mean(x, mask)
     return torch.where(mask, (x - mean) * (masked_mean((x - mean).square(), mask) + 1e-8).rsqrt(), 0.0)
 
 
-def ppo_policy_loss(
-    policy: torch.Tensor, sampler: torch.Tensor, advantage: torch.Tensor, mask: torch.Tensor, *, clip: float = 0.2
-) -> torch.Tensor:
+def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
     """PPO's clipped loss, a scalar: mean over the mask of -min(ratio A, clip(ratio, 1 - c, 1 + c) A).
 
     Paper: section 4.4 (clip .2 of the reference code). policy, sampler: log-probabilities [R, T] of the sampled tokens
@@ -220,9 +205,7 @@ def ppo_policy_loss(
     return masked_mean(loss, mask)
 
 
-def ppo_value_loss(
-    values: torch.Tensor, old: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor, *, clip: float = 0.2
-) -> torch.Tensor:
+def ppo_value_loss(values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
     """PPO's clipped value loss, a scalar: mean over the mask of max((V - R)^2, (V_clipped - R)^2) / 2.
 
     Paper: section 4.4 (reference code). values, old: [R, T] now and when sampled; V_clipped moves at most `clip` from
@@ -233,17 +216,17 @@ def ppo_value_loss(
     return masked_mean(torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask)
 
 
-def masked_mean(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """The mean of x over the mask; 0 where the mask is all false, so that a batch without a token has no gradient."""
     return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
 
 
-def _wide(x: torch.Tensor) -> torch.Tensor:
+def _wide(x: Tensor) -> Tensor:
     """At least float32: sums of hundreds of log-probabilities, whose differences count, have lost them in bfloat16."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _same(**tensors: torch.Tensor) -> None:
+def _same(**tensors: Tensor) -> None:
     if len({x.shape for x in tensors.values()}) > 1:
         shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in tensors.items())
         raise ValueError(f"shapes must be equal, got {shapes}")

@@ -112,15 +112,15 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
     first = mask.index(False, mask.index(True))  # the end of the first answer
     for limit, kept in ((len(ids), len(ids)), (len(ids) - 1, first), (first, first)):
         policy.max_tokens = limit
-        (item,), report = sft.prepare(policy, [TALK])
-        assert item.sequences[0] == ids[:kept] and report.shortened == (kept < len(ids))
-        assert report.tokens_trained == sum(mask[:kept]) and report.turns_trained == 1 + (kept == len(ids))
+        (item,), counts = sft.prepare(policy, [TALK])
+        assert item.sequences[0] == ids[:kept] and counts["shortened"] == (kept < len(ids))
+        assert counts["tokens_trained"] == sum(mask[:kept]) and counts["turns_trained"] == 1 + (kept == len(ids))
     policy.max_tokens = first - 1
     with pytest.raises(ValueError, match=r"no conversation fits into \d+ tokens \(1 are longer\)"):
         sft.prepare(policy, [TALK])
     short = Group("b", TURNS[:1], (Response("b/0", "Yes."),))
-    items, report = sft.prepare(policy, [TALK, short])
-    assert [item.id for item in items] == ["b"] and report.too_long == ["a"]
+    items, counts = sft.prepare(policy, [TALK, short])
+    assert [item.id for item in items] == ["b"] and counts["too_long"] == 1
 
 
 def test_best_paths_follow_the_best_reply():
