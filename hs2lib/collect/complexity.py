@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,9 @@ import yaml
 
 from hs2lib.evaluate.judge import Ask, Judge, Scale
 
-TEMPLATE = (
-    "Please evaluate the complexity of the following prompt based on the number of instructional intentions and the "
-    "number of constraints. Provide a score between 1 and 5, where 1 represents very simple and straightforward, and "
-    '5 represents highly complex and intricate. Put the score into JSON format {{"score": score}}. [prompt]: {prompt}'
-)
+_WORDS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
+
+TEMPLATE: str = _WORDS["template"]  # of appendix E, with {prompt}
 
 LEVELS = (1, 2, 3, 4, 5)
 
@@ -45,14 +42,6 @@ COMPLEXITY = Scale(
 TextJudge = Callable[[str], str]  # the filled-in template in, a reply with the score out
 
 
-@dataclass(frozen=True)
-class ComplexityScores:
-    """scores float64 [n], nan where the reply held no score; unparsable: those replies, (position, reply)."""
-
-    scores: np.ndarray
-    unparsable: tuple[tuple[int, str], ...]
-
-
 def asks(prompts: Sequence[str]) -> list[Ask]:
     """The question of appendix E about each prompt, for `Judge.estimate` and `Judge.verdicts`."""
     messages = [(("user", TEMPLATE.format(prompt=prompt)),) for prompt in prompts]
@@ -60,31 +49,23 @@ def asks(prompts: Sequence[str]) -> list[Ask]:
 
 
 def complexity(
-    prompts: Sequence[str],
-    judge: Judge | TextJudge,
-    *,
-    file: str | Path | None = None,
-    token_cap: int = TOKEN_CAP,
-    cost_cap: float | None = None,
-) -> ComplexityScores:
-    """Ask for the complexity of each prompt with the template of appendix E.
+    prompts: Sequence[str], judge: Judge | TextJudge, *, file: Path | None = None, token_cap: int = TOKEN_CAP
+) -> tuple[np.ndarray, list[tuple[int, str]]]:
+    """Ask for the complexity of each prompt: (scores float64 [n], replies without a score as (position, reply)).
 
     Paper: appendix E. A reply without exactly one score from 1 to 5 is kept as it came and counted; no score is made
-    up for it, and its prompt has nan. file, token_cap, cost_cap: of `Judge.verdicts`, used for a `Judge` only.
+    up for it, and its prompt has nan. file, token_cap: of `Judge.verdicts`, used for a `Judge` only.
     Raises what the judge raises (a dead server, a cap): half a scoring is no scoring.
     """
     questions = asks(prompts)
     if isinstance(judge, Judge):
-        verdicts = judge.verdicts(questions, file=file, token_cap=token_cap, cost_cap=cost_cap)
+        verdicts = judge.verdicts(questions, file=file, token_cap=token_cap)
         answers = [(verdict.value, verdict.reply) for verdict in verdicts]
     else:
         replies = [judge(question.messages[0][1]) for question in questions]
         answers = [(COMPLEXITY.parse(r, q.judged), r) for q, r in zip(questions, replies, strict=True)]
-    unparsable = tuple((i, reply) for i, (score, reply) in enumerate(answers) if score is None)
-    return ComplexityScores(np.array([np.nan if s is None else s for s, _ in answers], dtype=float), unparsable)
-
-
-_WORDS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
+    unparsable = [(i, reply) for i, (score, reply) in enumerate(answers) if score is None]
+    return np.array([score for score, _ in answers], dtype=float), unparsable
 
 
 def heuristic(question: str) -> str:

