@@ -44,7 +44,6 @@ NAMES = ("m", "M")  # of the answer shown first, and second; those of the publis
 
 # The whole reply is a name, or it is no verdict: a single letter in prose means anything.
 NAME = Scale(
-    "name",
     r"^[\s\"'`*]*([mM])[\s\"'`*.]*$",
     lambda inside: inside if inside in NAMES else None,
     "Now write the name of the better answer alone, m or M, and nothing else.",

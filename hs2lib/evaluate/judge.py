@@ -14,6 +14,7 @@ Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-p
 
 import asyncio
 import email.utils
+import functools
 import hashlib
 import html
 import json
@@ -25,6 +26,7 @@ import time
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -83,13 +85,12 @@ _LABEL = r"(?:(?:my |the |final |overall )*(?:rating|score|verdict)(?: is)?(?: t
 
 @dataclass(frozen=True)
 class Scale:
-    """A form of verdict: its name, where it stands in a text, what it says (None: not on the scale), how to ask again.
+    """A form of verdict: where it stands in a text, what it says (None: not on the scale), how to ask again.
 
     pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that `[[11]]` beside
     `[[5]]` is two verdicts and not one.
     """
 
-    name: str
     pattern: str
     value: Callable[[str], float | str | None]
     again: str
@@ -133,14 +134,12 @@ COMPARISONS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
 
 RATING = Scale(
-    "rating",
     r"\[\[[ \t]*([-+]?[0-9][0-9.,/e]*)[ \t]*\]\]",
     _rating,
     "Now write your rating alone, a number from 1 to 10 in double brackets as in [[n]], and nothing else.",
 )
 
 COMPARISON = Scale(
-    "comparison",
     r"\[\[[ \t]*([AB<>=]+)[ \t]*\]\]",
     lambda inside: inside if inside in COMPARISONS else None,
     "Now write your final verdict alone, one of [[A>>B]], [[A>B]], [[A=B]], [[B>A]] and [[B>>A]], and nothing else.",
@@ -208,10 +207,9 @@ class Judge:
         if "@" in address.netloc or address.query or address.fragment:
             # Not shown: what stands there may be a secret.
             raise ValueError("base_url holds a user, password or query: name a key by key_variable instead")
-        counts = {"reply_tokens": self.reply_tokens, "in_flight": self.in_flight, "tries": self.tries}
-        for name, value in counts.items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        for name in ("reply_tokens", "in_flight", "tries"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if min(self.timeout, self.wait, self.longest_wait) <= 0 or self.reasks < 0:
             raise ValueError("timeout, wait and longest_wait must be above 0 seconds, reasks at least 0")
 
@@ -271,20 +269,14 @@ class Judge:
         return (sum(sizes) / 4, reply * len(sizes)), (sum(sizes), self.longest_reply * len(sizes))
 
     def verdicts(
-        self,
-        asks: Sequence[Ask],
-        *,
-        file: str | Path | None,
-        token_cap: int,
-        cost_cap: float | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, asks: Sequence[Ask], *, file: str | Path | None, token_cap: int, cost_cap: float | None = None
     ) -> list[Verdict]:
         """The verdict on every ask, in order; a reply in `file` is not asked for again, nor are equal asks twice.
 
         token_cap, cost_cap: of all that the file has ever paid and what this call will. Nothing is sent where the
         estimate passes one of them, and no request where it could: until its reply is there it counts with as many
         tokens as its prompt has bytes, and longest_reply more. A reply without a verdict is followed by the scale's
-        second question, `reasks` times. file None keeps nothing. progress(done, all) is called after each verdict.
+        second question, `reasks` times. file None keeps nothing.
         Raises JudgeError where verdicts are missing in the end, CapReached where a cap is why.
         """
         if len({ask.id for ask in asks}) < len(asks):
@@ -300,19 +292,14 @@ class Judge:
             if todo:
                 if problem := self.key_missing():
                     raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
-                first = dict(requests.first(ask) for ask in todo)
+                first = dict(requests.request(ask.messages, 0) for ask in todo)
                 expected, _ = self._tokens([body for key, body in first.items() if key not in kept], kept)
                 if requests.passes(expected):
                     what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
                     raise CapReached(f"{what} ({requests.cap_words()}): nothing was sent")
-
-                def arrived(verdict: Verdict) -> None:
-                    verdicts[verdict.id] = verdict
-                    if progress:
-                        progress(len(verdicts), len(asks))
-
-                _in_thread(requests, requests.all(todo, arrived))
-            requests.complain([ask.id for ask in asks if ask.id not in verdicts], len(asks))
+                _in_thread(requests, requests.all(todo, verdicts))
+            if missing := [ask.id for ask in asks if ask.id not in verdicts]:
+                requests.complain(missing, len(asks))
         return [verdicts[ask.id] for ask in asks]
 
 
@@ -332,24 +319,21 @@ def _in_thread(requests, work) -> None:
 
     The first interrupt lets the requests in flight come home, which are paid for; a second leaves them.
     """
-    raised, ended = [], threading.Event()
+    outcome = futures.Future()
 
     def inside() -> None:
         try:
-            asyncio.run(work)
+            outcome.set_result(asyncio.run(work))
         except BaseException as error:
-            raised.append(error)
-        ended.set()
+            outcome.set_exception(error)
 
     threading.Thread(target=inside, name="judge", daemon=True).start()
     try:
-        ended.wait()  # not join: an interrupt within it makes Python 3.11 believe that the thread is over
+        outcome.result()  # not join: an interrupt within it makes Python 3.11 believe that the thread is over
     except KeyboardInterrupt:
         requests.stop()
-        ended.wait()
+        futures.wait([outcome])
         raise
-    if raised:
-        raise raised[0]
 
 
 BARREN = 8  # questions in a row that no try could answer: the server is down, and the others need not find out
@@ -378,27 +362,22 @@ class Requests:
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
         self.paid, self.reserved, self.flying = np.array(kept.paid), np.zeros(2, dtype=int), 0
         self.failed: dict[str, str] = {}
-        self._first: dict[str, tuple[str, dict]] = {}
+        self.request = functools.cache(self._request)  # of long prompts it takes a while
         self.fatal: JudgeError | None = None
         self.barren, self.resume, self.loop = 0, 0.0, None
 
     # What is known
 
-    def first(self, ask: Ask) -> tuple[str, dict]:
-        """The (key, body) of an ask's first request, made once: of long prompts that takes a while."""
-        if ask.id not in self._first:
-            body = self.judge.body(ask.messages)
-            self._first[ask.id] = content_key(body, 0), body
-        return self._first[ask.id]
+    def _request(self, messages: tuple[tuple[str, str], ...], attempt: int) -> tuple[str, dict]:
+        """The (key, body) of the request for some messages; attempt 0 is an ask's first."""
+        body = self.judge.body(messages)
+        return content_key(body, attempt), body
 
     def state(self, ask: Ask) -> Verdict | tuple[str, dict, int]:
         """The verdict on an ask from the replies kept, or the (key, body, attempt) of the request it still needs."""
         messages = ask.messages
         for attempt in range(1 + self.judge.reasks):
-            key, body = self.first(ask)
-            if attempt:
-                body = self.judge.body(messages)
-                key = content_key(body, attempt)
+            key, body = self.request(messages, attempt)
             if key not in self.kept:
                 return key, body, attempt
             reply = self.kept[key]["reply"]
@@ -424,8 +403,6 @@ class Requests:
 
     def complain(self, missing: Sequence[str], total: int) -> None:
         """Raise what has to be known where verdicts are missing."""
-        if not missing:
-            return
         what = f"{len(missing)} of {total} verdicts are missing; the others are kept, and a next call asks for these"
         if self.fatal:
             raise type(self.fatal)(f"{self.fatal}. {what}")
@@ -434,17 +411,17 @@ class Requests:
 
     # Asking
 
-    async def all(self, asks: Sequence[Ask], arrived: Callable[[Verdict], None]) -> None:
-        """Ask until every ask has its verdict, has failed, or nothing more may be sent."""
+    async def all(self, asks: Sequence[Ask], verdicts: dict[str, Verdict]) -> None:
+        """Ask until every ask has its verdict, by id in `verdicts`, has failed, or nothing more may be sent."""
         self.loop, self.halt, self.freed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         alike: dict[str, list[Ask]] = {}
         for ask in asks:
-            alike.setdefault(self.first(ask)[0], []).append(ask)
+            alike.setdefault(self.request(ask.messages, 0)[0], []).append(ask)
         todo, judge = deque(alike.values()), self.judge
         limits = httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=judge.in_flight)
         # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
-        options = {"limits": limits, "timeout": judge.timeout, "verify": judge.base_url.startswith("https:")}
-        http = openai.DefaultAsyncHttpxClient(trust_env=not judge.local, follow_redirects=False, **options)
+        options = {"limits": limits, "trust_env": not judge.local, "verify": judge.base_url.startswith("https:")}
+        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
         # The key goes from the environment into the client and into no name here: tracebacks may show local values.
         self.client = openai.AsyncOpenAI(
             api_key=os.environ.get(judge.key_variable) or "none",
@@ -454,7 +431,7 @@ class Requests:
             http_client=http,
         )
         async with self.client:
-            workers = [self._worker(todo, arrived, i * APART) for i in range(min(judge.in_flight, len(todo)))]
+            workers = [self._worker(todo, verdicts, i * APART) for i in range(min(judge.in_flight, len(todo)))]
             ended = await asyncio.gather(*workers, return_exceptions=True)
         for error in filter(None, ended):
             raise error
@@ -469,14 +446,14 @@ class Requests:
         self.halt.set()
         self.freed.set()
 
-    async def _worker(self, todo: deque, arrived: Callable[[Verdict], None], late: float) -> None:
+    async def _worker(self, todo: deque, verdicts: dict[str, Verdict], late: float) -> None:
         await asyncio.sleep(late)
         while todo and not self.halt.is_set():
             for ask in todo.popleft():
                 try:
                     while not isinstance(state := self.state(ask), Verdict):
                         await self._reply(ask, *state)
-                    arrived(state)
+                    verdicts[ask.id] = state
                 except _NoReply as failure:
                     self.failed[ask.id] = str(failure)
                     self.barren += failure.again and not self.halt.is_set()
@@ -493,13 +470,9 @@ class Requests:
     async def _reply(self, ask: Ask, key: str, body: dict, attempt: int) -> None:
         """Get the reply to one request into the file, or raise _NoReply when it is out of tries."""
         tries = self.judge.tries
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again),
-            stop=tenacity.stop_after_attempt(tries),
-            wait=self._seconds,
-            sleep=self._sleep,
-            reraise=True,
-        )
+        again = tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again)
+        limit = {"retry": again, "stop": tenacity.stop_after_attempt(tries), "reraise": True}
+        retrying = tenacity.AsyncRetrying(wait=self._seconds, sleep=self._sleep, **limit)
         try:
             await retrying(self._try, key, body, id=ask.id, attempt=attempt)
         except _NoReply as failure:
@@ -533,8 +506,8 @@ class Requests:
             # Drawn, so that requests refused together do not come back together.
             return tenacity.wait_exponential(wait, self.judge.longest_wait)(tried) * random.uniform(0.5, 1.0)
         if asked > self.judge.longest_wait:
-            what = f"the server asks to come back in {asked:,.0f} s, longest_wait is {self.judge.longest_wait:g} s"
-            raise JudgeError(what)
+            limit = f"longest_wait is {self.judge.longest_wait:g} s"
+            raise JudgeError(f"the server asks to come back in {asked:,.0f} s, {limit}")
         # What the server says of one request holds for all: nobody knocks before.
         self.resume = max(self.resume, time.monotonic() + asked)
         return asked + random.uniform(0, 0.1 * wait)
