@@ -10,7 +10,6 @@ Tables 1 and 2 of the paper; every group says that it was generated. Item i depe
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
@@ -71,19 +70,6 @@ STAGES = ("initial", "annotated", "released")
 BLOCK = 256  # items drawn and rated at a time: long enough for numpy, short enough for a small first request
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What is known of a generated group: its task, and for each response its edits and attributes.
-
-    `task`: its family, its items, the answer that a right response contains. `edits`: per response (kind, items
-    touched) pairs; `attributes`: [2][A], before any annotator.
-    """
-
-    task: Task
-    edits: tuple[tuple[tuple[str, int], ...], ...]
-    attributes: tuple[tuple[float, ...], ...]
-
-
 def source(seed: int) -> str:
     return f"embedded corpus (generated), seed {seed}"
 
@@ -128,7 +114,9 @@ def _stream(n_prompts: int, seed: int, stage: str, length_scale: float, start: i
         scores, keep, survives = ratings(seed, d, stage == "initial")
         labels = aggregate.aggregate(scores, keep).tolist()
         present = keep if stage == "released" else ~np.isnan(scores[:, :, 0])
-        scores, present, keys = scores.tolist(), present.tolist(), _keys(seed, d)
+        # Of each item the seeds of four streams: the task, the conversation, the two responses.
+        keys = bits(seed, d.items, 90, 4).tolist()
+        scores, present = scores.tolist(), present.tolist()
         for b in range(size):
             if stage == "released" and not survives[2 * b]:
                 continue
@@ -139,11 +127,6 @@ def _stream(n_prompts: int, seed: int, stage: str, length_scale: float, start: i
             yield _group(seed, d, b, keys[b], length_scale, rows)
             written += 1
         start += size
-
-
-def _keys(seed: int, d: Draw) -> list[list[int]]:
-    """For each item the seeds of four streams: the task, the conversation, the two responses."""
-    return bits(seed, d.items, 90, 4).tolist()
 
 
 def _task(d: Draw, b: int, keys: list[int]) -> Task:
@@ -168,17 +151,14 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], scale: float, rows: list
     return Group(name, tuple([Turn(*t) for t in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
 
 
-def truth(group: Group | str) -> Truth:
-    """What is true of a generated group (or of its id, "embedded/SEED/ITEM"): regenerated, nothing is stored."""
-    name = group if isinstance(group, str) else group.id
-    parts = name.split("/")
+def task_of(group: Group) -> Task:
+    """The task of a generated group: family, items, the right answer; made again from the group's id."""
+    parts = group.id.split("/")
     if len(parts) != 3 or parts[0] != "embedded":
-        raise ValueError(f"no generated group has the id {name!r}; expected embedded/SEED/ITEM")
+        raise ValueError(f"no generated group has the id {group.id!r}; expected embedded/SEED/ITEM")
     seed, item = int(parts[1]), int(parts[2])
     d = draw(seed, np.array([item]))
-    task = _task(d, 0, _keys(seed, d)[0])
-    made = tuple(tuple(edits(d, 0, k).items()) for k in (0, 1))
-    return Truth(task, made, tuple(tuple(row) for row in d.latent[0].tolist()))
+    return _task(d, 0, bits(seed, d.items, 90, 4)[0].tolist())
 
 
 def benchmark(n_per_section: int, seed: int = 0, length_scale: float = 1.0) -> list[Group]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hs2lib.corpus.phrases import ENTITIES, FAMILY_TEXTS, FIELDS, KINDS, PHRASES, SCENES
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Item:
     """One fact or step: sentences that are right, the same ones with a wrong value, remarks that hold anyway."""
 
@@ -227,13 +227,10 @@ def say(kind: str, entity: int, field: int, phrasing: int = 0, value: int | None
 
 
 @lru_cache(maxsize=20_000)
-def _said(kind: str, entity: int, field: int, value: int) -> tuple[str, ...]:
-    return tuple([say(kind, entity, field, p, value) for p in range(3)])
-
-
 def fact(kind: str, entity: int, field: int, other: int) -> Item:
     """A fact about an entity as an item; the wrong sentences have the value of the entity numbered `other`."""
-    return Item(_said(kind, entity, field, entity), _said(kind, entity, field, other), PHRASES[kind][field].remarks)
+    both = [tuple([say(kind, entity, field, p, value) for p in range(3)]) for value in (entity, other)]
+    return Item(*both, PHRASES[kind][field].remarks)
 
 
 def entity(r, kinds=tuple(ENTITIES)) -> tuple[str, int, str]:

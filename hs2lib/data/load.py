@@ -63,11 +63,11 @@ def load(
         return _embedded(name, split, n_prompts, seed, length_scale)
     out = Loaded([], "", False)
     files = sources.files(name, source, folder=folder, path=path, split=split)
-    for file in files:
-        with Faults(file.path, strict, "Or set such rows aside with strict=False.") as faults:
-            out.groups.extend(file.read(faults))
+    for place, _, read in files:
+        with Faults(place, strict, "Or set such rows aside with strict=False.") as faults:
+            out.groups.extend(read(faults=faults))
         out.set_aside.extend(faults.set_aside)
-    out.source = "; ".join(dict.fromkeys(file.source for file in files))
+    out.source = "; ".join(dict.fromkeys(provenance for _, provenance, _ in files))
     return out
 
 
@@ -76,5 +76,5 @@ def _embedded(name: str, split: str, n_prompts: int, seed: int, length_scale: fl
     groups = list(generate.groups(n_prompts, seed=seed, stage=stage, length_scale=length_scale))
     n_train = round(0.95 * len(groups))
     groups = {"train": groups[:n_train], "validation": groups[n_train:], "both": groups}[split]
-    source = f"embedded corpus (generated), seed {seed}, {n_prompts} prompts, length scale {length_scale:g}"
-    return Loaded(groups, source, True)
+    drawn = f"{generate.source(seed)}, {n_prompts} prompts, length scale {length_scale:g}"
+    return Loaded(groups, drawn, True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, model_validator
+from pydantic import StringConstraints, model_validator
 
 from hs2lib.corpus import generate
 from hs2lib.data import sources
 from hs2lib.data.readers import Name, chosen_first
-from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, shown, whole, with_columns
+from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, whole, with_columns
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, WORDINGS
 
@@ -71,10 +71,8 @@ class ChatMessage(Row):
 Talk = Annotated[Text | list[ChatMessage], Expected("text", "text or a list of {role, content}")]
 
 
-def _no_path(name: str) -> str:
-    if "/" in name:
-        raise Fault(None, f"expected a name without /, got {shown(name)}", "name the subset")
-    return name
+# The name of a subset: it becomes the part of ids before the /.
+Subset = Annotated[str, StringConstraints(pattern=r"^[^/]*[^/\s][^/]*$"), Expected("name", "a name without /")]
 
 
 class OwnPair(with_columns(("chosen_model", "rejected_model"), default=None)):
@@ -83,7 +81,7 @@ class OwnPair(with_columns(("chosen_model", "rejected_model"), default=None)):
     chosen: Talk
     rejected: Talk
     prompt: Talk | None = None
-    subset: Annotated[Text, AfterValidator(_no_path)] | None = None
+    subset: Subset | None = None
     id: Name = None
     _pair: tuple[tuple[Turn, ...], str, str]
 
@@ -192,9 +190,8 @@ def load_pairs(
     prior_sets: also the four prior sets ("hub" only). wording: how built HumanEvalPack pairs ask, see `HumanEvalPack`.
     Raises DataError naming file, line, field and fix, ValueError for an unknown source or wording.
     """
-    if source not in SOURCES or wording not in WORDINGS:
-        what, name, known = ("source", source, SOURCES) if source not in SOURCES else ("wording", wording, WORDINGS)
-        raise ValueError(f"unknown {what} {name!r}; there are: {', '.join(known)}")
+    sources.one_of("source", source, SOURCES)
+    sources.one_of("wording", wording, WORDINGS)
     if path is not None:
         path = sources.own_file(path, folder)
         pairs = _pairs(path, OwnPair, path.name.split(".")[0], str(path), named=True)
@@ -230,9 +227,8 @@ def _parts(root: Path, wording: str) -> Benchmark:
             pairs += _pairs(file, model, subset, f"{title} {file.name}", wording=wording)
             built[title] = None
     if not pairs:
-        what = (
-            f"neither {OFFICIAL.hub['both'][0]} nor LLMBar or HumanEvalPack files are below rewardbench/ in this folder"
-        )
+        official = OFFICIAL.hub["both"][0]
+        what = f"neither {official} nor LLMBar or HumanEvalPack files are below rewardbench/ in this folder"
         raise DataError(root, None, None, what, sources.download(OFFICIAL, root / "rewardbench"))
     return Benchmark(tuple(pairs), "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
 

@@ -141,11 +141,9 @@ def disagreements(path: Path, faults: Faults, prefix: str, source: str) -> Itera
 def each(model: type[Row]) -> Reader:
     """The reader of a format whose rows are groups: `model` has a method group(name, source)."""
 
-    def read(
-        path: Path, faults: Faults, prefix: str, source: str, only: Callable[[Row], bool] = bool
-    ) -> Iterator[Group]:
+    def read(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
         for line, row in checked(path, model, faults):
-            if row and only(row):
+            if row:
                 yield row.group(f"{prefix}/{line - 1}", source)
 
     return read
@@ -203,8 +201,9 @@ class Preference(with_columns(_WRITTEN)):
 
 def preference(path: Path, faults: Faults, prefix: str, source: str, split: str = "both") -> Iterator[Group]:
     """The rows of HelpSteer2-Preference that are in the split; all rows are checked."""
-    wanted = {"train": ("train",), "validation": ("val",), "both": ("train", "val")}[split]
-    return each(Preference)(path, faults, prefix, source, lambda row: row.split in wanted)
+    for line, row in checked(path, Preference, faults):
+        if row and split in ("both", {"train": "train", "val": "validation"}[row.split]):
+            yield row.group(f"{prefix}/{line - 1}", source)
 
 
 _HH_TURN = re.compile(r"\n\n(Human|Assistant):")
@@ -416,10 +415,25 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
         elif message:
             nodes[message.message_id] = (line, message)
 
-    paths: dict[str, tuple[Turn, ...] | None] = {}  # message id -> turns from the root to it; None: set aside
+    paths: dict[str | None, tuple[Turn, ...]] = {None: ()}  # message id -> turns from the root to it
+    waiting = dict(nodes)
+    while ready := [name for name, (_, message) in waiting.items() if message.parent_id in paths]:
+        for name in ready:
+            line, message = waiting.pop(name)
+            above = paths[message.parent_id]
+            if above and above[-1].role == message.turn.role:
+                what = f"a {message.role} message answers a {message.role} message"
+                faults.add(line, Fault("role", what, "make the roles alternate"))
+            else:
+                paths[name] = (*above, message.turn)
+    for name, (line, message) in waiting.items():
+        why = "leads back to the message itself" if _circle(name, nodes) else "is not in the file, or was set aside"
+        what = f"the message's parent {message.parent_id} {why}"
+        faults.add(line, Fault("parent_id", what, "add the parent, or remove all messages under it"))
+
     replies: dict[str, list[Response]] = {}
     for name, (line, message) in nodes.items():
-        if _path(name, nodes, paths, faults) is not None and message.role == "assistant":
+        if name in paths and message.role == "assistant":
             if message.parent_id is None:
                 faults.add(line, Fault("role", "an assistant message opens the tree", "give the prompt it answers"))
             else:
@@ -428,29 +442,14 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
         yield Group(f"{prefix}/{parent}", paths[parent], tuple(responses), OASST_ATTRIBUTES, source=source)
 
 
-def _path(name: str, nodes: dict, paths: dict, faults: Faults) -> tuple[Turn, ...] | None:
-    """The turns from the root to a message, None if one on the way is absent; each fault is reported once."""
-    chain = []
-    while name in nodes and name not in paths and name not in chain:
-        chain.append(name)
-        name = nodes[name][1].parent_id
-    # name is now None (above a root), a message already settled, one that is absent, or one met twice (a circle).
-    above = () if name is None else paths.get(name)
-    circle = name in chain
-    for child in reversed(chain):
-        line, message = nodes[child]
-        if above is None:
-            why = "leads back to the message itself" if circle else "is not in the file, or was itself set aside"
-            what = f"the message's parent {message.parent_id} {why}"
-            faults.add(line, Fault("parent_id", what, "add the parent, or remove all messages under it"))
-        elif above and above[-1].role == message.turn.role:
-            what = f"a {message.role} message answers a {message.role} message"
-            faults.add(line, Fault("role", what, "make the roles alternate"))
-            above = None
-        else:
-            above = (*above, message.turn)
-        paths[child] = above
-    return paths.get(chain[0]) if chain else above
+def _circle(name: str, nodes: dict) -> bool:
+    """Whether the parents of a message, one after the other, lead back to it."""
+    parent = nodes[name][1].parent_id
+    for _ in nodes:
+        if parent == name or parent not in nodes:
+            break
+        parent = nodes[parent][1].parent_id
+    return parent == name
 
 
 # SummEval
@@ -519,15 +518,14 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
     of one response by one annotator, or without annotators, are a fault: which of them counts cannot be known.
     """
     lines: dict[tuple, int] = {}  # (group, response, annotator) -> line
-    groups: dict[object, list[OwnRating]] = {}
-    first_lines: dict[object, int] = {}
+    groups: dict[object, list[tuple[int, OwnRating]]] = {}
     for line, row in checked(path, OwnRating, faults):
         if not row:
             continue
         key = row.group or row.prompt
-        first = groups.setdefault(key, [])
+        rows = groups.setdefault(key, [])
         earlier = lines.setdefault((key, row.response, row.annotator), line)
-        if first and first[0].prompt != row.prompt:
+        if rows and rows[0][1].prompt != row.prompt:
             what = f"the prompt differs from that of an earlier row of group {row.group!r}"
             faults.add(line, Fault("prompt", what, "give one group one prompt"))
         elif earlier != line:
@@ -536,15 +534,14 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
             fix = "keep one of the rows, or name who gave each rating in a column annotator"
             faults.add(line, Fault("annotator", what, fix))
         else:
-            first_lines.setdefault(key, line)
-            first.append(row)
-    for key, rows in groups.items():
-        name = f"{prefix}/{rows[0].group or first_lines[key] - 1}"
-        responses: dict[str, list[OwnRating]] = {}
-        for row in rows:
+            rows.append((line, row))
+    for (line, first), *others in groups.values():
+        name = f"{prefix}/{first.group or line - 1}"
+        responses = {first.response: [first]}
+        for _, row in others:
             responses.setdefault(row.response, []).append(row)
         merged = [_own_response(f"{name}/{i}", same) for i, same in enumerate(responses.values())]
-        yield Group(name, rows[0].prompt, tuple(merged), source=source)
+        yield Group(name, first.prompt, tuple(merged), source=source)
 
 
 def _own_response(name: str, rows: list[OwnRating]) -> Response:

@@ -57,19 +57,19 @@ class DataError(ValueError):
         faults = sorted(faults, key=lambda fault: fault[0])
         error = cls(file, *faults[0])
         error.faults = faults
-        message = str(error)
+        lines = [str(error)]
         if len(faults) > 1:
             rows = len({line for line, *_ in faults})
-            listed = [f"  {_sentence(*fault)}" for fault in faults[:SHOWN]]
-            listed += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
-            message = "\n".join([f"{file}: {len(faults):,} faults in {rows:,} rows", *listed])
-        error.args = (f"{message}{' ' if len(faults) == 1 else chr(10)}{advice}".rstrip(),)
+            lines = [f"{file}: {len(faults):,} faults in {rows:,} rows"]
+            lines += [f"  {_sentence(*fault)}" for fault in faults[:SHOWN]]
+            lines += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+        error.args = ((" " if len(faults) == 1 else "\n").join([*lines, advice]).rstrip(),)
         return error
 
 
 def _sentence(line: int | None, column: str | None, what: str, fix: str) -> str:
-    where = ", ".join([*([f"line {line}"] if line else []), *([f"field {column!r}"] if column else [])])
-    return f"{where}: {what}. Fix: {fix}."
+    places = [f"line {line}" if line else "", f"field {column!r}" if column else ""]
+    return f"{', '.join(filter(None, places))}: {what}. Fix: {fix}."
 
 
 @dataclass
@@ -173,9 +173,8 @@ def _fault(error: dict, model: type[Row]) -> Fault:
         return Fault(".".join(filter(None, (column, inner))) or None, what, fix)
     if kind == "missing":
         name = error["loc"][-1]
-        return Fault(
-            column, f"the column is missing; the row has: {', '.join(value) or 'none'}", f"add the column {name!r}"
-        )
+        what = f"the column is missing; the row has: {', '.join(value) or 'none'}"
+        return Fault(column, what, f"add the column {name!r}")
     if kind == "extra_forbidden":
         fields = sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
         known = f"; the columns are: {', '.join(name for name, _ in fields)}" if len(error["loc"]) == 1 else ""
@@ -272,12 +271,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
     """An object whose keys are all different: json itself would silently keep the last of two values."""
-    row = dict(pairs)
-    if len(row) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Fault(twice, "the row has this column twice", "keep one of the two values")
-    return row
+    if twice := _twice([name for name, _ in pairs]):
+        raise Fault(twice[0], "the row has this column twice", "keep one of the two values")
+    return dict(pairs)
+
+
+def _twice(names: list[str]) -> list[str]:
+    return [name for name in names if names.count(name) > 1] if len(set(names)) != len(names) else []
 
 
 # Built once: json.loads with a keyword builds a new decoder for every row.
@@ -346,9 +346,8 @@ def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     lines = csv.reader(io.StringIO(_whole_text(path), newline=""), strict=True)
     try:
         names = next(lines, [])
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(path, 1, twice, "the header has this column twice", "keep one of the two columns")
+        if twice := _twice(names):
+            raise DataError(path, 1, twice[0], "the header has this column twice", "keep one of the two columns")
         first = lines.line_num + 1
         for values in lines:
             # A quoted text may span lines: the row is named by the line it starts on.

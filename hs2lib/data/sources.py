@@ -7,9 +7,8 @@ that a file cannot change under its name.
 import difflib
 import http.client
 import os
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,8 +16,7 @@ from pathlib import Path
 import yaml
 
 from hs2lib.data import readers
-from hs2lib.data.rows import DataError, Faults
-from hs2lib.group import Group
+from hs2lib.data.rows import DataError
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS
 from hs2lib.paths import runs, sha256, write
 
@@ -52,22 +50,18 @@ def _table(file: str) -> dict[str, DataSet]:
 SETS, BENCHMARKS = _table("sets.yaml"), _table("benchmarks.yaml")
 
 
-@dataclass(frozen=True)
-class File:
-    """A file to read: where it lies, its provenance for captions, and its reader (faults -> groups)."""
-
-    path: Path
-    source: str
-    read: Callable[[Faults], Iterator[Group]]
+def one_of(what: str, value: str, known: Iterable[str]) -> None:
+    """Refuse a value that is not known, with the nearest one that is. Raises ValueError."""
+    if value not in known:
+        near = difflib.get_close_matches(str(value), known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown {what} {value!r}{hint}; there are: {', '.join(known)}")
 
 
 def check(name: str, source: str, split: str, path: str | Path | None = None) -> None:
     """Refuse an unknown name, source or split, and combinations that do not exist. Raises ValueError."""
     for what, value, known in (("data set", name, SETS), ("source", source, SOURCES), ("split", split, SPLITS)):
-        if value not in known:
-            near = difflib.get_close_matches(str(value), known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(f"unknown {what} {value!r}{hint}; there are: {', '.join(known)}")
+        one_of(what, value, known)
     if source == "embedded" and name not in EMBEDDED:
         raise ValueError(f"the embedded corpus has no {name!r}, only {', '.join(EMBEDDED)}: load it from hub or folder")
     if source == "hub" and not SETS[name].repo:
@@ -80,18 +74,20 @@ def check(name: str, source: str, split: str, path: str | Path | None = None) ->
         raise ValueError(f"{name!r} has no splits: load it with split='both'")
 
 
-def files(name: str, source: str, *, folder=None, path=None, split: str = "both") -> list[File]:
-    """The files of a data set, fetched from the Hub, or those in a folder; raises DataError where one is absent."""
+def files(name: str, source: str, *, folder=None, path=None, split: str = "both") -> list[tuple]:
+    """(path, provenance for captions, reader) of each file of a data set: the reader takes `faults`, yields groups.
+
+    Fetched from the Hub, or those in a folder. Raises DataError where one is absent.
+    """
     spec = SETS[name]
 
-    def file(part: str, path: Path, source: str) -> File:
+    def file(part: str, path: Path, source: str) -> tuple:
         # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches). Where one file
         # holds all splits, ids must not depend on the split that is asked for.
         tranche = path.parent.name if len(spec.hub.get(part, ())) > 1 else ""
         prefix = "/".join(filter(None, (name, "" if part == "both" or spec.split_column else part, tranche)))
         options = {"split": split} if spec.split_column else {}
-        read = partial(spec.read, path, prefix=prefix, source=source, **options)
-        return File(path, source, lambda faults: read(faults=faults))
+        return path, source, partial(spec.read, path, prefix=prefix, source=source, **options)
 
     if path is not None:
         path = own_file(path, folder)
@@ -171,8 +167,8 @@ def present(root: Path, name: str, spec: DataSet, split: str = "both") -> list[P
 
 def download(spec: DataSet, folder: Path) -> str:
     """The command that downloads a data set, as the fix of an error."""
-    command = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {folder}"
-    return f"with a network: {command}"
+    options = f"--repo-type dataset --revision {spec.revision} --local-dir {folder}"
+    return f"with a network: hf download {spec.repo} {options}"
 
 
 def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
@@ -188,10 +184,7 @@ def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
         unreachable = isinstance(error, LocalEntryNotFoundError) or not isinstance(error, HfHubHTTPError)
         why = "could not be reached, and the file is not in the local cache" if unreachable else "refused the file"
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        fix = (
-            "check the network and HF_ENDPOINT, or copy the file from a machine that has one and load it with "
-            "source='folder'"
-        )
+        fix = "check the network and HF_ENDPOINT, or copy the file from a machine that has one: source='folder'"
         raise DataError(url, None, None, f"the Hub at {endpoint} {why} ({cause})", fix) from error
     # The cache keeps files under snapshots/<commit>/: the commit that was really read, whatever was asked for.
     parts = path.parts
@@ -240,16 +233,14 @@ def _fetch(file: PublicFile) -> Path:
     path = runs() / "public" / file.repo / file.commit / file.path
     if path.is_file():
         return path
+    fix = f"copy the file into the data folder as {file.local[0]} and use source='folder'"
     try:
         with urllib.request.urlopen(file.url, timeout=60) as reply:
             content = reply.read()
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        fix = f"check the network, or copy the file into the data folder as {file.local[0]} and use source='folder'"
-        raise DataError(
-            file.url, None, None, f"could not be fetched ({getattr(error, 'reason', error)})", fix
-        ) from None
+    except (http.client.HTTPException, OSError) as error:
+        what = f"could not be fetched ({getattr(error, 'reason', error)})"
+        raise DataError(file.url, None, None, what, f"check the network, or {fix}") from None
     if content.startswith(b"version https://git-lfs"):
-        fix = f"copy the file into the data folder as {file.local[0]} and use source='folder'"
         raise DataError(file.url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
     write(path, content)
     return path

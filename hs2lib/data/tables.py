@@ -5,6 +5,7 @@ ratings, group = ratings_array(loaded.groups) # [rows, N, A], for hs2lib.stats.a
 """
 
 from array import array
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 import numpy as np
@@ -20,27 +21,20 @@ def table(groups: Iterable[Group]) -> pd.DataFrame:
     prompt_chars, response_chars (int64), then one float column per attribute, nan where unlabelled. Paper: Table 2
     (turns and characters as it counts them, on the prompt string). Raises ValueError if groups differ in attributes.
     """
-    whole = [array("q") for _ in range(5)]
-    group_column, response_column, turns, prompt_chars, response_chars = whole
-    labels = array("d")
-    attributes = None
+    names = ("group", "response", "turns", "prompt_chars", "response_chars")
+    numbers, labels, attributes = array("q"), array("d"), None
     for index, group in enumerate(groups):
         attributes = _same_attributes(attributes, group)
         n_turns, chars = len(group.prompt), len(prompt_string(group.prompt))
         unrated = (float("nan"),) * len(attributes)
         for position, response in enumerate(group.responses):
-            group_column.append(index)
-            response_column.append(position)
-            turns.append(n_turns)
-            prompt_chars.append(chars)
-            response_chars.append(len(response.text))
+            numbers.extend((index, position, n_turns, chars, len(response.text)))
             labels.extend(response.labels or unrated)
     attributes = ATTRIBUTES if attributes is None else attributes
-    names = ("group", "response", "turns", "prompt_chars", "response_chars")
-    columns = {name: np.frombuffer(values, dtype=np.int64) for name, values in zip(names, whole, strict=True)}
-    by_attribute = np.frombuffer(labels, dtype=np.float64).reshape(len(turns), len(attributes))
-    columns |= {name: by_attribute[:, a] for a, name in enumerate(attributes)}
-    return pd.DataFrame(columns)
+    by_name = np.frombuffer(numbers, dtype=np.int64).reshape(-1, len(names))  # [rows, 5]
+    by_attribute = np.frombuffer(labels, dtype=np.float64).reshape(len(by_name), len(attributes))  # [rows, A]
+    columns = {name: by_name[:, i] for i, name in enumerate(names)}
+    return pd.DataFrame(columns | {name: by_attribute[:, a] for a, name in enumerate(attributes)})
 
 
 def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
@@ -81,17 +75,9 @@ def released_rows(groups: Iterable[Group], released: Iterable[Group]) -> np.ndar
     Rows are matched by (prompt, response), the only key that HelpSteer2's disagreements share with the released rows;
     of rows with equal texts each is matched once, in order. Paper: section 2.1 (about 10 % of samples removed).
     """
-    waiting: dict[tuple, list[int]] = {}
-    row = 0
-    for group in released:
-        for response in group.responses:
-            waiting.setdefault((group.prompt, response.text), []).append(row)
-            row += 1
-    for rows in waiting.values():
-        rows.reverse()
-    matches = array("q")
-    for group in groups:
-        for response in group.responses:
-            rows = waiting.get((group.prompt, response.text))
-            matches.append(rows.pop() if rows else -1)
-    return np.frombuffer(matches, dtype=np.int64)
+    waiting: defaultdict[tuple, deque[int]] = defaultdict(deque)
+    rows = ((group.prompt, response.text) for group in released for response in group.responses)
+    for row, key in enumerate(rows):
+        waiting[key].append(row)
+    keys = ((group.prompt, response.text) for group in groups for response in group.responses)
+    return np.array([waiting[key].popleft() if waiting[key] else -1 for key in keys], dtype=np.int64)

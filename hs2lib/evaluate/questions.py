@@ -246,7 +246,7 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0, length_scale: fl
             users = tuple(turn for turn in group.prompt if turn.role == "user")[:turns]
             if len(users) == turns and len(groups) < n:
                 groups.append(Group(group.id, users, (), source=group.source))
-                families[group.id] = corpus.truth(group).task.family
+                families[group.id] = corpus.task_of(group).family
                 best[group.id] = [max(group.responses, key=lambda response: response.labels[0])]
         start = int(block[-1].id.rpartition("/")[2]) + 1
     source = f"{corpus.source(seed)}, length scale {length_scale:g}"

@@ -24,7 +24,7 @@ from hs2lib.corpus.phrases import ENTITIES, FIELDS
 from hs2lib.corpus.tasks import FAMILY
 from hs2lib.corpus.text import respond
 from hs2lib.data.tables import ratings_array, table
-from hs2lib.group import ATTRIBUTES, prompt_string
+from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.stats import aggregate
 from hs2lib.stats.agreement import weighted_kappa
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         generate.groups(**{"n_prompts": 1} | arguments)
     with pytest.raises(ValueError, match="embedded/SEED/ITEM"):
-        generate.truth("oasst/1")
+        generate.task_of(Group("oasst/1", (), ()))
 
 
 # --- facts and answers --------------------------------------------------------------------------------------------
@@ -132,14 +132,14 @@ def test_the_fact_base_can_be_wrong_on_purpose():
 def test_unedited_responses_contain_the_answer(sample):
     seen = Counter()
     for g in sample[0][:3000]:
-        t = generate.truth(g)
-        for r, edits in zip(g.responses, t.edits, strict=True):
-            if not edits:
-                seen[t.task.family] += 1
+        task, d = generate.task_of(g), rules.draw(0, np.array([int(g.id.split("/")[2])]))
+        for k, r in enumerate(g.responses):
+            if not generate.edits(d, 0, k):
+                seen[task.family] += 1
                 at = 0
-                for part in t.task.answer:
-                    at = r.text.lower().find(part.lower(), at if t.task.ordered else 0)
-                    assert at >= 0, (g.id, t.task.answer, r.text)
+                for part in task.answer:
+                    at = r.text.lower().find(part.lower(), at if task.ordered else 0)
+                    assert at >= 0, (g.id, task.answer, r.text)
                     at += len(part)
     assert len(FAMILY) >= 12 and all(seen[family] >= 40 for family in FAMILY)
 
@@ -296,13 +296,11 @@ def test_every_edit_lowers_or_raises_what_the_guidelines_say():
     assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY)
 
 
-def test_truth_is_what_the_texts_were_made_from(sample):
+def test_edits_are_as_many_as_were_drawn(sample):
     for g in sample[0][:50]:
-        t = generate.truth(g.id)
-        assert t == generate.truth(g) or t.task.redo is not None  # two functions made alike do not compare equal
-        assert len(t.attributes) == 2 and all(0 <= x <= 4 for row in t.attributes for x in row)
         d = rules.draw(0, np.array([int(g.id.split("/")[2])]))
-        assert [sum(k for _, k in e) for e in t.edits] == d.touched[0].sum(axis=1).tolist()
+        assert all(0 <= x <= 4 for row in d.latent[0].tolist() for x in row)
+        assert [sum(generate.edits(d, 0, k).values()) for k in (0, 1)] == d.touched[0].sum(axis=1).tolist()
 
 
 # --- like HelpSteer2 ----------------------------------------------------------------------------------------------
