@@ -96,11 +96,9 @@ def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:
     return scores @ np.array(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
 
 
-def save(folder: Path, frame: pd.DataFrame) -> Path:
+def save(folder: Path, frame: pd.DataFrame) -> None:
     """Write the rows of `evaluate` into a run's folder, for later notebooks."""
-    path = Path(folder) / FILE
-    write(path, frame.to_csv(index=False, lineterminator="\n"))
-    return path
+    write(Path(folder) / FILE, frame.to_csv(index=False, lineterminator="\n"))
 
 
 def earlier(folder: Path) -> list[pd.DataFrame]:

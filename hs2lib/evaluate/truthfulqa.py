@@ -117,14 +117,14 @@ def primer(folder: str | Path | None = None) -> str:
     candidates = [Path(root).expanduser() / "truthfulqa" / kept.name] if root else []
     if installed := find_spec("lm_eval"):
         candidates += [Path(place) / TASK_FILE for place in installed.submodule_search_locations]
-    found = next((file for file in [*candidates, kept] if file.is_file()), None) or _fetched(kept)
+    task = next((file for file in [*candidates, kept] if file.is_file()), None) or _fetched(kept)
     try:
-        wording = yaml.safe_load(found.read_text())["doc_to_text"].partition("'")[2].partition("'")[0]
+        wording = yaml.safe_load(task.read_text())["doc_to_text"].partition("'")[2].partition("'")[0]
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError):
         wording = ""
     if hashlib.sha256(wording.encode()).hexdigest() != PRIMER_SHA256:
         what = "the primer in this task file is not the leaderboard's"
-        raise DataError(found, None, "doc_to_text", what, f"put the file of {HARNESS} there, or remove this one")
+        raise DataError(task, None, "doc_to_text", what, f"put the file of {HARNESS} there, or remove this one")
     return wording
 
 
@@ -214,15 +214,15 @@ def _generated(n: int, seed: int) -> MultipleChoice:
     known = [(kind, one, field) for kind in ENTITIES for one in range(len(ENTITIES[kind])) for field in range(8)]
     if not 1 <= n <= len(known) - 6:
         raise ValueError(f"the embedded corpus has facts for 1 to {len(known) - 6} questions, got n={n}")
-    rows = []
+    asked = []
     for kind, one, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
         others = [other for other in rng.permutation(len(ENTITIES[kind])).tolist() if other != one][:3]
         mc1 = {tasks.say(kind, one, field): 1, **{tasks.say(kind, one, field, 0, other): 0 for other in others}}
         mc2 = {**mc1, tasks.say(kind, one, field, 1): 1, tasks.say(kind, one, field, 1, others[0]): 0}
-        rows.append((PHRASES[kind][field][1].format(s=ENTITIES[kind][one][0]), mc1, mc2))
+        asked.append((PHRASES[kind][field][1].format(s=ENTITIES[kind][one][0]), mc1, mc2))
     what = f"embedded corpus (generated), seed {seed}, {n} questions"
-    shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in rows[n:])
-    groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(rows[:n]))
+    shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in asked[n:])
+    groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(asked[:n]))
     return MultipleChoice("TruthfulQA", tuple(groups), what, n, generated=True, primer=shots)
 
 
@@ -293,19 +293,16 @@ def score(
             if any(keys[g] not in done for g in here):
                 with computing(policy, autocast):
                     total = per_sequence(log_probs(policy.backbone, batch), batch)
-                found: dict[int, list[tuple[int, float]]] = {}
-                for g, i, value in zip(here, batch.index.tolist(), total.tolist(), strict=True):
-                    found.setdefault(g, []).append((i, value))
-                rows = {g: [value for _, value in sorted(of)] for g, of in found.items()}
+                scores = pd.Series(total.tolist(), [here, batch.index.tolist()]).sort_index()
+                rows = {g: values.tolist() for g, values in scores.groupby(level=0)}
                 if bad := [g for g, values in rows.items() if not np.isfinite(values).all()]:
                     raise ValueError(f"question {questions.groups[bad[0]].id}: a log-probability is not finite")
                 done.add({keys[g]: {"log_probs": values} for g, values in rows.items()})
             bar.update(len(set(here)))
     finally:
         bar.close()
-    return pd.DataFrame(
-        [_row(group, done[key]["log_probs"]) for group, key in zip(questions.groups, keys, strict=True)]
-    )
+    pairs = zip(questions.groups, keys, strict=True)
+    return pd.DataFrame([_row(group, done[key]["log_probs"]) for group, key in pairs])
 
 
 def _row(group: Group, values: list[float]) -> dict:

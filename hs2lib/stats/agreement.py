@@ -59,7 +59,6 @@ def kappa_difference(
     second: np.ndarray,
     levels: Sequence[float] = SCALE,
     *,
-    pool: str = "pairs",
     clusters: np.ndarray | None = None,
     **options,
 ) -> Interval:
@@ -67,10 +66,9 @@ def kappa_difference(
 
     Paper: section 2.1 (what the filters of the annotation gained, Table 1), there without intervals.
     first, second: [rows, N], the same rows under two filters, what a filter takes out nan (a whole row, too).
-    pool: "pairs" or "rows". Other arguments, returns and errors as in `weighted_kappa`.
+    Other arguments, returns and errors as in `weighted_kappa`; every pair of ratings weighs the same.
     """
-    _one_of("pool", pool, POOLINGS[:2])
-    (one, kappa), (other, _) = (_kappa_parts(r, levels, pool) for r in (first, second))
+    (one, kappa), (other, _) = (_kappa_parts(r, levels, "pairs") for r in (first, second))
     clusters = np.arange(len(one)) if clusters is None else clusters
     return difference(one, other, clusters, kappa, **options).at(0)
 
@@ -222,11 +220,8 @@ def _pair_table(first: np.ndarray, second: np.ndarray, q: int, symmetrise: bool)
     """[rows, q * q]: the ratings of one pair of slots as a table of weight 1 in all; 0 if one is missing."""
     both = np.flatnonzero((first >= 0) & (second >= 0))
     table = np.zeros((len(first), q, q))
-    if not symmetrise:
-        table[both, first[both], second[both]] = 1
-    else:  # the two halves may fall on one cell: add in turn
-        table[both, first[both], second[both]] += 0.5
-        table[both, second[both], first[both]] += 0.5
+    for one, other in ((first, second), (second, first) if symmetrise else (first, second)):
+        table[both, one[both], other[both]] += 0.5  # in turn: the two halves may fall on one cell
     return table.reshape(len(first), q * q)
 
 
