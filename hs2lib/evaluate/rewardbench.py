@@ -24,6 +24,7 @@ import pandas as pd
 
 from hs2lib.data.pairs import Benchmark
 from hs2lib.engine.cache import Cache
+from hs2lib.engine.rollout import progress_bar
 from hs2lib.group import Group
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
 from hs2lib.paths import write
@@ -100,7 +101,7 @@ def score(
     *,
     kept: str | Path | None = None,
     scorer_id: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool = False,
     **options,
 ) -> Scored:
     """Score both responses of every pair, keeping what is done.
@@ -110,8 +111,7 @@ def score(
     kept: a .jsonl file, or a folder where each scorer has its own. Each chunk is appended in one write, by the content
     of its pairs. A later call with the same scorer skips what is there, also after a kill, and ends with the same
     numbers bit for bit. scorer_id names the scorer in it: a RewardModel has one, a callable needs one.
-    progress(done, all) is called after each chunk.
-    options: of RewardModel.score (autocast, budget).
+    progress: a bar of pairs. options: of RewardModel.score (autocast, budget).
     Raises ValueError for scores that are not finite or too few, and for a file that holds another scorer's scores.
     """
     model = scorer if hasattr(scorer, "fingerprint") else None
@@ -122,11 +122,11 @@ def score(
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
     done = Cache(kept, {"scorer": scorer_id}, name="scores")
     keys = [_content(pair) for pair in benchmark.pairs]
-    for start in range(0, len(keys), CHUNK):
-        pairs = list(benchmark.pairs[start : start + CHUNK])
-        done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, scorer, model, options))
-        if progress:
-            progress(min(start + CHUNK, len(keys)), len(keys))
+    with progress_bar(len(keys), "pair", progress) as bar:
+        for start in range(0, len(keys), CHUNK):
+            pairs = list(benchmark.pairs[start : start + CHUNK])
+            done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, scorer, model, options))
+            bar.update(len(pairs))
     values = np.array([done[key]["scores"] for key in keys], dtype=np.float64)
     shortened = tuple(pair.id for pair, key in zip(benchmark.pairs, keys, strict=True) if done[key]["dropped"])
     return Scored(values, shortened)
