@@ -1,4 +1,4 @@
-"""Groups as arrays: a table of responses, annotators' ratings, released rows.
+"""Groups as tables and arrays: responses, annotators' ratings, which rows were released.
 
 rows = table(loaded.groups)                   # one row a response, for hs2lib.stats.describe
 ratings, group = ratings_array(loaded.groups) # [rows, N, A], for hs2lib.stats.agreement
