@@ -11,17 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from hs2lib.stats.bootstrap import (
-    NO_SPREAD,
-    Interval,
-    bootstrap,
-    cluster_index,
-    from_sums,
-    pair_sums,
-    percentiles,
-    resample_counts,
-    standardise,
-)
+from hs2lib.stats import bootstrap
+from hs2lib.stats.bootstrap import NO_SPREAD, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +37,10 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     Checked against pandas and pingouin.
     """
     X = _columns(X)
-    index, n_clusters = cluster_index(clusters, len(X))
+    index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
-    Z, centre, scale = standardise(X)
-    sums, expand = pair_sums(Z, index, n_clusters)
+    Z, centre, scale = bootstrap.standardise(X)
+    sums, expand = bootstrap.pair_sums(Z, index, n_clusters)
 
     def statistic(total):
         rows, first, square, product = expand(total)
@@ -66,7 +57,7 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
         sd = np.where(spread > NO_SPREAD * rows_own, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate([mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1)
 
-    parts = from_sums(sums, statistic, **options)
+    parts = bootstrap.from_sums(sums, statistic, **options)
     present = (~np.isnan(X)).astype(np.float64)
     matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
     rows = np.rint(present.T @ present).astype(np.int64)
@@ -103,7 +94,7 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=
     Raises ValueError as `moments` does. Checked against scipy and a plain loop.
     """
     X = _columns(X)
-    index, n_clusters = cluster_index(clusters, len(X))
+    index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
     if np.isnan(X).any() and k > 2:
         out = Interval(*np.full((3, k, k), np.nan))
@@ -134,8 +125,9 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=
 
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = ranks_correlate(np.ones(n_clusters))
-        draws = (ranks_correlate(c)[None] for counts in resample_counts(n_clusters, n_boot, seed) for c in counts)
-        flat = percentiles(estimate, draws, n_clusters, n_boot, level)
+        resamples = bootstrap.resample_counts(n_clusters, n_boot, seed)
+        draws = (ranks_correlate(c)[None] for counts in resamples for c in counts)
+        flat = bootstrap.percentiles(estimate, draws, n_clusters, n_boot, level)
     return Interval(*(part.reshape(k, k) for part in flat))
 
 
@@ -182,7 +174,7 @@ def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np
     present = ~np.isnan(values)
     member = (bins[:, None] == np.arange(n_bins)) & present[:, None]
     both = np.concatenate([member, member * np.where(present, values, 0.0)[:, None]], axis=1)
-    return bootstrap(both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options)
+    return bootstrap.bootstrap(both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options)
 
 
 def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval, Interval]:
@@ -195,7 +187,7 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
     Raises ValueError if no prompt has two responses.
     """
     X = _columns(X)
-    index, _ = cluster_index(clusters, len(X))
+    index, _ = bootstrap.cluster_index(clusters, len(X))
     order = np.argsort(index, kind="stable")
     X, index = X[order], index[order]
     gaps, owner, step = [], [], 1
@@ -207,7 +199,7 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
         raise ValueError("no prompt has two responses: there is no gap within a prompt")
     gap, k = np.concatenate(gaps), X.shape[1]
     parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= 2 - 1e-9], axis=1)
-    both = bootstrap(parts, np.concatenate(owner), lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
+    both = bootstrap.bootstrap(parts, np.concatenate(owner), lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
 
@@ -237,13 +229,13 @@ def _of_covariance(x, y, fixed, clusters, function, options) -> Interval:
     if not complete.any():
         raise ValueError(f"none of {len(X)} rows has all of x, y and fixed")
     X = X[complete]
-    index, n_clusters = cluster_index(np.asarray(clusters)[complete], len(X))
-    Z, _, scale = standardise(X)
-    sums, expand = pair_sums(Z, index, n_clusters)
+    index, n_clusters = bootstrap.cluster_index(np.asarray(clusters)[complete], len(X))
+    Z, _, scale = bootstrap.standardise(X)
+    sums, expand = bootstrap.pair_sums(Z, index, n_clusters)
 
     def statistic(total):
         rows, first, _, product = expand(total)
         covariance = product / rows - (first / rows) * np.swapaxes(first / rows, 1, 2)
         return function(covariance, scale)[:, None]
 
-    return from_sums(sums, statistic, **options).at(0)
+    return bootstrap.from_sums(sums, statistic, **options).at(0)
