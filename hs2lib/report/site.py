@@ -14,13 +14,12 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import latex2mathml.converter
 import nbformat
-from jinja2 import Environment, FileSystemLoader, pass_context
+from jinja2 import Environment, FileSystemLoader, pass_context, select_autoescape
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors.sanitize import SanitizeHTML
@@ -133,12 +132,19 @@ def code_css() -> str:
     return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
-_PAGES = Environment(loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True, trim_blocks=True)
+_PAGES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=select_autoescape(), trim_blocks=True
+)
+
+
+def render(template: str, **values) -> str:
+    """A template of the folder `pages`, filled in; in one named .html every value is escaped."""
+    return _PAGES.get_template(template).render(**values)
 
 
 def page(name: str, template: str, title: str, css: str = "", **values) -> str:
     """The page `name` (its path in the site) from a template; every value is escaped but `body`, which must be safe."""
-    return _PAGES.get_template(f"{template}.html").render(title=title, up="../" * name.count("/"), css=css, **values)
+    return render(f"{template}.html", title=title, up="../" * name.count("/"), css=css, **values)
 
 
 MARKS = ("<!-- results: written by python -m hs2lib.report.site -->", "<!-- end of results -->")
@@ -239,8 +245,7 @@ class Site:
                         self.report(shown)
                 except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
                     shown.update(state="incomplete: being written", run=None)
-        measured = benchmarks(reports())
-        log = reports() / "LOG.md"
+        measured, log = benchmarks(reports()), reports() / "LOG.md"
         self.page("index.html", tiers, lambda: page("index.html", "index", "hs2 reports", tiers=tiers))
         self.page(
             "benchmarks.html",
@@ -285,38 +290,14 @@ def benchmarks(folder: Path) -> list[dict]:
 
 def results() -> str:
     """The tables of README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
-    lines = [
-        "| notebook | tier | reproduces | data | against the paper | commit | time |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    ran = []
     for name in runner.notebooks():
         title = nbformat.read(notebook_path(name), 4).cells[0].source
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", title, re.M)
         for tier in README_TIERS:
             if run := completed(tier, name, root() / "reports" / tier / name):
-                manifest = run.manifest
-                link = f"[{name}](reports/{tier}/{name}/{name}.ipynb)"
-                cells = (
-                    about[1] if about else "",
-                    run.data,
-                    run.verdicts,
-                    manifest["commit"],
-                    f"{manifest['wall_s']:.0f} s",
-                )
-                lines.append(f"| {link} | {tier} | {_cells(cells)} |")
-    lines = lines if len(lines) > 2 else ["No runs yet."]
-    if measured := benchmarks(root() / "reports"):
-        names = ("compared", "figure", "goal", "met", "device", "commit")
-        lines += ["", f"| benchmark | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-        for b in measured:
-            met = {True: "yes", False: "no", None: DASH}[b.get("met")]
-            lines.append(f"| {b['name']} | {_cells((b | {'met': met}).get(name, '') for name in names)} |")
-    return "\n".join(lines)
-
-
-def _cells(texts: Iterable) -> str:
-    """Texts as the cells of a row of Markdown."""
-    return " | ".join(str(x).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for x in texts)
+                ran.append((about[1] if about else "", run))
+    return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports")).rstrip("\n")
 
 
 def readme(check: bool = False) -> bool:

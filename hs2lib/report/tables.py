@@ -1,6 +1,5 @@
 """Tables 1 to 5 of the paper beside ours, put together from the reports alone: no data, no runs, no model.
 
-    here()                                    # tiers that have a complete report
     frame = assemble("table-2", "laptop")     # one row a number: paper, ours, interval, verdict, reason
     latex("table-2", {"laptop": frame})       # the same as a table of LaTeX; `html` for reading
     figures("laptop")                         # every figure that runs left, with its caption
@@ -12,8 +11,8 @@ the numbers of today. What no run gave is a dash and says why.
 
 import html as _html
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,7 +24,6 @@ from hs2lib import paths
 from hs2lib.paper import REFERENCES, TABLES, Table
 from hs2lib.report import site
 from hs2lib.report.report import DASH, NOT_RUN, completed, escape_latex, judge
-from hs2lib.run import runner
 from hs2lib.stats.bootstrap import Interval, percentiles, resample_counts
 
 NOTEBOOKS = {
@@ -35,11 +33,6 @@ NOTEBOOKS = {
     "table-4": ("13_aligned_model_evaluation",),
     "table-5": (),
 }
-
-
-def here() -> list[str]:
-    """Tiers that have at least one complete report, in the order of `runner.TIERS`. Paper: silent."""
-    return [tier for tier in runner.TIERS if _completed_runs(tier)]
 
 
 def assemble(table: str, tier: str) -> pd.DataFrame:
@@ -189,12 +182,9 @@ def latex(table: str, frames: dict[str, pd.DataFrame]) -> str:
     style = style.format_index(_tex, axis="index", level=[0, 1]).format_index(_tex, axis="columns")
     columns = f"@{{}}ll{'r' * texts.shape[1]}@{{}}"
     tabular = style.to_latex(hrules=True, multirow_align="naive", column_format=columns).rstrip("\n")
-    if texts.shape[1] > 4:
-        tabular = "\\resizebox{\\linewidth}{!}{%\n" + tabular + "}"
     below = [f"{MARKS[v][0]} {_tex(words)}." if v else _tex(words) for v, words in notes(frames)]
-    foot = [r"\par\smallskip", r"\begin{minipage}{\linewidth}\footnotesize", *below, r"\end{minipage}"] if below else []
-    title = [rf"\caption{{{_tex(caption(TABLES[table]))}}}", rf"\label{{tab:assembled-{table}}}"]
-    return "\n".join([r"\begin{table}[tbp]", r"\centering", *title, tabular, *foot, r"\end{table}", ""])
+    parts = {"caption": _tex(caption(TABLES[table])), "tabular": tabular, "wide": texts.shape[1] > 4, "below": below}
+    return site.render("table.txt", table=table, **parts) + "\n"
 
 
 def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
@@ -243,14 +233,11 @@ def document(tables: list[str], figures: list[dict] = (), folder: Path | str = "
 
     Paper: silent. Needs the packages booktabs, graphicx and geometry only. Captions come from manifests: escaped.
     """
-    packages = [r"\usepackage{booktabs}", r"\usepackage{graphicx}", r"\usepackage[margin=2.2cm]{geometry}"]
-    head = [r"\documentclass{article}", r"\usepackage[T1]{fontenc}", r"\usepackage[utf8]{inputenc}", *packages]
-    parts = [line for table in tables for line in (table, r"\clearpage")]
+    shown = []
     for figure in figures:
         path = os.path.relpath(figure["pdf"], folder).replace(os.sep, "/")
-        parts += [r"\begin{figure}[tbp]", r"\centering", rf"\includegraphics[width=.9\linewidth]{{{path}}}"]
-        parts += [rf"\caption{{{_tex(figure['caption'])}}}", r"\end{figure}", r"\clearpage"]
-    return "\n".join([*head, r"\begin{document}", *parts, r"\end{document}", ""])
+        shown.append({"path": path, "caption": _tex(figure["caption"])})
+    return site.render("document.txt", tables=tables, figures=shown) + "\n"
 
 
 def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: list[dict]) -> str:
@@ -280,17 +267,12 @@ TABLE_5 = TABLES["table-5"]
 OLD, NEW, ELO = TABLE_5.columns
 
 
-@dataclass(frozen=True)
-class Regression:
-    """Least squares of Elo on a judge's MT-Bench score over n models; low and high bound R squared (Fisher, 95 %)."""
+class Regression(NamedTuple):
+    """How well a judge's MT-Bench score predicts Elo over models; low and high bound R squared (Fisher, 95 %)."""
 
-    slope: float
-    intercept: float
-    r: float
     r2: float
     low: float
     high: float
-    n: int
 
 
 def columns(table: Table = TABLE_5) -> pd.DataFrame:
@@ -301,21 +283,21 @@ def columns(table: Table = TABLE_5) -> pd.DataFrame:
 
 
 def fit(score: np.ndarray, elo: np.ndarray, level: float = 0.95) -> Regression:
-    """Elo = slope score + intercept by least squares, with R squared and its interval by Fisher's transformation.
+    """R squared of Elo on score by least squares, and its interval by Fisher's transformation.
 
     Paper: appendix H. score, elo [n]. The interval of R is tanh(artanh R +- z / sqrt(n - 3)); that of R squared is its
     image, from 0 where the interval of R holds 0. Raises ValueError for fewer than four models, shapes that do not fit
-    or a column without spread. The line and the interval are scipy's; checked against .819 and .703.
+    or a column without spread. R and its interval are scipy's; checked against .819 and .703.
     """
     score, elo = np.asarray(score, dtype=float), np.asarray(elo, dtype=float)  # [n], [n]
     if score.shape != elo.shape or score.ndim != 1 or len(score) < 4:
         raise ValueError(f"at least four models with a score and an Elo each are needed: {score.shape}, {elo.shape}")
     if not (np.ptp(score) and np.ptp(elo)):
         raise ValueError("all scores, or all Elos, are one and the same: there is no line through them")
-    line = scipy_stats.linregress(score, elo)
-    low, high = scipy_stats.pearsonr(score, elo).confidence_interval(level)
+    correlation = scipy_stats.pearsonr(score, elo)
+    low, high = correlation.confidence_interval(level)
     bounds = (0.0, max(low**2, high**2)) if low < 0 < high else sorted((low**2, high**2))
-    return Regression(*map(float, (line.slope, line.intercept, line.rvalue, line.rvalue**2, *bounds)), len(score))
+    return Regression(float(correlation.statistic) ** 2, *map(float, bounds))
 
 
 def regression(table: Table = TABLE_5) -> dict[str, Regression]:
