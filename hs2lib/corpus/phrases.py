@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from hs2lib.corpus.rules import read_yaml
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent / "phrases"
 
 
 def _rows(name: str) -> list[tuple[str, ...]]:
-    """The rows of a tab-separated file of this folder, the heading first."""
-    return [tuple(line.split("\t")) for line in (HERE / name).read_text().splitlines()]
+    """The rows of a tab-separated file of `phrases/`, the heading first."""
+    return [tuple(line.split("\t")) for line in (FOLDER / name).read_text().splitlines()]
 
 
 class Wording(NamedTuple):
@@ -36,25 +36,15 @@ class Wording(NamedTuple):
     remarks: tuple[str, str]
 
 
-FACTS = {
-    "animal": "phrases/animal.tsv",
-    "city": "phrases/city.tsv",
-    "food": "phrases/food.tsv",
-    "invention": "phrases/invention.tsv",
-    "planet": "phrases/planet.tsv",
-    "instrument": "phrases/instrument.tsv",
-    "metal": "phrases/metal.tsv",
-    "trade": "phrases/trade.tsv",
-}
-_TABLES = {kind: _rows(name) for kind, name in FACTS.items()}
+KINDS = read_yaml("phrases/kinds.yaml")
+_TABLES = {kind: _rows(f"{kind}.tsv") for kind in KINDS}
 
 FIELDS = {kind: rows[0][1:] for kind, rows in _TABLES.items()}
 ENTITIES = {kind: tuple(rows[1:]) for kind, rows in _TABLES.items()}
-PHRASES: dict[str, list[Wording]] = {kind: [] for kind in FACTS}
-for _kind, _field, _label, _question, *_texts in _rows("phrases/sentences.tsv")[1:]:
+PHRASES: dict[str, list[Wording]] = {kind: [] for kind in KINDS}
+for _kind, _field, _label, _question, *_texts in _rows("sentences.tsv")[1:]:
     PHRASES[_kind].append(Wording(_label, _question, tuple(_texts[:3]), tuple(_texts[3:])))
 
-KINDS = read_yaml("phrases/kinds.yaml")
 FAMILY_TEXTS = read_yaml("phrases/families.yaml")
 SCENES = read_yaml("phrases/scenes.yaml")
 WRITING = read_yaml("phrases/writing.yaml")

@@ -56,7 +56,10 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
     for k in several(r, len(order), min(edits.get("repetition", 0), len(order))):
         at = k + 1 + int(r() * (len(order) - k))
         sequence.insert(min(at + 1, len(sequence)), -1 - order[k])
-    pieces = [texts[i] if i >= 0 else _repeated(r, cores[-1 - i]) for i in sequence]
+    pieces = []
+    for i in sequence:
+        again = "" if i >= 0 or r() < 0.5 else f"{phrase(r, 'again')} "
+        pieces.append(again + (texts[i] if i >= 0 else cores[-1 - i]))
     if jargon > 1:
         technical = KINDS[task.kind]["jargon"] if task.kind else WRITING["expert"][FAMILY_TEXTS[task.family]["expert"]]
         for k in several(r, len(technical), jargon - 1):
@@ -73,7 +76,14 @@ def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, c
     elif verbosity > SHORT and room > 120 and not (task.family == "unsafe" and 0 in wrong):
         paragraphs += _extras(r, task, room)
     if verbosity > USUAL:
-        _pad(r, paragraphs, chars * (0.1 if verbosity == 3 else 0.2), verbosity)
+        # Sentences that say nothing: half of them before the other paragraphs, half after.
+        n_padding = verbosity - 2 + int(chars * (0.1 if verbosity == 3 else 0.2) / 95)
+        padding = several(r, len(WRITING["fillers"]), min(n_padding, 8))
+        padding = [WRITING["fillers"][i] for i in padding]
+        half = (len(padding) + 1) // 2
+        paragraphs.insert(0, " ".join(padding[:half]))
+        if padding[half:]:
+            paragraphs.append(" ".join(padding[half:]))
     if verbosity >= USUAL and not exact and r() < 0.4:
         paragraphs.append(phrase(r, "closings"))
     text = "\n\n".join(paragraphs)
@@ -131,10 +141,6 @@ def _off_topic(r, task: Task) -> str:
     return say(kind, e, int(r() * 8), int(r() * 2))
 
 
-def _repeated(r, core: str) -> str:
-    return core if r() < 0.5 else f"{phrase(r, 'again')} {core}"
-
-
 def _lay_out(r, task: Task, pieces: list[str], numbers: list[int] | None) -> str:
     """Pieces as numbered steps, lines, bullets or paragraphs; numbers: those of a shuffled list, which stay."""
     style, layout = r(), task.layout
@@ -182,16 +188,6 @@ def _extras(r, task: Task, room: float) -> list[str]:
         length += len(pool[k]) + 1
     out += [" ".join(chosen[i : i + 4]) for i in range(0, len(chosen), 4)]
     return out
-
-
-def _pad(r, paragraphs: list[str], chars: float, verbosity: int) -> None:
-    """Sentences that say nothing, before, between and after the paragraphs, in place."""
-    k = max(verbosity - 2, min(int(chars / 95) + verbosity - 2, 8))
-    chosen = [WRITING["fillers"][i] for i in several(r, len(WRITING["fillers"]), k)]
-    half = (k + 1) // 2
-    paragraphs.insert(0, " ".join(chosen[:half]))
-    if chosen[half:]:
-        paragraphs.append(" ".join(chosen[half:]))
 
 
 def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -> list[tuple[str, str]]:
