@@ -271,13 +271,14 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
     """An object whose keys are all different: json itself would silently keep the last of two values."""
-    if twice := _twice([name for name, _ in pairs]):
-        raise Fault(twice[0], "the row has this column twice", "keep one of the two values")
-    return dict(pairs)
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        raise Fault(_twice([name for name, _ in pairs]), "the row has this column twice", "keep one of the two values")
+    return row
 
 
-def _twice(names: list[str]) -> list[str]:
-    return [name for name in names if names.count(name) > 1] if len(set(names)) != len(names) else []
+def _twice(names: list[str]) -> str | None:
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 # Built once: json.loads with a keyword builds a new decoder for every row.
@@ -346,8 +347,8 @@ def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     lines = csv.reader(io.StringIO(_whole_text(path), newline=""), strict=True)
     try:
         names = next(lines, [])
-        if twice := _twice(names):
-            raise DataError(path, 1, twice[0], "the header has this column twice", "keep one of the two columns")
+        if (twice := _twice(names)) is not None:
+            raise DataError(path, 1, twice, "the header has this column twice", "keep one of the two columns")
         first = lines.line_num + 1
         for values in lines:
             # A quoted text may span lines: the row is named by the line it starts on.
