@@ -12,12 +12,14 @@ import html
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import ipywidgets as widgets
 import yaml
+from jinja2 import Environment
 
 from hs2lib.data.rows import DataError, rows
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
@@ -29,6 +31,8 @@ FLAGS: dict[str, str] = _GUIDELINES["flags"]
 SCALES: dict[str, dict] = _GUIDELINES["scales"]  # attribute -> question, and meanings of 0, 1, 2, 3 and 4
 
 BOXES: dict[str, list[str]] = _GUIDELINES["boxes"]
+
+_PAGE = Environment(autoescape=True).from_string((Path(__file__).parent / "response.html").read_text())
 
 _PSEUDONYM = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -69,15 +73,15 @@ class AnnotationForm(widgets.VBox):
         self.groups, self.path = tuple(groups), Path(path)
         if self.path.suffix != ".jsonl":
             raise ValueError(f"ratings are written as JSON lines: the file must end in .jsonl, got {self.path.name!r}")
-        ids = [group.id for group in self.groups]
-        if len(set(ids)) != len(ids):
-            raise ValueError(f"group ids must be unique, {next(i for i in ids if ids.count(i) > 1)!r} occurs twice")
+        if repeated := [id for id, times in Counter(group.id for group in self.groups).items() if times > 1]:
+            raise ValueError(f"group ids must be unique, {repeated[0]!r} occurs twice")
         self._check_file()
         placeholder = {"placeholder": "pseudonym", "continuous_update": False}  # read when Enter is pressed
         self.annotator = widgets.Text(annotator, description="annotator", **placeholder)
         self.shown, self.message = widgets.HTML(), widgets.HTML()
         self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
-        self.ratings = {name: _scale(name) for name in ATTRIBUTES}
+        scale = dict(options=range(5), value=None, style={"button_width": "3em"})
+        self.ratings = {a: widgets.ToggleButtons(tooltips=SCALES[a]["meanings"], **scale) for a in ATTRIBUTES}
         self.boxes = {a: {name: _checkbox(name) for name in names} for a, names in BOXES.items()}
         self.confidence = widgets.ToggleButtons(options=_GUIDELINES["confidence"], value=None, description="how sure?")
         self.safe = widgets.ToggleButtons(options=("pass", "fail"), value=None, description="safe?")
@@ -107,7 +111,7 @@ class AnnotationForm(widgets.VBox):
         """Every row must have what the loader needs, and a group's id must mean the same prompt as here."""
         prompts = {group.id: prompt_string(group.prompt) for group in self.groups}
         for line, row in enumerate(earlier(self.path), 1):
-            if missing := [c for c in ("group", "prompt", "response", "annotator") if c not in row]:
+            if missing := [c for c in ("group", "prompt", "response", "annotator", *ATTRIBUTES) if c not in row]:
                 fix = "continue a file that this form began, or name a new one"
                 raise DataError(self.path, line, missing[0], "the column is missing", fix)
             if row["prompt"] != prompts.get(row["group"], row["prompt"]):
@@ -115,14 +119,15 @@ class AnnotationForm(widgets.VBox):
                 raise DataError(self.path, line, "prompt", what, "name a new file")
         earlier(notes_path(self.path))
 
-    def done(self) -> tuple[set[tuple[str, str]], set[str]]:
-        """What the annotator has finished: (group id, response text) rated, and ids of groups flagged."""
+    def done(self) -> tuple[dict[tuple[str, str], str], set[str]]:
+        """What the annotator has finished: ratings in words by (group id, response text), and ids of groups flagged."""
         mine = self.annotator.value.strip()
-        rated = {(r["group"], r["response"]) for r in earlier(self.path) if r["annotator"] == mine}
+        rows = [r for r in earlier(self.path) if r["annotator"] == mine]
+        rated = {(r["group"], r["response"]): ", ".join(f"{a} {r[a]}" for a in ATTRIBUTES) for r in rows}
         notes = (r for r in earlier(notes_path(self.path)) if r["annotator"] == mine)
         return rated, {r["group"] for r in notes if r["flags"]}
 
-    def _next(self, said: str = "") -> None:
+    def _next(self, message: str = "") -> None:
         """Show the first response not yet rated; two identical responses to a prompt are rated once."""
         rated, flagged = self.done()
         self.current = None
@@ -138,21 +143,10 @@ class AnnotationForm(widgets.VBox):
         for control in (*self.ratings.values(), self.confidence, self.safe):
             control.value = None
         self.save.disabled = self.flag.disabled = self.current is None
-        self.shown.value = self._page(total - left, total)
-        self.message.value = html.escape(said)
-
-    def _page(self, done: int, total: int) -> str:
-        if self.current is None:
-            return f"<b>All done: {done} responses rated.</b> Thank you."
-        group, position = self.current
-        parts = [f"<b>{done} of {total} responses rated. Task {html.escape(group.id)}</b>"]
-        parts += [_box(turn.role, turn.text, "#888") for turn in group.prompt]
-        mine = [r for r in earlier(self.path) if r["annotator"] == self.annotator.value.strip()]
-        for number, response in enumerate(group.responses[: position + 1], 1):
-            given = next((r for r in mine if (r["group"], r["response"]) == (group.id, response.text)), None)
-            said = ", ".join(f"{a} {given[a]}" for a in ATTRIBUTES) if given else "rate this one"
-            parts.append(_box(f"response {number} ({said})", response.text, "#888" if given else "#0072b2"))
-        return "".join(parts)
+        group, position = self.current or (None, 0)
+        shown = [(r, rated.get((group.id, r.text))) for r in group.responses[: position + 1]] if group else []
+        self.shown.value = _PAGE.render(group=group, shown=shown, done=total - left, total=total)
+        self.message.value = html.escape(message)
 
     def _guarded(self, act) -> None:
         """Run a button's action; what is wrong is said in the form, and nothing entered is lost."""
@@ -161,11 +155,11 @@ class AnnotationForm(widgets.VBox):
                 raise ValueError("annotator: give a pseudonym of letters, digits, - or _, not a name or an address")
             if self.current is None:
                 raise ValueError("everything is rated")
-            said = act()
+            message = act()
         except (ValueError, OSError) as error:
             self.message.value = f"<span style='color:#b00'>Not saved. {html.escape(str(error))}</span>"
         else:
-            self._next(said)
+            self._next(message)
 
     def _save(self) -> str:
         group, position = self.current
@@ -200,14 +194,3 @@ class AnnotationForm(widgets.VBox):
 
 def _checkbox(text: str) -> widgets.Checkbox:
     return widgets.Checkbox(False, description=text, indent=False, layout={"width": "auto"})
-
-
-def _scale(name: str) -> widgets.ToggleButtons:
-    return widgets.ToggleButtons(
-        options=range(5), value=None, tooltips=SCALES[name]["meanings"], style={"button_width": "3em"}
-    )
-
-
-def _box(title: str, text: str, color: str) -> str:
-    style = f"white-space:pre-wrap;border-left:3px solid {color};padding:.3em .8em;margin:.3em 0;max-width:60em"
-    return f'<div style="{style}"><b>{html.escape(title)}</b>\n{html.escape(text)}</div>'

@@ -122,7 +122,7 @@ def test_dataset_text_is_escaped(groups, tmp_path):
 def test_a_file_that_cannot_be_written_is_said(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     (tmp_path / "r.jsonl").mkdir()  # also for root, whom permissions do not stop
-    form.done = lambda: (set(), set())
+    form.done = lambda: ({}, set())
     rate(form)
     assert "Not saved." in form.message.value and form.ratings["helpfulness"].value == 4
 
