@@ -10,6 +10,7 @@ are admitted beside the others. Paper: silent (an exact saving; `generate` repea
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -138,51 +139,45 @@ class Cohort:
         return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
 
 
-class Prefill:
-    """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept."""
+def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, scale) -> torch.Tensor:
+    """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept.
 
-    def __init__(self, cohort: Cohort, segments: list[tuple[int, int, int]]):
-        self.cohort, self.segments = cohort, segments  # prompt, start, stop
-
-    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
-        q, k, v = _wide(query, key, value)
-        out = torch.empty_like(q)
-        for prompt, a, b in self.segments:
-            key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
-            self.cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
-            out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale)
-        return out.transpose(1, 2).to(query.dtype).contiguous()
+    segments: (prompt, start, stop), ..
+    """
+    q, k, v = _wide(query, key, value)
+    out = torch.empty_like(q)
+    for prompt, a, b in segments:
+        key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
+        cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
+        out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale)
+    return out.transpose(1, 2).to(query.dtype).contiguous()
 
 
-class Step:
+def step(cohorts: list[Cohort], module, query, key, value, scale: float) -> torch.Tensor:
     """One pass of one token for every row of the cohorts, row after row, cohort after cohort."""
+    q, k, v = _wide(query, key, value)
+    (_, heads, _, width), key_heads = q.shape, k.shape[1]
+    # [rows, key heads, queries of each, D]: heads that share keys are queries of one attention
+    q = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
+    k, v = k[0].transpose(0, 1), v[0].transpose(0, 1)  # [rows, key heads, D]
+    out, start = q.new_empty(q.shape), 0
+    for cohort in cohorts:
+        rows = slice(start, start + len(cohort.rows))
+        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale)
+        start = rows.stop
+    return out.reshape(1, start, heads, width).to(query.dtype)
 
-    def __init__(self, cohorts: list[Cohort]):
-        self.cohorts = cohorts
 
-    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
-        q, k, v = _wide(query, key, value)
-        (_, heads, _, width), key_heads = q.shape, k.shape[1]
-        # [rows, key heads, queries of each, D]: heads that share keys are queries of one attention
-        q = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
-        k, v = k[0].transpose(0, 1), v[0].transpose(0, 1)  # [rows, key heads, D]
-        out, start = q.new_empty(q.shape), 0
-        for cohort in self.cohorts:
-            rows = slice(start, start + len(cohort.rows))
-            out[rows] = self._cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale)
-            start = rows.stop
-        return out.reshape(1, start, heads, width).to(query.dtype)
-
-    def _cohort(self, cohort: Cohort, layer: int, query, key, value, scale: float) -> torch.Tensor:
-        query = query.contiguous()
-        out, own = _attend(query, *cohort.store(layer, key, value), scale)
-        for prompt, places in cohort.members:
-            places = places.to(query.device)
-            part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
-            o, s = _attend(part.flatten(1, 2)[None], *cohort.prefix[layer][prompt], scale)
-            o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
-            out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
-        return out
+def _of_cohort(cohort: Cohort, layer: int, query, key, value, scale: float) -> torch.Tensor:
+    query = query.contiguous()
+    out, own = _attend(query, *cohort.store(layer, key, value), scale)
+    for prompt, places in cohort.members:
+        places = places.to(query.device)
+        part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
+        o, s = _attend(part.flatten(1, 2)[None], *cohort.prefix[layer][prompt], scale)
+        o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
+        out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
+    return out
 
 
 def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -284,7 +279,9 @@ def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device)
     tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
     positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
     ends = torch.tensor(bounds[1:], device=device) - 1
-    logits = run(model, tokens, positions, Prefill(cohort, segments), logits_to_keep=ends).logits[0]  # [prompts, V]
+    logits = run(model, tokens, positions, partial(prefill, cohort, segments), logits_to_keep=ends).logits[
+        0
+    ]  # [prompts, V]
     place = {number: i for i, (number, _) in enumerate(prompts)}
     return cohort, logits[torch.tensor([place[row.prompt] for row in rows], device=device)]
 
@@ -294,4 +291,4 @@ def _step(model, cohorts: list[Cohort], device) -> torch.Tensor:
     rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
     tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)
     positions = torch.tensor([position for _, position in rows], device=device)
-    return run(model, tokens, positions, Step(cohorts)).logits[0]
+    return run(model, tokens, positions, partial(step, cohorts)).logits[0]
