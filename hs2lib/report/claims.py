@@ -15,7 +15,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
+from pydantic.dataclasses import dataclass
 
 from hs2lib import paper
 from hs2lib.paper import TABLES
@@ -81,19 +82,8 @@ class Claim:
     lacks: str = "the released rows, from the Hub (tier paper)"
     check: dict = field(default_factory=dict)
 
-    @property
-    def section(self) -> str:
-        """The section or appendix, without the rest of the place."""
-        return self.place.split(",")[0]
 
-
-def _load(path: str) -> tuple[Claim, ...]:
-    rows = yaml.safe_load((Path(__file__).parent / path).read_text())["claims"]
-    reported = [Reported(**row.pop("reported")) if "reported" in row else None for row in rows]
-    return tuple(Claim(**row, reported=want) for row, want in zip(rows, reported, strict=True))
-
-
-CLAIMS = _load("claims.yaml")
+CLAIMS = tuple(Claim(**row) for row in yaml.safe_load((Path(__file__).parent / "claims.yaml").read_text())["claims"])
 
 
 class Finding(NamedTuple):
@@ -455,7 +445,7 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
 
     Paper: silent. table: as from `ledger`. name: the page's path in the site. All text is escaped.
     """
-    frame = table.assign(section=table.place.str.split(",").str[0])
+    frame = table.assign(section=table.place)
     orders = {"tier": frame.tier.unique(), "verdict": VERDICTS}
     orders |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
     groups = []
