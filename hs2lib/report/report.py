@@ -106,11 +106,8 @@ class Run:
                 "set_aside": len(loaded.set_aside),
             }
         )
-        display(
-            Markdown(
-                f"Source: {loaded.source}; {len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside."
-            )
-        )
+        counts = f"{len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside"
+        display(Markdown(f"Source: {loaded.source}; {counts}."))
 
     def caption(self, text: str) -> str:
         """`text` with the provenance every caption must carry."""
@@ -287,9 +284,8 @@ class CompletedRun:
         whole = {name: self.folder / name for name in self.files if name not in altered}
         for name in (name.removesuffix(".pdf") for name in whole if name.endswith(".pdf")):
             files = {"pdf": whole[f"{name}.pdf"], "png": whole.get(f"{name}.png")}
-            rows.append(
-                {"notebook": self.notebook, "name": name, "caption": self.files[f"{name}.pdf"]["caption"]} | files
-            )
+            caption = self.files[f"{name}.pdf"]["caption"]
+            rows.append({"notebook": self.notebook, "name": name, "caption": caption} | files)
         return rows
 
 

@@ -247,11 +247,8 @@ class Site:
                     shown.update(state="incomplete: being written", run=None)
         measured, log = benchmarks(reports()), reports() / "LOG.md"
         self.page("index.html", tiers, lambda: page("index.html", "index", "hs2 reports", tiers=tiers))
-        self.page(
-            "benchmarks.html",
-            measured,
-            lambda: page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=measured),
-        )
+        name = "benchmarks.html"
+        self.page(name, measured, lambda: page(name, "benchmarks", "Benchmarks", benchmarks=measured))
         self.page("log.html", log.exists() and sha256(log), self.log)
         for path in self.folder.rglob("*"):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in {*self.now, ".built.json"}:
@@ -329,10 +326,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.check:
-        print(
-            "README.md: results table "
-            + ("is out of date: run python -m hs2lib.report.site" if changed else "is up to date")
-        )
+        state = "is out of date: run python -m hs2lib.report.site" if changed else "is up to date"
+        print(f"README.md: results table {state}")
         return int(changed)
     site = Site()
     index = site.build()
