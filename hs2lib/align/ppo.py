@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from torch import nn
 
 from hs2lib.align import ppo_rounds
@@ -67,7 +68,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         if len(reward_model.attributes) != 1:
             raise ValueError(
-                f"expected a reward model with one output, got {reward_model.attributes}: fold them into one"
+                f"expected a reward model of one output, got {reward_model.attributes}: fold them into one"
             )
         if critic not in ("separate", "shared"):
             raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
@@ -288,13 +289,9 @@ class PPOTrainer(GroupTrainer):
 
     def _shared(self, things: Sequence, function: Callable) -> list:
         """function(things), one process's part of the things each, put together for all."""
-        processes, mine = self.args.world_size, self.args.process_index
-        if processes == 1:
-            return function(things)
-        parts: list = [None] * processes
-        own = [len(things) * p // processes for p in (mine, mine + 1)]
-        torch.distributed.all_gather_object(parts, function(things[slice(*own)]))
-        return [thing for part in parts for thing in part]
+        mine = self.args.process_index
+        own = [len(things) * p // self.args.world_size for p in (mine, mine + 1)]
+        return gather_object(function(things[slice(*own)]))
 
     # The optimiser: a critic of its own has a rate and a gradient norm of its own, as where it is another trainer's
 
@@ -329,13 +326,9 @@ class PPOTrainer(GroupTrainer):
         if self.args.should_save and "loss" in logs:
             write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))
 
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+    def validated(self) -> dict[str, float]:
         *_, stats = self._sampled(self.validation, -1)
-        metrics = {"eval_loss": -stats["penalised reward"]} | {f"eval_{name}": x for name, x in stats.items()}
-        self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        self._keep_best(metrics["eval_loss"])
-        return metrics
+        return {"loss": -stats["penalised reward"]} | stats
 
 
 def train(
@@ -381,8 +374,5 @@ def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe: PP
 
 def _about(model: ActorCritic, recipe: PPO, about: dict | None) -> dict:
     """What names a run besides its prompts and recipe. A policy is named by the weights it starts with."""
-    return {
-        "ppo": {name: getattr(recipe, name) for name in OWN},
-        "critic": model.kind,
-        "start": model.policy.fingerprint(),
-    } | (about or {})
+    own = {name: getattr(recipe, name) for name in OWN}
+    return {"ppo": own, "critic": model.kind, "start": model.policy.fingerprint()} | (about or {})

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import PPO
-
-KL = ("absolute", "plain", "k3")
 
 TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
 
@@ -83,7 +82,7 @@ class Rounds:
                 yield together[mine : mine + self.size]
 
 
-def token_kl(policy: torch.Tensor, reference: torch.Tensor, form: str = "absolute") -> torch.Tensor:
+def token_kl(policy: Tensor, reference: Tensor, form: str = "absolute") -> Tensor:
     """The KL penalty of each sampled token, same shape as both: |d|, d or exp(-d) - 1 + d for d = log pi - log pi_ref.
 
     Paper: section 4.4 (a penalty whose form it does not print; "absolute" is the reference code's). policy, reference:
@@ -99,10 +98,10 @@ def token_kl(policy: torch.Tensor, reference: torch.Tensor, form: str = "absolut
         return difference
     if form == "k3":
         return torch.expm1(-difference) + difference
-    raise ValueError(f"kl_form is one of {', '.join(KL)}, got {form!r}")
+    raise ValueError(f"kl_form is one of absolute, plain, k3, got {form!r}")
 
 
-def token_rewards(reward: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, weight: float) -> torch.Tensor:
+def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Tensor:
     """Rewards [R, T] of tokens: -weight x KL of each, and the response's reward [R] besides at its last one.
 
     Paper: section 4.4 (where the two stand is the reference code's). kl [R, T]; mask: bool [R, T], each row's tokens.
@@ -113,14 +112,8 @@ def token_rewards(reward: torch.Tensor, kl: torch.Tensor, mask: torch.Tensor, we
 
 
 def targets(
-    sampler: torch.Tensor,
-    reference: torch.Tensor,
-    values: torch.Tensor,
-    tokens: torch.Tensor,
-    reward: torch.Tensor,
-    finished: torch.Tensor,
-    recipe: PPO,
-) -> torch.Tensor:
+    sampler: Tensor, reference: Tensor, values: Tensor, tokens: Tensor, reward: Tensor, finished: Tensor, recipe: PPO
+) -> Tensor:
     """Targets of the loss, float32 [R, 5, T]: log-probability when sampled, advantage, value, return, counted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A

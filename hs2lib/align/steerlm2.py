@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from hs2lib.align.steerlm import scores
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.rollout import as_tokens, rollouts
-from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
@@ -62,9 +62,7 @@ class Weighed:
         return float(1 / np.exp(2 * self.log_weights).sum())
 
 
-def attribute_log_prob(
-    predictions: torch.Tensor, attributes: Sequence[str], target: str, recipe: SteerLM2
-) -> torch.Tensor:
+def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: str, recipe: SteerLM2) -> Tensor:
     """log P(a|x,y) float64 [R] of the target attributes, from predictions [R, A] on the scale 0-4.
 
     Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
@@ -80,24 +78,15 @@ def attribute_log_prob(
 
 
 def weigh(
-    sampled: Sequence[Group],
-    sampler: Policy,
-    prior: Policy,
-    reward_model,
-    target: str,
-    recipe: SteerLM2,
-    *,
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
-    cache: Path | None = None,
+    sampled: Sequence[Group], sampler: Policy, prior: Policy, reward_model, target: str, recipe: SteerLM2, **options
 ) -> list[Weighed]:
     """The three log-probabilities of every sample of `rollouts`, group by group.
 
     Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
     both at temperature 1 and on the tokens that were sampled. The reward model reads the text. Groups with fewer than
-    two samples (after `unfinished: drop`) have no weights to compare and are left out. cache: a folder in which all
-    three are kept as they come; a run that was killed goes on. Raises ValueError where two tokenizers differ, or no
-    group is left.
+    two samples (after `unfinished: drop`) have no weights to compare and are left out. options: budget, autocast and
+    cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
+    ValueError where two tokenizers differ, or no group is left.
     """
     if recipe.unfinished not in ("keep", "drop"):
         raise ValueError(f'unfinished is "keep" or "drop", got {recipe.unfinished!r}')
@@ -106,11 +95,10 @@ def weigh(
     sampled = [group for group in sampled if len(group.responses) > 1]
     if not sampled:
         raise ValueError("no prompt has two samples to weigh against each other")
-    options = {"budget": budget, "autocast": autocast, "cache": cache}
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
-    predictions = scores(sampled, reward_model, budget=budget, autocast=autocast, cache=cache)
+    predictions = scores(sampled, reward_model, **options)
     log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
@@ -155,7 +143,6 @@ def iterate(
     recipe: SteerLM2,
     folder: Path,
     *,
-    sample_batch: int = 128,
     callbacks: Callable[[], Sequence] = tuple,
     after: Callable[[int, Policy], object] = lambda number, policy: None,
 ) -> list[Iteration]:
@@ -172,7 +159,7 @@ def iterate(
     autocast = None if recipe.autocast == "float32" else getattr(torch, recipe.autocast)
     options = {"budget": recipe.budget, "autocast": autocast}
     sampling = {"n": recipe.n_samples, "temperature": recipe.temperature, "top_p": recipe.top_p, "label": target}
-    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": autocast, "batch": sample_batch}
+    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": autocast}
     out = []
     for number, these in enumerate(prompts, 1):
         place = Path(folder) / f"iteration-{number}"
@@ -198,13 +185,14 @@ def iterate(
     return out
 
 
-def distances(policy: Policy, weighed: Sequence[Weighed], *, budget: int = BUDGET, autocast=None) -> np.ndarray:
+def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarray:
     """The distance of equation 12 for each group, float64 [groups], nats: 0 where the policy is the optimum on it.
 
-    Paper: section 4.5, "We can use this distance to monitor the training progress".
+    Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of
+    `Policy.log_probs`.
     """
     tokens = [TokenGroup(w.group, w.sequences, (w.start,) * len(w.sequences)) for w in weighed]
-    log_q, _ = policy.log_probs(tokens, budget=budget, autocast=autocast)
+    log_q, _ = policy.log_probs(tokens, **options)
     parts = log_q.double().split([len(w.sequences) for w in weighed])  # [n] each
     out = []
     for one, q in zip(weighed, parts, strict=True):
@@ -224,19 +212,19 @@ TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Att
 class Toy:
     """Nine responses, two tokens of an alphabet of three: log P(a|x,y) [9] and log P(y|x) [9], float64."""
 
-    attributes: torch.Tensor
-    prior: torch.Tensor
+    attributes: Tensor
+    prior: Tensor
 
     @property
-    def optimum(self) -> torch.Tensor:
+    def optimum(self) -> Tensor:
         """log P(y|a,x) [9]. Paper: equation 1; here the sum over all responses can be taken."""
         return (self.attributes + self.prior).log_softmax(-1)
 
-    def kl(self, theta: torch.Tensor) -> torch.Tensor:
+    def kl(self, theta: Tensor) -> Tensor:
         """KL(P(y|a,x) || Q_theta(y|a,x)), a scalar, nats. Paper: equation 2 for one prompt."""
         return (self.optimum.exp() * (self.optimum - log_policy(theta))).sum()
 
-    def gradient(self, theta: torch.Tensor) -> torch.Tensor:
+    def gradient(self, theta: Tensor) -> Tensor:
         """The exact gradient [12] of equation 2 in theta."""
         return torch.func.grad(self.kl)(theta)
 
@@ -250,28 +238,26 @@ def made(seed: int = 0) -> Toy:
     return Toy(attributes, log_policy(logits(seed + 1)))
 
 
-def logits(seed: int, scale: float = 0.7) -> torch.Tensor:
+def logits(seed: int, scale: float = 0.7) -> Tensor:
     """Random parameters theta [12] of a policy."""
     draw = torch.Generator().manual_seed(seed)
     return scale * torch.randn(ALPHABET + ALPHABET**2, generator=draw, dtype=torch.float64)
 
 
-def log_policy(theta: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+def log_policy(theta: Tensor, temperature: float = 1.0) -> Tensor:
     """log Q_theta(y) [9]: the sum of its two tokens' log-probabilities, each token drawn at this temperature."""
     first = (theta[:ALPHABET] / temperature).log_softmax(-1)
     second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)
     return first[RESPONSES[:, 0]] + second[RESPONSES[:, 0], RESPONSES[:, 1]]
 
 
-def sample(log_probs: torch.Tensor, groups: int, n: int, seed: int = 0) -> torch.Tensor:
+def sample(log_probs: Tensor, groups: int, n: int, seed: int = 0) -> Tensor:
     """Numbers of responses, int64 [groups, n], drawn independently from a distribution [9]."""
     draw = torch.Generator().manual_seed(seed)
     return torch.multinomial(log_probs.exp(), groups * n, replacement=True, generator=draw).view(groups, n)
 
 
-def estimates(
-    toy: Toy, theta: torch.Tensor, sampler: torch.Tensor, y: torch.Tensor, *, baseline: bool = True
-) -> torch.Tensor:
+def estimates(toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: bool = True) -> Tensor:
     """The estimated gradient [groups, 12] of each group of samples y [groups, n].
 
     Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8, without b'. sampler:
@@ -285,7 +271,7 @@ def estimates(
     return -coefficient.new_zeros(len(y), len(RESPONSES)).scatter_add(1, y, coefficient) @ jacobian
 
 
-def errors(toy: Toy, theta: torch.Tensor, sizes, groups: int = 100_000, seed: int = 0) -> pd.DataFrame:
+def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0) -> pd.DataFrame:
     """Bias and variance of the estimate at theta, sampled from Q_theta itself, for each group size n.
 
     Columns: n, estimator, bias (length of mean - exact, over the exact gradient's length), noise (its standard error),
@@ -303,16 +289,7 @@ def errors(toy: Toy, theta: torch.Tensor, sizes, groups: int = 100_000, seed: in
 
 
 def descend(
-    toy: Toy,
-    theta: torch.Tensor,
-    *,
-    n: int = 10,
-    groups: int = 64,
-    steps: int = 300,
-    rate: float = 0.5,
-    baseline: bool = True,
-    temperature: float = 1.0,
-    seed: int = 0,
+    toy: Toy, theta: Tensor, *, n=10, groups=64, steps=300, rate=0.5, baseline=True, temperature=1.0, seed=0
 ) -> list[float]:
     """The KL of equation 2 before and after each step of plain gradient descent on the estimate, [steps + 1].
 

@@ -58,7 +58,7 @@ def sft_rows(items: Sequence[Item]) -> Dataset:
     return Dataset.from_list(rows)
 
 
-def dpo_rows(items: Sequence[Item], *, reference: bool = True) -> Dataset:
+def dpo_rows(items: Sequence[Item]) -> Dataset:
     """Pairs as the rows DPOTrainer trains on: prompt_ids, chosen_ids, rejected_ids, the reference's log-probabilities.
 
     A pair whose responses begin with the same tokens keeps them in the responses, as `Item.starts` says.
@@ -72,22 +72,13 @@ def dpo_rows(items: Sequence[Item], *, reference: bool = True) -> Dataset:
         start, (i, j) = item.starts[0], (better.item(), worse.item())
         row = {"prompt_ids": item.sequences[i][:start]}
         row |= {"chosen_ids": item.sequences[i][start:], "rejected_ids": item.sequences[j][start:]}
-        if reference:
-            row |= {"ref_chosen_logps": float(item.targets[i, 1]), "ref_rejected_logps": float(item.targets[j, 1])}
+        row |= {"ref_chosen_logps": float(item.targets[i, 1]), "ref_rejected_logps": float(item.targets[j, 1])}
         out.append(row)
     return Dataset.from_list(out)
 
 
 def fit_sft(
-    policy: Policy,
-    items: Sequence[Item],
-    validation: Sequence[Item],
-    recipe: Recipe,
-    folder: Path,
-    *,
-    packing: str = "none",
-    rows_a_batch: int = 1,
-    callbacks: Sequence = (),
+    policy: Policy, items, validation, recipe: Recipe, folder: Path, *, packing="none", rows_a_batch=1, callbacks=()
 ) -> TrainingResult:
     """Train a policy in place as `fit(policy, items, validation, sft(), recipe, folder)` does, but by TRL's SFTTrainer.
 
@@ -113,51 +104,27 @@ def fit_sft(
     ready = {"packing": packed, "packing_strategy": "bfd", "dataset_kwargs": {"skip_prepare_dataset": True}}
     args = settings(SFTConfig, folder, recipe, len(rows), rows_a_batch, bool(validation), **length, **ready)
     ids = [f"{i:09d}" for i in range(len(rows))] if packed else [item.id for item in items]
-    trainer = TokenSFTTrainer(
-        policy.backbone,
-        args,
-        train_dataset=_in_order(rows, ids, recipe, args),
-        eval_dataset=sft_rows(validation) if validation else None,
-        processing_class=policy.tokenizer,
-        callbacks=list(callbacks),
-    )
+    data = {"train_dataset": _in_order(rows, ids, recipe, args), "eval_dataset": sft_rows(validation) or None}
+    configuration = described(policy, items, validation, sft(), recipe, about)
     try:
-        return _train(trainer, policy, described(policy, items, validation, sft(), recipe, about))
+        return _train(TokenSFTTrainer, policy, args, data, callbacks, configuration)
     finally:
         del policy.backbone.forward  # SFTTrainer puts a forward of its own on the model; the class's comes back
 
 
 def fit_dpo(
-    policy: Policy,
-    items: Sequence[Item],
-    validation: Sequence[Item],
-    beta: float,
-    recipe: Recipe,
-    folder: Path,
-    *,
-    rows_a_batch: int = 1,
-    callbacks: Sequence = (),
+    policy: Policy, items, validation, beta: float, recipe: Recipe, folder: Path, *, rows_a_batch=1, callbacks=()
 ) -> TrainingResult:
     """Train in place as `fit(policy, items, validation, dpo(beta), recipe, folder)` does, but by TRL's DPOTrainer.
 
     Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch. Raises as `fit_sft`.
     """
-    args = dpo_settings(folder, recipe, beta, len(items), rows_a_batch, evaluate=bool(validation))
-    trainer = TokenDPOTrainer(
-        policy.backbone,
-        args=args,
-        train_dataset=_in_order(dpo_rows(items), [item.id for item in items], recipe, args),
-        eval_dataset=dpo_rows(validation) if validation else None,
-        processing_class=policy.tokenizer,
-        callbacks=list(callbacks),
-    )
-    return _train(trainer, policy, described(policy, items, validation, dpo(beta), recipe, {"backend": "trl"}))
-
-
-def dpo_settings(folder: Path, recipe: Recipe, beta: float, rows: int, rows_a_batch: int, *, evaluate: bool):
-    """`settings` for DPOTrainer."""
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    return settings(DPOConfig, folder, recipe, rows, rows_a_batch, evaluate, **own)
+    args = settings(DPOConfig, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
+    rows = _in_order(dpo_rows(items), [item.id for item in items], recipe, args)
+    data = {"train_dataset": rows, "eval_dataset": dpo_rows(validation) or None}
+    configuration = described(policy, items, validation, dpo(beta), recipe, {"backend": "trl"})
+    return _train(TokenDPOTrainer, policy, args, data, callbacks, configuration)
 
 
 def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: int, evaluate: bool, **own):
@@ -183,7 +150,8 @@ def _in_order(rows: Dataset, ids: Sequence[str], recipe: Recipe, args) -> Datase
     return rows.select(list(islice(order(ids, recipe.seed), args.max_steps * recipe.batch)))
 
 
-def _train(trainer, policy: Policy, configuration: dict) -> TrainingResult:
+def _train(kind: type, policy: Policy, args, data: dict, callbacks: Sequence, configuration: dict) -> TrainingResult:
+    trainer = kind(policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=list(callbacks), **data)
     folder, started = Path(trainer.args.output_dir), time.time()
     same_run(folder, configuration)
     if trainer.args.should_save:

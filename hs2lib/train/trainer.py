@@ -14,7 +14,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
+from accelerate.utils import gather_object
 from torch import nn
 from torch.utils.data import DataLoader
 from torch.utils.tensorboard import SummaryWriter
@@ -76,8 +78,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         return DataLoader(self.items, batch_sampler=mine, collate_fn=list)
 
     def _get_num_items_in_batch(self, batch_samples, device):
-        number = torch.tensor(sum(_number(self.objective, item) for items in batch_samples for item in items))
-        return int(self.accelerator.gather(number.to(device)).sum())
+        counts = (self.objective.count(*targets_of([item], "cpu")) for items in batch_samples for item in items)
+        return int(self.accelerator.gather(torch.tensor(sum(counts)).to(device)).sum())
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         model.train()
@@ -158,25 +160,24 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
                 at = start + self.args.process_index
                 out = self.model_wrapped(batches[min(at, len(batches) - 1)]).cpu()
                 mine += [(batches[at].index, out)] if at < len(batches) else []
-        if processes > 1:
-            everyone: list = [None] * processes
-            torch.distributed.all_gather_object(everyone, mine)
-            mine = [part for parts in everyone for part in parts]
-        rows = torch.cat([index for index, _ in mine])
-        return torch.cat([out for _, out in mine])[rows.argsort()], *targets_of(items, "cpu")
+        indices, outputs = zip(*gather_object(mine), strict=True)
+        return torch.cat(outputs)[torch.cat(indices).argsort()], *targets_of(items, "cpu")
 
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+    def validated(self) -> dict[str, float]:
+        """The loss on the validation items, and the objective's other metrics, by name."""
         outputs, targets, group = self.outputs_of(self.validation)
-        number = self.objective.count(targets, group)
-        metrics = {"loss": self.objective.total(outputs, targets, group).item() / number}
-        if not math.isfinite(metrics["loss"]):
-            raise FloatingPointError(f"the validation loss is {metrics['loss']} at step {self.state.global_step}")
+        metrics = {"loss": self.objective.total(outputs, targets, group).item() / self.objective.count(targets, group)}
         if self.objective.metrics:
             metrics |= self.objective.metrics(outputs, targets, group, self.names)
-        metrics = {f"eval_{name}": value for name, value in metrics.items()}
+        return metrics
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+        metrics = {f"eval_{name}": value for name, value in self.validated().items()}
+        if not math.isfinite(loss := metrics["eval_loss"]):
+            raise FloatingPointError(f"the validation loss is {loss} at step {self.state.global_step}")
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        self._keep_best(metrics["eval_loss"])
+        self._keep_best(loss)
         return metrics
 
     def log(self, logs, start_time=None):
@@ -223,11 +224,6 @@ class AtTheEnd(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step >= state.max_steps and args.eval_strategy != "no":
             control.should_evaluate = True
-
-
-def _number(objective: Objective, item: Item) -> int:
-    targets, group = targets_of([item], "cpu")
-    return objective.count(targets, group)
 
 
 def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -391,18 +387,12 @@ def same_run(folder: Path, configuration: dict) -> None:
         if folder.exists() and any(folder.glob("checkpoint-*")):
             raise ValueError(f"{folder} holds checkpoints but no run.json: they are not of a run of hs2lib")
         return
-    before, now = _flat(json.loads(file.read_text())), _flat(configuration)
+    (before,), (now,) = (
+        pd.json_normalize(values).to_dict("records") for values in (json.loads(file.read_text()), configuration)
+    )  # by names such as recipe.batch
     if differ := sorted(key for key in before | now if before.get(key) != now.get(key)):
         values = f"the first was {before.get(differ[0])!r}, now {now.get(differ[0])!r}"
         raise ValueError(
             f"{folder} holds a run of another configuration ({', '.join(differ)} differ; {values}): "
             "remove that folder, or train into another"
         )
-
-
-def _flat(configuration: dict, prefix: str = "") -> dict:
-    """The values of nested dictionaries by names such as recipe.batch."""
-    out = {}
-    for key, value in configuration.items():
-        out |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return out

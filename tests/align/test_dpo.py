@@ -92,8 +92,11 @@ def test_dpo_by_hand():
 
 def trl_trainer(policy, items, beta, folder, reference=True):
     recipe = Recipe(steps=1, batch=len(items), autocast="float32")
-    args = trl_backends.dpo_settings(folder, recipe, beta, len(items), len(items), evaluate=False)
-    data = trl_backends.dpo_rows(items, reference=reference)
+    own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
+    args = trl_backends.settings(trl_backends.DPOConfig, folder, recipe, len(items), len(items), False, **own)
+    data = trl_backends.dpo_rows(items)
+    if not reference:
+        data = data.remove_columns(["ref_chosen_logps", "ref_rejected_logps"])
     return trl_backends.TokenDPOTrainer(
         policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer
     )
