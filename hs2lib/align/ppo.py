@@ -162,18 +162,18 @@ class Sampling:
 
     Paper: section 4.4 (rollouts; the reference code samples at temperature 1 from all tokens). groups: all prompts that
     will be asked for, those of validation too. A sample depends on the seed, the round, its prompt's id and the policy
-    alone. batch: samples at once.
+    alone.
     """
 
-    def __init__(self, groups: Sequence[Group], reward_model, recipe: PPO, batch: int = 128):
+    def __init__(self, groups: Sequence[Group], reward_model, recipe: PPO):
         self.groups = {group.id: group for group in groups}
         if len(self.groups) < len(groups):
             raise ValueError(f"{len(groups)} prompts share {len(self.groups)} ids: samples are seeded by them")
         self.reward_model, self.seed = reward_model.requires_grad_(False).eval(), recipe.seed
         self.autocast = getattr(torch, recipe.autocast) if recipe.autocast != "float32" else None
         names = ("max_new_tokens", "temperature", "top_p")
-        self.options = {name: getattr(recipe, name) for name in names} | {"n": recipe.n_samples}
-        self.options |= {"batch": batch, "autocast": self.autocast}
+        self.options = {name: getattr(recipe, name) for name in names}
+        self.options |= {"n": recipe.n_samples, "autocast": self.autocast}
 
     def __call__(self, policy, ids: Sequence[str], round: int) -> list[PromptSamples]:
         if not ids:
@@ -332,24 +332,16 @@ class PPOTrainer(GroupTrainer):
 
 
 def train(
-    model: ActorCritic,
-    prompts: Sequence[Item],
-    sample: Sampler,
-    reference: nn.Module | None,
-    recipe: PPO,
-    folder: Path,
-    *,
-    validation: Sequence[Item] = (),
-    about: dict | None = None,
-    callbacks: Sequence = (),
+    model: ActorCritic, prompts, sample: Sampler, reference, recipe: PPO, folder: Path, *, validation=(), **options
 ) -> TrainingResult:
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
-    prompts: as `as_items` makes them. sample: samples responses, as `Sampling` does. reference: the policy that the
-    KL is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation
-    prompts are answered every `validate_every` steps, always with the same random numbers, and judged by their
-    penalised reward. The folder holds what a run of `train.fit` holds, and rounds.csv, a line for each round so far.
-    Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not whole or there is nothing to refer to.
+    prompts: as `as_items` makes them. sample: samples responses, as `Sampling` does. reference: the policy that the KL
+    is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation prompts
+    are answered every `validate_every` steps, always with the same random numbers, and judged by their penalised
+    reward. options: about and callbacks of `fit`. The folder holds what a run of `train.fit` holds, and rounds.csv, a
+    line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not whole or there
+    is nothing to refer to.
     """
     if reference is None and not model.policy.adapter:
         raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
@@ -362,8 +354,8 @@ def train(
     tally: dict[str, float] = {}
     made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
     objective = ppo_rounds.objective(recipe, tally)
-    options = {"about": _about(model, recipe, about), "callbacks": callbacks, "trainer": made}
-    return fit(model, prompts, validation, objective, recipe, folder, **options)
+    options["about"] = _about(model, recipe, options.get("about"))
+    return fit(model, prompts, validation, objective, recipe, folder, trainer=made, **options)
 
 
 def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe: PPO, about=None) -> Path:

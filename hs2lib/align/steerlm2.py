@@ -164,17 +164,10 @@ def iterate(
     for number, these in enumerate(prompts, 1):
         place = Path(folder) / f"iteration-{number}"
         # Random numbers of its own for each iteration: with the same ones a policy that hardly moved samples the same.
-        both = [
-            weigh(
-                rollouts(policy, part, seed=recipe.seed + number, file=place / "samples", **sampling),
-                *(policy, prior, reward_model, target, recipe),
-                cache=place,
-                **options,
-            )
-            if part
-            else []
-            for part in (these, validation)
-        ]
+        sampling |= {"seed": recipe.seed + number, "file": place / "samples"}
+        sampled = [rollouts(policy, part, **sampling) if part else [] for part in (these, validation)]
+        judges = (policy, prior, reward_model, target, recipe)
+        both = [weigh(groups, *judges, cache=place, **options) if groups else [] for groups in sampled]
         if recipe.method == "lora":
             policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
         task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)

@@ -295,8 +295,7 @@ def fit(
     same_run(folder, configuration)
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
-        done = json.loads((folder / "done.json").read_text())
-        return _finished(outputs, done, folder)
+        return _finished(outputs, json.loads((folder / "done.json").read_text()), folder)
     if recipe.checkpointing and not recipe.fsdp:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     main = int(os.environ.get("RANK", "0")) == 0
