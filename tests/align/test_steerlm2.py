@@ -374,7 +374,6 @@ def run(folder: Path, callbacks=tuple) -> None:
         steerlm2.TARGET,
         RECIPE,
         folder,
-        sample_batch=4,
         callbacks=callbacks,
     )
     policy.save(folder / "policy")
