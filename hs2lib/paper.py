@@ -66,20 +66,8 @@ def _table(table: str, **about: str) -> Table:
 
 TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}
 
-# Rows of Table 4: other groups' models, models that saw Open Assistant alone, and the paper's aligned models.
-REFERENCES = ("GPT-4-0613", "Llama 3 70B Instruct")
-ABLATIONS = ("SFT w. Open Assistant", "SteerLM w. Open Assistant")
-ALIGNED = tuple(row for row in TABLES["table-4"].rows if row not in (*REFERENCES, *ABLATIONS, "SFT w. Daring-Anteater"))
-
 # The policies of our notebooks, and the rows of Table 4 that stand for the paper's.
-PAPER_ROWS = {
-    "SFT": "SFT w. Daring-Anteater",
-    "DPO": "DPO w. HelpSteer2",
-    "Iterative DPO": "Iterative DPO w. Daring-Anteater",
-    "PPO": "PPO w. HelpSteer2",
-    "SteerLM": "SteerLM w. Daring-Anteater",
-    "SteerLM 2.0": "SteerLM 2.0 iter 2 w. Daring-Anteater",
-}
+PAPER_ROWS = {row["policy"]: row["row"] for row in _rows("policies.csv")}
 
 # Numbers that the text states, by the name the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}

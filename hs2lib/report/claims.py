@@ -12,9 +12,8 @@ the code ran. Where text and tables of the paper disagree, that is the verdict a
 """
 
 import math
-import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
+from jinja2 import Environment, StrictUndefined
 from pydantic.dataclasses import dataclass
 
 from hs2lib import paper
@@ -83,7 +83,9 @@ class Claim:
     check: dict = field(default_factory=dict)
 
 
-CLAIMS = tuple(Claim(**row) for row in yaml.safe_load((Path(__file__).parent / "claims.yaml").read_text())["claims"])
+LEDGER = yaml.safe_load((Path(__file__).parent / "claims.yaml").read_text())
+
+CLAIMS = tuple(Claim(**row) for row in LEDGER["claims"])
 
 
 class Finding(NamedTuple):
@@ -109,166 +111,47 @@ def agrees(value: float, printed: str) -> bool:
     return abs(value - number(printed)) <= 0.5 * unit(printed) + 1e-9
 
 
-# How a value of a check is worked out: an operation on the paper's numbers, or a list from left to right.
+# What a check may use: the names and lists of claims.yaml, the paper's tables as frames, its other numbers.
 
 
-def _scores(table: str, column: str, rows: Sequence[str] = (), without: Sequence[str] = ()) -> dict[str, float]:
-    """Row -> number in one column: all rows or those named, and no dashes."""
-    scores = {row: paper.value(table, row, column) for row in rows or TABLES[table].rows if row not in without}
-    return {row: score for row, score in scores.items() if score is not None}
+def same(*values: float) -> bool:
+    """Whether all values are equal, but for rounding."""
+    return all(math.isclose(a, b) for a, b in pairwise(values))
 
 
-def _count(table: str, column: str, above: Sequence[str] = (), **rows: Sequence[str]) -> int:
-    """Rows with a number in a column; above: only those that are higher than each of these rows."""
-    bar = max(_scores(table, column, above).values()) if above else -math.inf
-    return sum(score > bar for score in _scores(table, column, **rows).values())
+def listed(numbers: pd.Series) -> str:
+    """Numbers with their names and signs, in words."""
+    return ", ".join(f"{name} {value:+.4g}" for name, value in numbers.items())
 
 
-OPERATIONS: dict[str, Callable] = {
-    "cell": paper.value,
-    "largest": lambda **where: max(_scores(**where).values()),
-    "smallest": lambda **where: min(_scores(**where).values()),
-    "best_row": lambda **where: max(scores := _scores(**where), key=scores.get),
-    "mean": lambda **where: float(np.mean(list(_scores(**where).values()))),
-    "count": _count,
-    "within": lambda ids, low, high: len({i for i in ids if low <= i <= high}),
-    "weight": lambda model, attribute: paper.HEAD_WEIGHTS[model][attribute],
-    "regression": lambda judge, part: getattr(tables.regression()[judge], part),
-    "williams": lambda part: dict(zip("tp", tables.williams(), strict=True))[part],
-    "rewardbench": lambda part: {
-        "pairs": sum(paper.REWARDBENCH_COUNTS.values()),
-        "subsets": len(paper.REWARDBENCH_COUNTS),
-        "categories": len(paper.REWARDBENCH_SECTIONS),
-    }[part],
-}
+_EXPRESSIONS = Environment(undefined=StrictUndefined)
+_EXPRESSIONS.globals |= LEDGER["names"] | LEDGER["lists"] | {
+    **{name.replace("-", "_"): tables.columns(table) for name, table in TABLES.items()},
+    **{function.__name__: function for function in (number, agrees, same, listed, tables.regression, tables.williams)},
+    "stated": paper.STATED,
+    "weights": paper.HEAD_WEIGHTS,
+    "subsets": paper.REWARDBENCH_COUNTS,
+    "sections": paper.REWARDBENCH_SECTIONS,
+}  # fmt: skip
 
-OPERATORS = {
-    "plus": operator.add,
-    "minus": operator.sub,
-    "times": operator.mul,
-    "over": operator.truediv,
-    "whole over": operator.floordiv,
-}
+# What a check states -> the verdict where it holds, and the verdict where it does not.
+KINDS = {"exact": (DIGIT, SLIP), "direction": (DIRECTION, CONTRADICTED)}
 
 
-def _printed(claim: Claim, text: str) -> str:
-    """A number as printed: "number 2" is the claim's second, any other text stands for itself."""
-    return claim.numbers[int(text.removeprefix("number ")) - 1] if text.startswith("number ") else text
-
-
-def work_out(claim: Claim, values: dict, how: float | str | list | dict) -> float:
-    """One value of a check.
-
-    how: a number; a text ("number 2" of the claim, a name in `values`, or a name in `paper.STATED`); a list, read from
-    left to right ([2, times, twice, plus, 1]); or {operation: arguments}. Raises KeyError for an unknown name.
-    """
-    if isinstance(how, list):
-        total = work_out(claim, values, how[0])
-        for sign, operand in zip(how[1::2], how[2::2], strict=True):
-            total = OPERATORS[sign](total, work_out(claim, values, operand))
-        return total
-    if isinstance(how, dict):
-        ((name, arguments),) = how.items()
-        if isinstance(arguments, dict):
-            return OPERATIONS[name](**arguments)
-        return OPERATIONS[name](*(arguments if isinstance(arguments, list) else [arguments]))
-    if isinstance(how, str):
-        if how.startswith("number "):
-            return number(_printed(claim, how))
-        return values[how] if how in values else paper.STATED[how]
-    return how
-
-
-# The kinds of check. Each returns whether the claim holds; what else it works out goes into `values`, for the words.
-
-
-def rounds(claim: Claim, values: dict, to: dict[str, str]) -> bool:
-    """Whether each value named rounds to a printed number."""
-    return all(agrees(values[name], _printed(claim, text)) for name, text in to.items())
-
-
-def equal(claim: Claim, values: dict, same: list[list]) -> bool:
-    """Whether the values of each list are all the same."""
-    worked_out = [[work_out(claim, values, how) for how in alike] for alike in same]
-    return all(math.isclose(a, b) for alike in worked_out for a, b in pairwise(alike))
-
-
-def order(claim: Claim, values: dict, falling: list[list]) -> bool:
-    """Whether each list of values falls, every one below the one before."""
-    worked_out = [[work_out(claim, values, how) for how in steps] for steps in falling]
-    return all(a > b for steps in worked_out for a, b in pairwise(steps))
-
-
-def rows_rise(claim: Claim, values: dict, table: str) -> bool:
-    """Whether every row of a table rises from column to column."""
-    known = TABLES[table]
-    rising = [all(a < b for a, b in pairwise(paper.value(table, row, c) for c in known.columns)) for row in known.rows]
-    values |= {"rising": sum(rising), "rows": len(rising)}
-    return all(rising)
-
-
-def _gaps(table: str, of: str, minus: str, rows: list[str] = (), columns: list[str] = ()) -> dict[str, float]:
-    """Name -> difference: of two columns for each of the rows, or of two rows for each of the columns."""
-    by_row = {row: paper.value(table, row, of) - paper.value(table, row, minus) for row in rows}
-    return by_row | {column: paper.value(table, of, column) - paper.value(table, minus, column) for column in columns}
-
-
-def gaps(claim: Claim, values: dict, side: str = "", largest: str = "", **where) -> bool:
-    """Whether all differences are "above" 0, or all "below"; or whether the one named is the largest."""
-    differences = _gaps(**where)
-    first = max(differences, key=differences.get)
-    values["gaps"] = ", ".join(f"{name} {gap:+.4g}" for name, gap in differences.items())
-    values |= {"largest": first, "largest_gap": differences[first]}
-    if largest:
-        return first == largest
-    return min(differences.values()) > 0 if side == "above" else max(differences.values()) < 0
-
-
-def column_is_mean(claim: Claim, values: dict, table: str, column: str, of: list[str], room: float) -> bool:
-    """Whether a column is the mean of others in every row, within `room`."""
-    rows = TABLES[table].rows
-    off = [abs(np.mean([paper.value(table, row, c) for c in of]) - paper.value(table, row, column)) for row in rows]
-    right = [x <= room + 1e-9 for x in off]
-    values |= {"right": sum(right), "rows": len(rows), "difference": max(off)}
-    return all(right)
-
-
-def best_in_each(claim: Claim, values: dict, table: str, rows: list[str], above: dict) -> bool:
-    """Whether in each column some row is above a bar (column -> how it is worked out), not the same one everywhere."""
-    over = []
-    for column, bar in above.items():
-        scores = _scores(table, column, rows)
-        over.append([row for row in rows if scores[row] > work_out(claim, values, bar)])
-        values[f"{column} best"] = max(scores.values())
-        values[f"{column} row"] = max(scores, key=scores.get)
-    single = [row for row in rows if all(row in names for names in over)]
-    values |= {"single": len(single), "single_names": ", ".join(single) or "no single model"}
-    return all(over)
-
-
-# kind -> how it is checked, the verdict where the claim holds, and the verdict where it does not
-KINDS: dict[str, tuple[Callable, str, str]] = {
-    "rounds": (rounds, DIGIT, SLIP),
-    "equal": (equal, DIGIT, SLIP),
-    "column_is_mean": (column_is_mean, DIGIT, SLIP),
-    "order": (order, DIRECTION, CONTRADICTED),
-    "rows_rise": (rows_rise, DIRECTION, CONTRADICTED),
-    "gaps": (gaps, DIRECTION, CONTRADICTED),
-    "best_in_each": (best_in_each, DIRECTION, CONTRADICTED),
-}
+def work_out(text: str, values: dict) -> object:
+    """The value of an expression of Jinja. Raises jinja2.UndefinedError for an unknown name."""
+    return _EXPRESSIONS.compile_expression(text, undefined_to_none=False)(values)
 
 
 def check(claim: Claim) -> Finding | None:
-    """What a claim's check says; None where it has none. Raises KeyError for an unknown kind or value."""
+    """What a claim's check says; None where it has none. Raises jinja2.UndefinedError for an unknown name."""
     if not claim.check:
         return None
-    parts = {"name", "kind", "values", "words", "note"}
-    arguments = {key: value for key, value in claim.check.items() if key not in parts}
-    values: dict = {}
-    for name, how in claim.check.get("values", {}).items():
-        values[name] = work_out(claim, values, how)
-    holds, right, wrong = KINDS[claim.check["kind"]]
-    verdict = right if holds(claim, values, **arguments) else wrong
+    values = {"printed": claim.numbers}
+    for name, text in claim.check.get("values", {}).items():
+        values[name] = work_out(str(text), values)
+    (kind,) = KINDS.keys() & claim.check.keys()
+    verdict = KINDS[kind][0 if work_out(claim.check[kind], values) else 1]
     return Finding(verdict, claim.check["words"].format(**values), claim.check.get("note", "").format(**values))
 
 
@@ -445,21 +328,13 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
 
     Paper: silent. table: as from `ledger`. name: the page's path in the site. All text is escaped.
     """
-    frame = table.assign(section=table.place)
-    orders = {"tier": frame.tier.unique(), "verdict": VERDICTS}
-    orders |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
-    groups = []
-    for column, texts in orders.items():
-        rows_each = (frame[column].value_counts() // frame.tier.nunique()).to_dict()
-        sizes = {text: f" ({rows_each[text]})" if column in ("section", "notebook") else "" for text in rows_each}
-        choices = [{"mark": f"{column}-{_slug(text)}", "text": text + sizes[text]} for text in texts if text in sizes]
-        groups.append({"name": column, "all": column != "tier", "choices": choices})
-    groups[0]["choices"][-1]["checked"] = True  # every claim has a row for each tier: one tier at a time reads best
-    marks = {column: [f"{column}-{_slug(text)}" for text in frame[column]] for column in orders}
-    extra = {"colour": frame.verdict.map(_slug), "id": [f"{r.id}-{_slug(r.tier)}" for r in frame.itertuples()]}
-    rows = frame.assign(marks=list(zip(*marks.values(), strict=True)), **extra).to_dict("records")
+    frame, tiers = table.assign(section=table.place), table.tier.unique()
+    filters = {"tier": tiers, "verdict": [verdict for verdict in VERDICTS if verdict in set(frame.verdict)]}
+    filters |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
+    sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
+    shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "slug": _slug}
     tally = counts(table).reset_index()
-    return site.page(name, "claims", "Claims", groups=groups, rows=rows, tally=tally, number=table.id.nunique())
+    return site.page(name, "claims", "Claims", **shown, tally=tally, number=table.id.nunique())
 
 
 def save(run, table: pd.DataFrame) -> None:

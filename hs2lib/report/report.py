@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -49,7 +49,7 @@ def judge(value: float, printed: float | None, tolerance: float, sources: list[d
         return NOT_RUN
     if not sources or not all(source["of_paper"] for source in sources):
         return f"not judged: {'generated' if any(source['generated'] for source in sources) else 'other'} data"
-    if printed is None:
+    if pd.isna(printed):
         return "paper prints none"
     return "match" if abs(value - printed) <= tolerance + 1e-12 else "differs"
 
@@ -129,20 +129,19 @@ class Run:
         caption_tex, label = escape_latex(caption), f"tab:{name}"
         latex = tex.to_latex(hrules=True, caption=caption_tex, label=label, position_float="centering")
         self.keep(f"{name}.tex", latex, caption)
-        display(style.set_caption(_html(caption)))
+        display(style.set_caption(html.escape(caption, quote=False)))
         return frame
 
     def figure(self, fig: plt.Figure, name: str, caption: str) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, and close it."""
         caption = self.caption(caption)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
-            partial = self.folder / f".{name}.{os.getpid()}.{kind}"
-            fig.savefig(partial, metadata=metadata, bbox_inches="tight", dpi=110)
-            os.replace(partial, self.folder / f"{name}.{kind}")
-            self._note(f"{name}.{kind}", caption)
+            drawn = BytesIO()
+            fig.savefig(drawn, format=kind, metadata=metadata, bbox_inches="tight", dpi=110)
+            self.keep(f"{name}.{kind}", drawn.getvalue(), caption)
         display(fig)
         plt.close(fig)
-        display(Markdown(f"*{_html(caption)}*"))
+        display(Markdown(f"*{html.escape(caption, quote=False)}*"))
 
     def against_paper(self, table: str, ours: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFrame:
         """The paper's `table` beside ours, each number judged by the tolerance that `hs2lib/paper/columns.csv` fixes.
@@ -150,22 +149,17 @@ class Run:
         `ours` has columns row, column, ours, low, high (95 % interval; NaN where none). A number we have no value
         for is "not run at this tier" and shows a dash; one computed on other rows than the paper's is never judged.
         """
-        known = paper.TABLES[table]
-        mine = {(r.row, r.column): r for r in ours.itertuples()}
-        unknown = [key for key in mine if key not in known.values]
-        if unknown:
+        known, numbers = paper.TABLES[table], ours.set_index(["row", "column"])[["ours", "low", "high"]].astype(float)
+        if unknown := [cell for cell in numbers.index if cell not in known.values]:
             raise KeyError(f"{table} has no {unknown[0]}; rows: {known.rows}; columns: {known.columns}")
-        judged = []
-        for (row, column), printed in known.values.items():
-            if columns and column not in columns:
-                continue
-            r = mine.get((row, column))
-            value, low, high = (r.ours, r.low, r.high) if r else (np.nan,) * 3
-            difference = value - printed if printed is not None else np.nan
-            verdict = judge(value, printed, known.tolerance[row, column], self.sources)
-            judged.append((row, column, printed, value, low, high, difference, verdict))
-        names = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
-        frame = pd.DataFrame(judged, columns=names).astype({"paper": float})
+        printed = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
+        frame = printed.to_frame().join(numbers).reset_index()
+        frame = frame[frame.column.isin(columns or known.columns)].reset_index(drop=True)
+        frame["difference"] = frame.ours - frame.paper
+        rooms = [known.tolerance[cell] for cell in zip(frame.row, frame.column, strict=True)]
+        judged = zip(frame.ours, frame.paper, rooms, strict=True)
+        frame["verdict"] = [judge(value, printed, room, self.sources) for value, printed, room in judged]
+        frame = frame.rename(columns={"low": "95 % low", "high": "95 % high"})
         self.verdicts[table] = frame.verdict.value_counts().to_dict()
         caption = f"{known.title} ({known.source}; {known.unit}): paper against ours."
         return self.table(frame, f"against-{table}", caption, digits=4)
@@ -198,12 +192,9 @@ class Run:
         write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 
-    def keep(self, name: str, content: str, caption: str) -> None:
+    def keep(self, name: str, content: str | bytes, caption: str) -> None:
         """Write one more file into the report; the manifest names it with its caption and digest."""
         write(self.folder / name, content)
-        self._note(name, caption)
-
-    def _note(self, name: str, caption: str) -> None:
         self.artefacts[name] = {"sha256": sha256(self.folder / name), "caption": caption}
 
 
@@ -303,10 +294,6 @@ def read_json(path: Path) -> dict | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _html(text: str) -> str:
-    return html.escape(text, quote=False)
 
 
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"}

@@ -1,19 +1,18 @@
 """What a reader looks at in a notebook besides tables and figures: source code, conversations, a browser of groups."""
 
-import html
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import ipywidgets
 import pandas as pd
 from IPython.display import HTML, Code, Markdown, display
+from jinja2 import Environment
 
 from hs2lib.group import Group
 
-_BOX = "white-space:pre-wrap;border-left:3px solid {color};padding:.3em .8em;margin:.3em 0;max-width:60em"
-
-_COLORS = {"system": "#888888", "user": "#0072b2", "assistant": "#009e73"}
+_GROUP = Environment(autoescape=True).from_string((Path(__file__).parent / "pages" / "group.html").read_text())
 
 
 def source_of(*functions: Callable) -> None:
@@ -24,12 +23,11 @@ def source_of(*functions: Callable) -> None:
 
 def group_html(group: Group, longest: int = 1500) -> str:
     """A group as HTML: its turns, then each response with its labels. Text is escaped; where it is cut, it says so."""
-    parts = [_box(turn.role, turn.text, longest) for turn in group.prompt]
-    for number, response in enumerate(group.responses, 1):
+    labels = []
+    for response in group.responses:
         named = zip(group.attributes, response.labels, strict=False)
-        labels = ", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value)) or "unrated"
-        parts.append(f"<b>Response {number}</b> ({labels})" + _box("assistant", response.text, longest))
-    return f"<div><small>{html.escape(group.id)}</small>{''.join(parts)}</div>"
+        labels.append(", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value)) or "unrated")
+    return _GROUP.render(group=group, labels=labels, longest=longest)
 
 
 def sentences(*texts: str) -> None:
@@ -74,9 +72,3 @@ def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
 
 def _text(group: Group) -> str:
     return "\n".join([*(turn.text for turn in group.prompt), *(response.text for response in group.responses)])
-
-
-def _box(role: str, text: str, longest: int) -> str:
-    cut = f" [{len(text) - longest:,} more characters]" if len(text) > longest else ""
-    style = _BOX.format(color=_COLORS[role])
-    return f'<div style="{style}"><b>{role}</b>\n{html.escape(text[:longest])}{cut}</div>'

@@ -11,28 +11,27 @@ the numbers of today. What no run gave is a dash and says why.
 
 import html as _html
 import os
+import re
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+import yaml
 from scipy import stats as scipy_stats
 
 from hs2lib import paths
-from hs2lib.paper import REFERENCES, TABLES, Table
+from hs2lib.paper import TABLES, Table
 from hs2lib.report import site
 from hs2lib.report.report import DASH, NOT_RUN, completed, escape_latex, judge
-from hs2lib.stats.bootstrap import Interval, percentiles, resample_counts
+from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
-NOTEBOOKS = {
-    "table-1": ("03_annotator_agreement",),
-    "table-2": ("01_dataset_statistics", "02_attribute_correlations"),
-    "table-3": ("06_rewardbench_evaluation",),
-    "table-4": ("13_aligned_model_evaluation",),
-    "table-5": (),
-}
+_WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
+
+NOTEBOOKS: dict[str, list[str]] = _WORDS["notebooks"]
+
+MARKS: dict[str, list[str]] = _WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
 
 
 def assemble(table: str, tier: str) -> pd.DataFrame:
@@ -94,32 +93,10 @@ def _why(table: str, row: str, column: str, verdict: str, runs: dict, notebook: 
     if verdict != NOT_RUN:
         names = dict.fromkeys(source["name"] for source in runs[notebook].manifest["sources"])
         return f"notebook {notebook[:2]} ran on: {'; '.join(names)}"
-    if table == "table-5":
-        return "input of the regression: needs the answers of these ten models and both judges"
-    if table == "table-1" and column == "initial":
-        return "the first annotations were never released"
-    if table == "table-3" and "w. HelpSteer" not in row and "Llama 3 70B w." not in row:
-        return "another group's model: not trained here"
-    if table == "table-4" and row in REFERENCES:
-        return "another group's model: needs its answers and a judge"
-    ran = [name for name, run in runs.items() if run]
-    if not ran:
-        return f"not run: notebook {' or '.join(name[:2] for name in runs)}"
-    if table == "table-2" and column.endswith(" HS"):
-        return "needs HelpSteer, from the Hub"
-    return {
-        "table-3": "needs this model, trained as in the paper, and the whole RewardBench",
-        "table-4": "needs this model, trained as in the paper, and a judge for all but TruthfulQA",
-    }.get(table, f"the data that notebook {ran[0][:2]} read are not the paper's and have no such number")
-
-
-# verdict -> mark in LaTeX, mark in HTML, meaning
-MARKS = {
-    "match": ("$^{=}$", "=", "within the tolerance"),
-    "differs": (r"$^{\neq}$", "\u2260", "outside the tolerance"),
-    "not judged: generated data": (r"$^{\circ}$", "\u00b0", "generated data, which say nothing about the paper's"),
-    "not judged: other data": (r"$^{\star}$", "\u22c6", "other rows than the paper's, so not judged"),
-}
+    ran = [name[:2] for name, run in runs.items() if run]
+    place = {"table": table, "row": row, "column": column, "run": "yes" if ran else "no"}
+    fits = (x for x in _WORDS["reasons"] if all(re.search(text, place[name]) for name, text in x["where"].items()))
+    return next(fits)["why"].format(notebooks=" or ".join(name[:2] for name in runs), ran="".join(ran[:1]))
 
 
 def digits(table: str, row: str, column: str) -> int:
@@ -267,14 +244,6 @@ TABLE_5 = TABLES["table-5"]
 OLD, NEW, ELO = TABLE_5.columns
 
 
-class Regression(NamedTuple):
-    """How well a judge's MT-Bench score predicts Elo over models; low and high bound R squared (Fisher, 95 %)."""
-
-    r2: float
-    low: float
-    high: float
-
-
 def columns(table: Table = TABLE_5) -> pd.DataFrame:
     """The table as a frame, one row a model, columns as in the paper. Paper: Table 5."""
     return pd.DataFrame(
@@ -282,8 +251,8 @@ def columns(table: Table = TABLE_5) -> pd.DataFrame:
     )
 
 
-def fit(score: np.ndarray, elo: np.ndarray, level: float = 0.95) -> Regression:
-    """R squared of Elo on score by least squares, and its interval by Fisher's transformation.
+def fit(score: np.ndarray, elo: np.ndarray) -> Interval:
+    """R squared of Elo on score by least squares, how well a judge predicts it, with Fisher's interval.
 
     Paper: appendix H. score, elo [n]. The interval of R is tanh(artanh R +- z / sqrt(n - 3)); that of R squared is its
     image, from 0 where the interval of R holds 0. Raises ValueError for fewer than four models, shapes that do not fit
@@ -295,12 +264,12 @@ def fit(score: np.ndarray, elo: np.ndarray, level: float = 0.95) -> Regression:
     if not (np.ptp(score) and np.ptp(elo)):
         raise ValueError("all scores, or all Elos, are one and the same: there is no line through them")
     correlation = scipy_stats.pearsonr(score, elo)
-    low, high = correlation.confidence_interval(level)
+    low, high = correlation.confidence_interval(0.95)
     bounds = (0.0, max(low**2, high**2)) if low < 0 < high else sorted((low**2, high**2))
-    return Regression(float(correlation.statistic) ** 2, *map(float, bounds))
+    return Interval(float(correlation.statistic) ** 2, *map(float, bounds))
 
 
-def regression(table: Table = TABLE_5) -> dict[str, Regression]:
+def regression(table: Table = TABLE_5) -> dict[str, Interval]:
     """The fit for each of the two judges. Paper: appendix H (.703 for GPT-4, .819 for GPT-4-0125-Preview)."""
     frame = columns(table)
     return {judge: fit(frame[judge].to_numpy(), frame[ELO].to_numpy()) for judge in (OLD, NEW)}
@@ -314,20 +283,17 @@ def bootstrap(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) ->
     squared and is left out (one in 10^9 of ten models).
     """
     frame = columns(table)
-    X = frame.to_numpy() - frame.to_numpy().mean(axis=0)  # centred, or sums of squares of Elos would lose digits
-    shift = (frame[OLD] - frame[NEW]).to_numpy()
+    X = frame - frame.mean()  # centred, or sums of squares of Elos would lose digits
+    sums, expand = pair_sums(np.column_stack([X, frame[OLD] - frame[NEW]]), np.arange(len(X)), len(X))
 
-    def values(counts: np.ndarray) -> np.ndarray:
-        n = counts.sum(axis=1, keepdims=True)
-        mean = counts @ X / n
-        cross = np.einsum("bi,ij,ik->bjk", counts, X, X) / n[:, :, None] - mean[:, :, None] * mean[:, None, :]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            r2 = cross[:, :2, 2] ** 2 / (np.stack([cross[:, 0, 0], cross[:, 1, 1]], axis=1) * cross[:, 2, 2, None])
-        return np.column_stack([r2, r2[:, 1] - r2[:, 0], counts @ shift / n[:, 0]])
+    def values(total: np.ndarray) -> np.ndarray:
+        rows, first, _, product = expand(total)
+        mean = first / rows  # [B, 4, 1]
+        covariance = product / rows - mean * np.swapaxes(mean, 1, 2)
+        r2 = covariance[:, :2, 2] ** 2 / (covariance[:, [0, 1], [0, 1]] * covariance[:, 2, 2, None])
+        return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3]])
 
-    estimate = values(np.ones((1, len(X))))[0]
-    draws = (values(counts) for counts in resample_counts(len(X), n_boot, seed))
-    intervals = percentiles(estimate, draws, len(X), n_boot, 0.95)
+    intervals = from_sums(sums, values, n_boot, seed)
     return {name: intervals.at(k) for k, name in enumerate((OLD, NEW, "difference", "lower scores"))}
 
 
@@ -349,7 +315,7 @@ def williams(table: Table = TABLE_5) -> tuple[float, float]:
 def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """What the regression says, as a table: quantity, value, and both intervals. Paper: appendix H; intervals ours."""
     fits, intervals = regression(table), bootstrap(table, n_boot=n_boot, seed=seed)
-    rows = [(f"R squared, {j}", f.r2, f.low, f.high, *map(float, intervals[j][1:])) for j, f in fits.items()]
+    rows = [(f"R squared, {j}", *f, *map(float, intervals[j][1:])) for j, f in fits.items()]
     rows += [
         (name, float(intervals[key][0]), np.nan, np.nan, *map(float, intervals[key][1:]))
         for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores"))
@@ -371,7 +337,9 @@ def figure(table: Table = TABLE_5) -> plt.Figure:
             beside = (-9, 3) if number % 2 else (6, -4)  # neighbours in Elo lie close together
             ax.annotate(str(number), (x, y), xytext=beside, textcoords="offset points", fontsize=8)
         ax.set(
-            xlabel=f"MT-Bench, {judge_name}", ylabel="", title=f"R² = {line.r2:.3f} [{line.low:.2f}, {line.high:.2f}]"
+            xlabel=f"MT-Bench, {judge_name}",
+            ylabel="",
+            title=f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]",
         )
     axes[0].set_ylabel("Chatbot Arena Elo")
     key = "\n".join(f"{number}  {name.split(' (')[0]}" for number, name in enumerate(frame.index, 1))
