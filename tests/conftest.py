@@ -6,6 +6,8 @@ from functools import partial
 # Before torch is imported, and for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+if os.environ.get("HS2_DEVICE") != "cuda":
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine
 from pathlib import Path
 
 import made_reports

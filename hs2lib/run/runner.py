@@ -26,9 +26,11 @@ from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, runs, write
 from hs2lib.run.parameters import Parameter, ParameterError, resolve, settings, specification, whole_recipe
 
+SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
+
 TIERS = {
-    "smoke": "generated data, tiny random models; 2 cores, all notebooks under 4 minutes",
-    "demo": "generated data, SmolLM2-135M from a package; 2 cores, no network, under 30 minutes",
+    "smoke": "small world, its base, smallest sizes; 2 cores, all notebooks under 3 minutes",
+    "demo": "small world, its base, truth known; 2 cores, no network, under 15 minutes",
     "laptop": "real data from HS2_DATA_DIR, SmolLM2-135M; 2 or more cores, hours",
     "gpu": "real data, models of 0.5B to 8B; one 80 GB GPU",
     "paper": "real data from the Hub, Llama 3 70B (no model for 01-03: any machine with a network)",
@@ -171,6 +173,8 @@ def inputs(notebook: str, tier: str) -> dict[str, Path]:
     files |= {f"params/{tier}/{notebook}.yaml": parameters} if parameters.exists() else {}
     used = library(notebook, generates(notebook, tier))
     files |= {f"hs2lib/{file.relative_to(package())}": file for file in used}
+    if resolved(notebook, tier)[1].get("model_name") == "small":
+        files["hs2lib/corpus/base/model.safetensors"] = package() / "corpus" / "base" / "model.safetensors"
     files |= {f"upstream {name}": reports() / tier / name / "manifest.json" for name in upstream(notebook)}
     return files
 
@@ -188,9 +192,9 @@ def outputs(notebook: str, tier: str) -> dict[str, Path]:
 def threads(notebook: str, tier: str, cores: int) -> int:
     """How many threads a job gets: those that train a model all cores, one by one; the others one, side by side.
 
-    Two busy jobs of two threads each collapse on two cores. A tiny model gains nothing by a second thread.
+    Two busy jobs of two threads each collapse on two cores. The small base gains nothing by a second thread.
     """
-    return cores if about(notebook)["gpu"] > 0 and tier != "smoke" else 1
+    return cores if about(notebook)["gpu"] > 0 and tier not in SMALL_WORLD else 1
 
 
 def _digest(file: Path) -> str:
@@ -276,6 +280,8 @@ def execute(notebook: str, tier: str) -> None:
     stamp, began = digests(notebook, tier), time.time()
     print(f"{tier} {notebook} ...", file=sys.stderr, flush=True)
     made["stamp"].unlink(missing_ok=True)
+    if tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
     partial = made["stamp"].with_name("executed.ipynb")
     partial.parent.mkdir(parents=True, exist_ok=True)
     # On a busy machine a kernel takes longer than papermill's 60 s to start; every kernel would warn of loopback.
