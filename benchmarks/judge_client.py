@@ -59,7 +59,7 @@ def bare(judge: Judge) -> None:
 
         async def worker() -> None:
             while todo:
-                body = judge.body(todo.pop().messages)
+                _, body = judge.request(todo.pop().messages, 0)
                 await client.chat.completions.create(**body)
 
         async with openai.AsyncOpenAI(api_key="none", base_url=judge.base_url) as client:

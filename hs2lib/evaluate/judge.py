@@ -15,13 +15,11 @@ Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-p
 import asyncio
 import email.utils
 import functools
-import hashlib
 import html
 import json
 import os
 import random
 import re
-import threading
 import time
 import unicodedata
 from collections import deque
@@ -38,20 +36,13 @@ import numpy as np
 import openai
 import pandas as pd
 import tenacity
+from anyio.from_thread import start_blocking_portal
 
-from hs2lib.engine.cache import Cache
-
-
-def content_key(body: Mapping, attempt: int) -> str:
-    """The name of a request: of the whole body (model, messages, temperature ..) and which attempt it is.
-
-    The address is not in it: the same model behind another address is the same judge, and is not paid again.
-    """
-    return hashlib.sha256(json.dumps([body, attempt], sort_keys=True).encode()).hexdigest()[:32]
+from hs2lib.engine.cache import Cache, content_key
 
 
 class Replies(Cache):
-    """Replies by `content_key`: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps other runs from the file.
+    """Replies by `Judge.request`'s name: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps other runs off.
 
     Raises ValueError naming file and line for a line that is no reply: it may have been paid for.
     """
@@ -62,8 +53,7 @@ class Replies(Cache):
     @property
     def paid(self) -> tuple[int, int]:
         """(prompt tokens, reply tokens) of all replies, those that arrived broken included."""
-        prompt, reply = zip(*((0, 0), *(row["tokens"] for row in self.values())), strict=True)
-        return sum(prompt), sum(reply)
+        return tuple(sum(row["tokens"][part] for row in self.values()) for part in (0, 1))
 
     def keep(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
         """Keep a reply (None: it was paid and arrived broken) with its tokens, and what else is worth a look."""
@@ -217,18 +207,22 @@ class Judge:
     def local(self) -> bool:
         """Whether the endpoint is on this machine; then no key is needed and no proxy is used."""
         host = urlsplit(self.base_url).hostname
-        try:
-            return host == "localhost" or ip_address(host).is_loopback
-        except ValueError:
-            return False
+        with suppress(ValueError):
+            return ip_address(host).is_loopback
+        return host == "localhost"
 
-    def body(self, messages: Sequence[tuple[str, str]]) -> dict:
-        """The request for some messages, as it is sent and as it is named in the file."""
+    def request(self, messages: Sequence[tuple[str, str]], attempt: int) -> tuple[str, dict]:
+        """The request for some messages, as (its name in the file, as it is sent); attempt 0 is an ask's first.
+
+        The name is of the whole body (model, messages, temperature ..) and the attempt. The address is not in it: the
+        same model behind another address is the same judge, and is not paid again.
+        """
         # Half a surrogate pair, which JSON may hold, cannot be sent.
         named = [{"role": role, "content": text.encode(errors="replace").decode()} for role, text in messages]
         body = {"model": self.model, "messages": named, "temperature": 0.0}
         body |= {"max_tokens": self.reply_tokens, **self.extra}
-        return {name: value for name, value in body.items() if value is not None}
+        body = {name: value for name, value in body.items() if value is not None}
+        return content_key([body, attempt], 32), body
 
     @property
     def longest_reply(self) -> int:
@@ -253,7 +247,7 @@ class Judge:
         where there are none; second questions not counted. "at most": a token for every byte, replies of full length.
         """
         kept = Replies(file)
-        bodies = {content_key(body, 0): body for body in (self.body(ask.messages) for ask in asks)}
+        bodies = dict(self.request(ask.messages, 0) for ask in asks)
         missing = [body for key, body in bodies.items() if key not in kept]
         expected, most = self._tokens(missing, kept)
         row = {"judge": self.model, "questions": len(asks), "requests": len(missing)}
@@ -297,7 +291,14 @@ class Judge:
                 if requests.passes(expected):
                     what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
                     raise CapReached(f"{what} ({requests.cap_words()}): nothing was sent")
-                _in_thread(requests, requests.all(todo, verdicts))
+                with start_blocking_portal() as portal:  # a notebook's own thread has a loop running already
+                    asking = portal.start_task_soon(requests.all, todo, verdicts)
+                    try:
+                        asking.result()
+                    except KeyboardInterrupt:  # requests in flight are paid for; a second interrupt leaves them
+                        portal.call(requests.stop)
+                        futures.wait([asking])
+                        raise
             if missing := [ask.id for ask in asks if ask.id not in verdicts]:
                 requests.complain(missing, len(asks))
         return [verdicts[ask.id] for ask in asks]
@@ -312,28 +313,6 @@ def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
 def prompt_bytes(body: Mapping) -> int:
     """Bytes of a prompt's texts, and 16 a message for what the chat format adds: more than it can have tokens."""
     return sum(len(message["content"].encode()) + 16 for message in body["messages"])
-
-
-def _in_thread(requests, work) -> None:
-    """Run a coroutine in a thread with a loop of its own: a notebook's thread has one running already.
-
-    The first interrupt lets the requests in flight come home, which are paid for; a second leaves them.
-    """
-    outcome = futures.Future()
-
-    def inside() -> None:
-        try:
-            outcome.set_result(asyncio.run(work))
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=inside, name="judge", daemon=True).start()
-    try:
-        outcome.result()  # not join: an interrupt within it makes Python 3.11 believe that the thread is over
-    except KeyboardInterrupt:
-        requests.stop()
-        futures.wait([outcome])
-        raise
 
 
 BARREN = 8  # questions in a row that no try could answer: the server is down, and the others need not find out
@@ -362,16 +341,12 @@ class Requests:
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
         self.paid, self.reserved, self.flying = np.array(kept.paid), np.zeros(2, dtype=int), 0
         self.failed: dict[str, str] = {}
-        self.request = functools.cache(self._request)  # of long prompts it takes a while
+        self.request = functools.cache(judge.request)  # of long prompts it takes a while
+        self.halt, self.freed = asyncio.Event(), asyncio.Event()
         self.fatal: JudgeError | None = None
-        self.barren, self.resume, self.loop = 0, 0.0, None
+        self.barren, self.resume = 0, 0.0
 
     # What is known
-
-    def _request(self, messages: tuple[tuple[str, str], ...], attempt: int) -> tuple[str, dict]:
-        """The (key, body) of the request for some messages; attempt 0 is an ask's first."""
-        body = self.judge.body(messages)
-        return content_key(body, attempt), body
 
     def state(self, ask: Ask) -> Verdict | tuple[str, dict, int]:
         """The verdict on an ask from the replies kept, or the (key, body, attempt) of the request it still needs."""
@@ -413,7 +388,6 @@ class Requests:
 
     async def all(self, asks: Sequence[Ask], verdicts: dict[str, Verdict]) -> None:
         """Ask until every ask has its verdict, by id in `verdicts`, has failed, or nothing more may be sent."""
-        self.loop, self.halt, self.freed = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         alike: dict[str, list[Ask]] = {}
         for ask in asks:
             alike.setdefault(self.request(ask.messages, 0)[0], []).append(ask)
@@ -436,12 +410,8 @@ class Requests:
         for error in filter(None, ended):
             raise error
 
-    def stop(self) -> None:
-        """From another thread: send nothing more, let what is under way come home."""
-        with suppress(RuntimeError, AttributeError):  # the loop has ended, or has not begun
-            self.loop.call_soon_threadsafe(self._halt)
-
-    def _halt(self, error: JudgeError | None = None) -> None:
+    def stop(self, error: JudgeError | None = None) -> None:
+        """Send nothing more, let what is under way come home. error: why, where no try can help."""
         self.fatal = self.fatal or error
         self.halt.set()
         self.freed.set()
@@ -458,11 +428,11 @@ class Requests:
                     self.failed[ask.id] = str(failure)
                     self.barren += failure.again and not self.halt.is_set()
                     if self.barren >= BARREN:
-                        self._halt(JudgeError(f"{BARREN} questions in a row failed; the last: {failure}"))
+                        self.stop(JudgeError(f"{BARREN} questions in a row failed; the last: {failure}"))
                 except JudgeError as error:
-                    self._halt(error)
+                    self.stop(error)
                 except BaseException:
-                    self._halt()
+                    self.stop()
                     raise
                 if self.halt.is_set():
                     return

@@ -15,15 +15,13 @@ form was fitted depends on what is at hand, and is always named (`form`). The ev
 non-commercial use: it is read in place, and none of it belongs in a report.
 """
 
-import gzip
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GroupKFold
 
 BASELINE = "gpt4_1106_preview"
@@ -188,10 +186,9 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
     preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
     answers = []
     for file in sorted((folder / "outputs").glob("*.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            parsed = [json.loads(line) for line in lines]
-        rows = [(file.name.removesuffix(".jsonl.gz"), answer["i"], len(answer["output"])) for answer in parsed]
-        answers.append(pd.DataFrame(rows, columns=["model", "i", "length"]))
+        rows = pd.read_json(file, lines=True, dtype=False)
+        model = file.name.removesuffix(".jsonl.gz")
+        answers.append(pd.DataFrame({"model": model, "i": rows.i, "length": rows.output.str.len()}))
     rows = pd.concat(answers).merge(preferences, on=["model", "i"], how="left")
     baseline = rows[rows.model == BASELINE].set_index("i").length
     rows["baseline_length"] = rows.i.map(baseline)
@@ -257,20 +254,8 @@ def _fit(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     rows = np.arange(len(y))
     twice, label = np.concatenate([rows, rows]), np.repeat([1, 0], len(rows))  # a chance is a win and a loss, weighed
     share = np.concatenate([y, 1 - y]) * weight[twice]
-
-    def fitted(part, C, state):
-        # liblinear stops early enough for its random order to show in the fourth digit: the state is published too.
-        solver = LogisticRegression(C=C, l1_ratio=1, solver="liblinear", fit_intercept=False, random_state=state)
-        return solver.fit(X[twice[part]], label[part], sample_weight=share[part]).coef_[0]
-
-    losses = np.zeros(len(PENALTIES))
-    for train, test in GroupKFold(n_splits=FOLDS).split(twice, label, groups=twice):
-        state = np.random.RandomState(SEED)  # one for all penalties of a fold
-        for k, C in enumerate(PENALTIES):
-            losses[k] += _log_loss(X, y, weight, fitted(train, C, state), twice[test]) / FOLDS
-    return fitted(slice(None), PENALTIES[losses.argmin()], SEED)
-
-
-def _log_loss(X: np.ndarray, y: np.ndarray, weight: np.ndarray, w: np.ndarray, part: np.ndarray) -> float:
-    chance = np.clip(1 / (1 + np.exp(-X[part] @ w)), 1e-15, 1 - 1e-15)
-    return -float(np.mean(weight[part] * (y[part] * np.log(chance) + (1 - y[part]) * np.log(1 - chance))))
+    folds = list(GroupKFold(n_splits=FOLDS).split(twice, label, groups=twice))
+    # liblinear stops early enough for its random order to show in the fourth digit: the state is published too.
+    solver = {"solver": "liblinear", "l1_ratios": (1,), "fit_intercept": False, "random_state": SEED}
+    search = LogisticRegressionCV(Cs=PENALTIES, cv=folds, scoring="neg_log_loss", use_legacy_attributes=False, **solver)
+    return search.fit(X[twice], label, sample_weight=share).coef_[0]

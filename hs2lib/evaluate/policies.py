@@ -11,6 +11,7 @@ them, on prompts that nothing was trained on.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -178,7 +179,7 @@ JUDGES = ("none", "reward_model")  # or the name of the model that judges
 
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 
-# Measures of whole benchmarks as rows of `judged_rows` name them, and the columns of Table 4.
+# Measures of whole benchmarks as `Judged.rows` names them, and the columns of Table 4.
 TABLE_4 = {
     "TruthfulQA MC2": "TruthfulQA MC2",
     "MT-Bench: score, 1 to 10": "MT-Bench",
@@ -210,41 +211,63 @@ def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodnes
     return pd.Series(values, index=[answer.id for answer in answers], name=name)
 
 
-def judged_rows(
-    questions: Questions,
-    answers: Sequence[Group],
-    *,
-    policy: str,
-    judge: str = "none",
-    result: JudgedScore | None = None,
-    reward: pd.Series | None = None,
-    n_boot: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Rows (measure, policy, mean, 95 % low, 95 % high, note) of one policy on one benchmark.
+@dataclass(frozen=True)
+class Judged:
+    """One policy's answers to a benchmark, and what was found of them.
 
-    judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned. The
-    judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
-    "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
-    Raises ValueError for a judge without a result, or a result without a judge.
+    judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned.
+    reward: the scores of `rewards`. Raises ValueError for a judge without a result, or a result without a judge.
     """
-    if (result is None) == (judge not in JUDGES):
-        raise ValueError(f"judge is {judge!r}, and there is {'no' if result is None else 'a'} result of a judge")
-    if (judge == "reward_model") != (reward is not None):
-        raise ValueError("judge: reward_model and the scores of `rewards` go together")
-    resampled, ids = dict(n_boot=n_boot, seed=seed), [question_id(answer) for answer in answers]
-    if result is None:
-        measure, numbers, note = PROTOCOLS[questions.benchmark].MEASURE, (np.nan,) * 3, NOT_RUN
-    else:
-        measure, numbers = result.measure, result.overall
-        note = f"judge {judge}" + (f", {result.unparsable} unparsable" if result.unparsable else "")
-    rows = [(measure, *numbers, note)]
-    if reward is not None:
-        rows.append((reward.name, *mean(reward, ids, **resampled), "no judge"))
-    n_cut = sum(is_cut(answer.responses[0]) for answer in answers)
-    note = f"{n_cut} of {len(answers)} cut at the limit" if n_cut else ""
-    rows.append(("characters", *mean(characters(answers), ids, **resampled), note))
-    return pd.DataFrame([(f"{questions.title}: {name}", policy, *row) for name, *row in rows], columns=COLUMNS)
+
+    policy: str
+    questions: Questions
+    answers: Sequence[Group]
+    judge: str = "none"
+    result: JudgedScore | None = None
+    reward: pd.Series | None = None
+
+    def __post_init__(self):
+        if (self.result is None) == (self.judge not in JUDGES):
+            how = "no" if self.result is None else "a"
+            raise ValueError(f"judge is {self.judge!r}, and there is {how} result of a judge")
+        if self.judge == "reward_model" and self.reward is None:
+            raise ValueError("judge: reward_model and the scores of `rewards` go together")
+
+    def rows(self, **resampled) -> pd.DataFrame:
+        """Rows (measure, policy, mean, 95 % low, 95 % high, note). resampled: n_boot and seed of the intervals.
+
+        The judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
+        "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
+        """
+        rows, ids = [(PROTOCOLS[self.questions.benchmark].MEASURE, *[np.nan] * 3, NOT_RUN)], self._ids()
+        if self.result is not None:
+            unread = f", {self.result.unparsable} unparsable" if self.result.unparsable else ""
+            rows = [(self.result.measure, *self.result.overall, f"judge {self.judge}{unread}")]
+        if self.judge == "reward_model":
+            rows.append((self.reward.name, *mean(self.reward, ids, **resampled), "no judge"))
+        n_cut = sum(is_cut(answer.responses[0]) for answer in self.answers)
+        note = f"{n_cut} of {len(self.answers)} cut at the limit" if n_cut else ""
+        rows.append(("characters", *mean(characters(self.answers), ids, **resampled), note))
+        named = [(f"{self.questions.title}: {name}", self.policy, *row) for name, *row in rows]
+        return pd.DataFrame(named, columns=COLUMNS)
+
+    def by_question(self, weighting: str = "goodness") -> pd.DataFrame:
+        """One row a response, in the form of `evaluate`: policy, prompt, response, settings, then the measures.
+
+        Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent what a question's
+        games or preference say; nan where no verdict was read. Two policies can be paired by `prompt`, the question.
+        """
+        frame = pd.DataFrame({"policy": self.policy, "prompt": self._ids()})
+        frame = frame.assign(response=[answer.id for answer in self.answers], settings=self.questions.title)
+        frame["characters"] = characters(self.answers)
+        if self.reward is not None:
+            frame[f"{weighting} of the reward model"] = self.reward.to_numpy(float)
+        if self.result is not None:
+            frame[self.result.values.name] = self.result.values.to_numpy(float)
+        return frame
+
+    def _ids(self) -> list[str]:
+        return [question_id(answer) for answer in self.answers]
 
 
 def mc2_rows(table: pd.DataFrame, policy: str, title: str) -> pd.DataFrame:
@@ -255,7 +278,7 @@ def mc2_rows(table: pd.DataFrame, policy: str, title: str) -> pd.DataFrame:
 
 
 def mc2_by_question(scored: pd.DataFrame, policy: str, title: str) -> pd.DataFrame:
-    """MC2 of every question, in the form of `by_question`. scored: what `truthfulqa.score` returned."""
+    """MC2 of every question, in the form of `Judged.by_question`. scored: what `truthfulqa.score` returned."""
     frame = pd.DataFrame({"policy": policy, "prompt": scored.id, "response": scored.id, "settings": title})
     return frame.assign(**{"TruthfulQA MC2": scored.mc2})
 
@@ -284,37 +307,14 @@ def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str]) -> pd.DataFrame:
     return known[["row", "column", "ours", "low", "high"]].reset_index(drop=True)
 
 
-def by_question(
-    questions: Questions,
-    answers: Sequence[Group],
-    *,
-    policy: str,
-    reward: pd.Series | None = None,
-    result: JudgedScore | None = None,
-    weighting: str = "goodness",
-) -> pd.DataFrame:
-    """One row a response, in the form of `evaluate`: policy, prompt, response, settings, then the measures.
-
-    Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent what a question's games
-    or preference say; nan where no verdict was read. Two policies can be paired by `prompt`, which is the question.
-    """
-    frame = pd.DataFrame({"policy": policy, "prompt": [question_id(answer) for answer in answers]})
-    frame = frame.assign(response=[answer.id for answer in answers], settings=questions.title)
-    frame["characters"] = characters(answers)
-    if reward is not None:
-        frame[f"{weighting} of the reward model"] = reward.to_numpy(float)
-    if result is not None:
-        frame[result.values.name] = result.values.to_numpy(float)
-    return frame
-
-
 def trades(of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resampled) -> pd.DataFrame:
     """What every policy gains over one of them, `against`, on every measure: one row each, with a 95 % interval.
 
     Paper: section 4.6 compares single figures; here both policies are seen on the same resamples of the same questions
     (`gains_of`). Columns: benchmark, measure, policy, against, questions, then `GAIN`: of whole benchmarks under their
     own names, `hs2lib.report.claims` reads them. of_benchmarks: for each benchmark the frames of its policies, as
-    `by_question` makes them. Questions where a verdict is missing for any policy are left out of that measure for all.
+    `Judged.by_question` makes them. Questions where a verdict is missing for any policy are left out of that measure
+    for all.
     """
     parts = []
     for whole in (pd.concat(frames, ignore_index=True) for frames in of_benchmarks):

@@ -11,7 +11,6 @@ one for each turn: its prompt is the conversation before the response, its id is
 Paper: section 4.1 and appendix H: MT-Bench greedily, 1,024 tokens; Arena Hard's own settings are greedy, 4,096.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ import yaml
 from hs2lib.corpus import generate as corpus
 from hs2lib.data.rows import DataError, rows
 from hs2lib.data.sources import PublicFile, locate
+from hs2lib.engine.cache import content_key
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.paths import sha256, write
@@ -139,10 +139,10 @@ def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     lines = []
     for id, replies in of_question.items():
         texts = [reply.text for reply in replies]
-        digest = hashlib.sha256(json.dumps([model, id, texts]).encode()).hexdigest()[:22]
-        row = {"question_id": int(id) if id.isdecimal() else id, "answer_id": digest, "model_id": model}
+        row = {"question_id": int(id) if id.isdecimal() else id, "answer_id": content_key([model, id, texts], 22)}
         cut = [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]
-        row |= {"choices": [{"index": 0, "turns": texts}], "source": answers[0].source, "unfinished": cut}
+        row |= {"model_id": model, "choices": [{"index": 0, "turns": texts}], "source": answers[0].source}
+        row |= {"unfinished": cut}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     write(Path(path), "".join(lines).encode(errors="replace"))
     return Path(path)
@@ -312,7 +312,9 @@ def shares(above: np.ndarray, below: np.ndarray, clusters: Sequence, *, n_boot: 
     return bootstrap(sums, np.asarray(clusters), lambda s: s[:, :k] / s[:, k:], n_boot=n_boot, seed=seed)
 
 
-def mean(values: Sequence[float], clusters: Sequence, *, n_boot: int, seed: int) -> tuple[float, float, float]:
+def mean(
+    values: Sequence[float], clusters: Sequence, *, n_boot: int = 1000, seed: int = 0
+) -> tuple[float, float, float]:
     """(mean, 95 % low, high) of values [rows]; all nan where one of them is missing."""
     column = np.asarray(values, dtype=np.float64)[:, None]  # [rows, 1]
     if np.isnan(column).any():

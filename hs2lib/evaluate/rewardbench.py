@@ -10,7 +10,6 @@ the four sections. Paper: section 3 (Table 3); RewardBench's leaderboard. A part
 wherever it appears and has no overall.
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.pairs import Benchmark
-from hs2lib.engine.cache import Cache
+from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.rollout import progress_bar
 from hs2lib.group import Group
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
@@ -121,7 +120,9 @@ def score(
             raise ValueError(what)
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
     done = Cache(kept, {"scorer": scorer_id}, name="scores")
-    keys = [_content(pair) for pair in benchmark.pairs]
+    turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]
+    texts = [[response.text for response in pair.responses] for pair in benchmark.pairs]
+    keys = [content_key(both) for both in zip(turns, texts, strict=True)]
     with progress_bar(len(keys), "pair", progress) as bar:
         for start in range(0, len(keys), CHUNK):
             pairs = list(benchmark.pairs[start : start + CHUNK])
@@ -148,11 +149,6 @@ def _chunk(pairs: list[Group], scorer, model, options: dict) -> list[dict]:
         scores = values[pairs.index(bad)].tolist()
         raise ValueError(f"the scorer gave pair {bad.id} a score that is not finite: {scores}")
     return [{"scores": scores, "dropped": n} for scores, n in zip(values.tolist(), dropped, strict=True)]
-
-
-def _content(pair: Group) -> str:
-    texts = [[[turn.role, turn.text] for turn in pair.prompt], [response.text for response in pair.responses]]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ benchmark is one prefix tree: a batch computes the primer once, and a question o
 """
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -36,7 +35,7 @@ from hs2lib.corpus.tasks import FACT
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
 from hs2lib.engine.attention import computing, log_probs, per_sequence
-from hs2lib.engine.cache import Cache
+from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
@@ -285,11 +284,11 @@ def score(
     Raises ValueError for log-probabilities that are not finite, and for a file that holds another policy's.
     """
     sequences, starts = tokenise(questions, policy.tokenizer)
-    keys = [_content(questions.primer, group) for group in questions.groups]
+    texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
+    keys = [content_key([questions.primer, *both]) for both in texts]
     settings = {"policy": policy.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
     done = Cache(kept, settings, name="log-probs")
-    bar = progress_bar(len(keys), "question", progress)
-    try:
+    with progress_bar(len(keys), "question", progress) as bar:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):
             here = batch.group.tolist()
@@ -302,8 +301,6 @@ def score(
                     raise ValueError(f"question {questions.groups[bad[0]].id}: a log-probability is not finite")
                 done.add({keys[g]: {"log_probs": values} for g, values in rows.items()})
             bar.update(len(set(here)))
-    finally:
-        bar.close()
     pairs = zip(questions.groups, keys, strict=True)
     return pd.DataFrame([_row(group, done[key]["log_probs"]) for group, key in pairs])
 
@@ -315,11 +312,6 @@ def _row(group: Group, values: list[float]) -> dict:
     row = {"id": group.id, "question": group.prompt[0].text, "true": int(true2.sum()), "false": int((~true2).sum())}
     row |= {"mc1": mc1(p1, true1), "mc2": mc2(p2, true2), "chance1": 1 / len(p1), "chance2": true2.mean()}
     return row | {"likeliest": choices[int(p2.argmax())], "log_probs": values}
-
-
-def _content(primer: str, group: Group) -> str:
-    texts = [primer, group.prompt[0].text, [answer.text for answer in group.responses]]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:24]
 
 
 def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:

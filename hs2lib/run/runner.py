@@ -7,8 +7,6 @@ this tier, the manifests of the notebooks that it needs. The Snakefile runs all 
 
 import argparse
 import ast
-import contextlib
-import fcntl
 import functools
 import hashlib
 import json
@@ -20,6 +18,8 @@ import time
 from pathlib import Path
 
 import nbformat
+import yaml
+from filelock import FileLock, Timeout
 
 import hs2lib
 from hs2lib.paths import notebook as notebook_path
@@ -28,13 +28,7 @@ from hs2lib.run.parameters import Parameter, ParameterError, resolve, settings, 
 
 SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
 
-TIERS = {
-    "smoke": "small world, its base, smallest sizes; 2 cores, all notebooks under 3 minutes",
-    "demo": "small world, its base, truth known; 2 cores, no network, under 15 minutes",
-    "laptop": "real data from HS2_DATA_DIR, SmolLM2-135M; 2 or more cores, hours",
-    "gpu": "real data, models of 0.5B to 8B; one 80 GB GPU",
-    "paper": "real data from the Hub, Llama 3 70B (no model for 01-03: any machine with a network)",
-}
+TIERS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "tiers.yaml").read_text())
 
 
 def notebooks() -> list[str]:
@@ -303,20 +297,6 @@ def execute(notebook: str, tier: str) -> None:
     print(f"{tier} {notebook} done in {time.time() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-@contextlib.contextmanager
-def _alone():
-    """Hold the run folder: a second run started meanwhile is refused. The kernel frees the lock when we die."""
-    runs().mkdir(parents=True, exist_ok=True)
-    with open(runs() / ".running", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ParameterError(
-                f"another run holds {runs()}; wait for it, or set HS2_RUNS to another folder"
-            ) from None
-        yield
-
-
 def snakemake(names: list[str], tier: str, cores: int, extra: list[str]) -> int:
     """Let Snakemake bring `names` up to date at `tier`; returns its exit status.
 
@@ -396,8 +376,11 @@ def main(arguments: list[str] | None = None) -> int:
             for name in names:
                 execute(name, args.tier)
         else:
-            with _alone():
+            with FileLock(runs() / ".running", timeout=0):  # the kernel frees it when we die
                 return snakemake(names, args.tier, args.cores, words[split + 1 :])
+    except Timeout:
+        print(f"error: another run holds {runs()}; wait for it, or set HS2_RUNS to another folder", file=sys.stderr)
+        return 2
     except (ParameterError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -266,17 +266,6 @@ def test_completion_sees_what_is_to_come_and_takes_the_best():
     assert completion.complete(user[:1], sample, [wanted]) == ((Turn("user", "plan a trip"),), [])
 
 
-def test_the_next_turns_likelihood_is_the_models(tiny_model):
-    import torch
-
-    score = completion.next_turn_likelihood(tiny_model, Bytes())
-    value = score((Turn("user", "hi"),), "hello", ("ok",))
-    text = b"User: hi\nAssistant: hello\nUser: ok"
-    with torch.no_grad():
-        logp = torch.log_softmax(tiny_model(torch.tensor([list(text)])).logits[0], -1)
-    assert value == pytest.approx(sum(logp[i - 1, text[i]].item() for i in range(len(text) - 3, len(text))), abs=1e-4)
-
-
 # --- real data
 
 

@@ -19,7 +19,7 @@ from hs2lib.engine.chat import label_string
 from hs2lib.engine.rollout import rollouts
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.policies import NOT_RUN, judged_rows, rewards, wide
+from hs2lib.evaluate.policies import NOT_RUN, Judged, rewards, wide
 from hs2lib.evaluate.questions import Questions, characters, generate, is_cut, read, save
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
@@ -194,7 +194,7 @@ def test_conversations_by_hand(made):
 
 
 def test_without_a_judge_the_column_says_so_and_the_rest_is_there(made):
-    rows = judged_rows(QUESTIONS, made, policy="tiny", n_boot=50).set_index("measure")
+    rows = Judged("tiny", QUESTIONS, made).rows(n_boot=50).set_index("measure")
     score, length = rows.iloc[0], rows.iloc[1]
     assert rows.index.tolist() == [
         "MT-Bench, 4 of 80 questions: score, 1 to 10",
@@ -211,7 +211,7 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
     scores = rewards(model, made)
     due = model.score(made).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
     np.testing.assert_allclose(scores, due, rtol=1e-4, atol=1e-6)
-    rows = judged_rows(QUESTIONS, made, policy="tiny", judge="reward_model", reward=scores, n_boot=50)
+    rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
     assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
     assert rows["mean"][1] == pytest.approx(due.mean(), rel=1e-4)
@@ -220,25 +220,25 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
 def test_a_judges_result_stands_in_its_column(made):
     grades = [Verdict(answer.id, None if answer.id == "0/1" else 6.0, "", 1) for answer in made]
     result = mt_bench.score(QUESTIONS, made, grades, n_boot=50)
-    rows = judged_rows(QUESTIONS, made, policy="tiny", judge="gpt-4-0125-preview", result=result, n_boot=50)
+    rows = Judged("tiny", QUESTIONS, made, judge="gpt-4-0125-preview", result=result).rows(n_boot=50)
     assert rows["mean"][0] == 6 and rows.note[0] == "judge gpt-4-0125-preview, 1 unparsable"
     groups = tuple(replace(group, prompt=group.prompt[:1]) for group in QUESTIONS.groups)
     arena = replace(QUESTIONS, benchmark="Arena Hard", groups=groups)
     games = [Verdict(f"{group.id}/{game}", "A=B", "", 1) for group in groups for game in (1, 2)]
     short = made[::2]
     even = arena_hard.score(arena, short, games, n_boot=50)
-    rows = judged_rows(arena, short, policy="tiny", judge="gpt-4-1106-preview", result=even, n_boot=50)
+    rows = Judged("tiny", arena, short, judge="gpt-4-1106-preview", result=even).rows(n_boot=50)
     assert rows["mean"][0] == 50 and rows.measure[0] == "Arena Hard, 4 of 80 questions: win rate, %"
 
 
 def test_a_judge_and_a_result_go_together(made):
     for wrong in (dict(judge="gpt-4"), dict(judge="none", result=object()), dict(judge="reward_model")):
         with pytest.raises(ValueError, match=r"judge"):
-            judged_rows(QUESTIONS, made, policy="tiny", **wrong)
+            Judged("tiny", QUESTIONS, made, **wrong)
 
 
 def test_the_wide_table_by_hand(made):
-    rows = judged_rows(QUESTIONS, made, policy="SFT", n_boot=50)
+    rows = Judged("SFT", QUESTIONS, made).rows(n_boot=50)
     other = rows.assign(policy="DPO", mean=[7.126, 31.0], note=["judge j", ""])
     other[["95 % low", "95 % high"]] = [[7.0, 7.3], [np.nan, np.nan]]
     table = wide([rows, other])

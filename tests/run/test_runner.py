@@ -6,6 +6,7 @@ import sys
 
 import nbformat
 import pytest
+from filelock import FileLock
 from nbformat.v4 import new_code_cell, new_notebook
 
 import hs2lib
@@ -160,9 +161,11 @@ def test_needs_that_nothing_meets_or_that_go_in_a_circle_are_named(suite):
         runner.chosen([])
 
 
-def test_two_runs_in_one_folder_are_refused(suite):
-    with runner._alone(), pytest.raises(parameters.ParameterError, match="another run holds"), runner._alone():
-        pass
+def test_two_runs_in_one_folder_are_refused(suite, capsys):
+    toy(suite, "01_first", FIRST)
+    with FileLock(suite / "runs" / ".running"):
+        assert runner.main(["--tier", "demo", "01"]) == 2
+    assert "another run holds" in capsys.readouterr().err
 
 
 @pytest.mark.slow
