@@ -312,12 +312,10 @@ def shares(above: np.ndarray, below: np.ndarray, clusters: Sequence, *, n_boot: 
     return bootstrap(sums, np.asarray(clusters), lambda s: s[:, :k] / s[:, k:], n_boot=n_boot, seed=seed)
 
 
-def mean(
-    values: Sequence[float], clusters: Sequence, *, n_boot: int = 1000, seed: int = 0
-) -> tuple[float, float, float]:
-    """(mean, 95 % low, high) of values [rows]; all nan where one of them is missing."""
+def mean(values: Sequence[float], clusters: Sequence, *, n_boot: int = 1000, seed: int = 0) -> Interval:
+    """(mean, 95 % low, high) of values [rows], as numbers; all nan where one of them is missing."""
     column = np.asarray(values, dtype=np.float64)[:, None]  # [rows, 1]
     if np.isnan(column).any():
-        return (np.nan,) * 3
+        return Interval(np.nan, np.nan, np.nan)
     interval = shares(column, np.ones_like(column), np.asarray(clusters, str), n_boot=n_boot, seed=seed)
-    return float(interval.estimate[0]), float(interval.low[0]), float(interval.high[0])
+    return Interval(*(float(part[0]) for part in interval))

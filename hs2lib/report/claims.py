@@ -234,36 +234,33 @@ def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):
         return None, why
-    frame, words, signs = report.table(TRADES), [], []
+    gains, words, signs = _paired_gains(report.table(TRADES)), [], []
     for measure, better, worse in claim.better:
         one, other = POLICIES.get(better, better), POLICIES.get(worse, worse)
-        gap = _paired_gain(frame, MEASURES.get(measure, (measure, measure)), one, other)
-        if gap is None:
+        pair = (*MEASURES.get(measure, (measure, measure)), one, other)
+        if pair not in gains:
             return None, f"no {measure} of {one} against {other} on the whole benchmark in {TRADES}"
-        gain, low, high = gap
+        gain, low, high = gains[pair]
         words.append(f"{measure}, {one} minus {other}: {gain:+.4g} [{low:.4g}, {high:.4g}]")
         signs.append((low > 0) - (high < 0))
-    gains, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
+    seen, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
     if min(signs) > 0:
-        return Finding(DIRECTION, gains, size), ""
+        return Finding(DIRECTION, seen, size), ""
     if min(signs) == 0:
-        return None, f"no clear difference: {gains}"
+        return None, f"no clear difference: {seen}"
     if tier == "paper":
-        return Finding(CONTRADICTED, gains, size), ""
-    return Finding(NEEDS, "", f"{size}, show the opposite: {gains}"), ""
+        return Finding(CONTRADICTED, seen, size), ""
+    return Finding(NEEDS, "", f"{size}, show the opposite: {seen}"), ""
 
 
-def _paired_gain(frame: pd.DataFrame | None, key: tuple[str, str], one: str, other: str) -> tuple[float, ...] | None:
-    """(gain, low, high) of one policy over another, whichever of them was taken from the other; None without either."""
-    if frame is None:
-        return None
-    part = frame[(frame.benchmark == key[0]) & (frame.measure == key[1])].dropna(subset=paper.GAIN)
-    for policy, against, sign in ((one, other, 1), (other, one, -1)):
-        rows = part[(part.policy == policy) & (part.against == against)]
-        if len(rows):
-            gain, low, high = (sign * float(x) for x in rows.iloc[0][paper.GAIN])
-            return gain, min(low, high), max(low, high)
-    return None
+def _paired_gains(frame: pd.DataFrame | None) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from the other."""
+    gains: dict[tuple[str, ...], tuple[float, ...]] = {}
+    for row in [] if frame is None else frame.dropna(subset=paper.GAIN).to_dict("records"):
+        gain, low, high = (row[name] for name in paper.GAIN)
+        gains[row["benchmark"], row["measure"], row["policy"], row["against"]] = gain, low, high
+        gains.setdefault((row["benchmark"], row["measure"], row["against"], row["policy"]), (-gain, -high, -low))
+    return gains
 
 
 def _from_run(claim: Claim, tier: str) -> tuple[Finding | None, str]:

@@ -283,11 +283,9 @@ def execute(notebook: str, tier: str) -> None:
     options |= {"kernel_name": "python3", "progress_bar": sys.stderr.isatty()}
     papermill.execute_notebook(notebook_path(notebook), partial, values, cwd=root() / "notebooks", **options)
     done = nbformat.read(partial, 4)
-    done.metadata.pop("papermill", None)  # times and paths of this machine; the manifest holds what matters
-    for cell in done.cells:
-        cell.metadata.pop("papermill", None)
-        cell.metadata.pop("execution", None)
-    done.metadata.pop("widgets", None)
+    for part in (done, *done.cells):  # times and paths of this machine; the manifest holds what matters
+        for name in ("papermill", "execution", "widgets"):
+            part.metadata.pop(name, None)
     text = nbformat.writes(done).replace(f"{root()}/", "")  # warnings name files
     write(made["notebook"], text + "\n")
     partial.unlink()
@@ -378,11 +376,9 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             with FileLock(runs() / ".running", timeout=0):  # the kernel frees it when we die
                 return snakemake(names, args.tier, args.cores, words[split + 1 :])
-    except Timeout:
-        print(f"error: another run holds {runs()}; wait for it, or set HS2_RUNS to another folder", file=sys.stderr)
-        return 2
-    except (ParameterError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (Timeout, ParameterError, ImportError) as error:
+        held = f"another run holds {runs()}; wait for it, or set HS2_RUNS to another folder"
+        print(f"error: {held if isinstance(error, Timeout) else error}", file=sys.stderr)
         return 2
     return 0
 
