@@ -153,6 +153,9 @@ def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
     # Of an item that is left out nobody sees that it was wrong.
     both = (kind[..., 0] == KINDS.index("wrong value")) & (kind[..., 1] == KINDS.index("missing item"))
     count[..., 1] = np.where(both, np.minimum(count[..., 1], n_items - count[..., 0]), count[..., 1])
+    # And of one that is left alone nobody sees an order.
+    alone = (kind[..., 0] == KINDS.index("missing item")) & (kind[..., 1] == KINDS.index("shuffled order"))
+    count[..., 1] = np.where(alone & (n_items - count[..., 0] < 2), 0, count[..., 1])
     return count
 
 
