@@ -119,7 +119,8 @@ def groups(
 def _stream(n_prompts: int, seed: int, stage: str, start: int) -> Iterator[tuple[Task, Group]]:
     written = 0
     while True:
-        size = min(BLOCK, 8 + int(1.15 * max(n_prompts - written, 0)))
+        left = n_prompts - written  # of one split alone more are looked at
+        size = min(BLOCK, 8 + int(1.15 * left)) if left > 0 else BLOCK
         d = draw(seed, np.arange(start, start + size))
         scores, keep, survives = ratings(seed, d, stage == "initial")
         labels = aggregate.aggregate(scores, keep).tolist()
