@@ -1,6 +1,6 @@
-"""README's map has one line for every module: the first line of its docstring.
+"""docs/map.md has one line for every module: the first line of its docstring.
 
-python tests/test_map.py    # writes the map into README.md
+python tests/test_map.py    # writes the map into docs/map.md
 """
 
 import ast
@@ -34,8 +34,8 @@ def written():
 
 def test_the_map_has_every_module_in_its_own_words():
     """A map that is not held to the files is soon a map of another house."""
-    text = (ROOT / "README.md").read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
-    assert text == written(), "README's map is not that of the files: python tests/test_map.py writes it"
+    text = (ROOT / "docs" / "map.md").read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
+    assert text == written(), "docs/map.md is not that of the files: python tests/test_map.py writes it"
 
 
 def test_first_lines_say_what_a_module_is_for():
@@ -61,5 +61,5 @@ def test_tests_lie_in_the_room_of_what_they_test():
 
 
 if __name__ == "__main__":
-    before, _, rest = (ROOT / "README.md").read_text().partition(MARKS[0])
-    (ROOT / "README.md").write_text(before + MARKS[0] + written() + MARKS[1] + rest.partition(MARKS[1])[2])
+    before, _, rest = (ROOT / "docs" / "map.md").read_text().partition(MARKS[0])
+    (ROOT / "docs" / "map.md").write_text(before + MARKS[0] + written() + MARKS[1] + rest.partition(MARKS[1])[2])

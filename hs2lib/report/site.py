@@ -1,4 +1,4 @@
-"""The reports as a static site, and README's results tables: `python -m hs2lib.report.site`.
+"""The reports as a static site, and reports/README.md: `python -m hs2lib.report.site`.
 
 Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
 may come from data sets, so templates escape everything, and every page forbids scripts and requests.
@@ -147,9 +147,7 @@ def page(name: str, template: str, title: str, css: str = "", **values) -> str:
     return render(f"{template}.html", title=title, up="../" * name.count("/"), css=css, **values)
 
 
-MARKS = ("<!-- results: written by python -m hs2lib.report.site -->", "<!-- end of results -->")
-
-README_TIERS = ("demo", "laptop")
+COMMITTED_TIERS = ("demo", "laptop")
 
 SHOWN_ROWS = 500
 
@@ -286,49 +284,36 @@ def benchmarks(folder: Path) -> list[dict]:
 
 
 def results() -> str:
-    """The tables of README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
+    """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
     ran = []
     for name in runner.notebooks():
         title = nbformat.read(notebook_path(name), 4).cells[0].source
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", title, re.M)
-        for tier in README_TIERS:
+        for tier in COMMITTED_TIERS:
             if run := completed(tier, name, root() / "reports" / tier / name):
                 ran.append((about[1] if about else "", run))
-    return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports")).rstrip("\n")
-
-
-def readme(check: bool = False) -> bool:
-    """Put the results table between its marks in README.md; True where that changes it. `check` leaves it as it is.
-
-    Raises ValueError when the marks are not there once each.
-    """
-    path = root() / "README.md"
-    text = path.read_text()
-    if [text.count(mark) for mark in MARKS] != [1, 1]:
-        raise ValueError(f"{path.name} needs the lines {MARKS[0]} and {MARKS[1]}, once each")
-    head, rest = text.split(MARKS[0])
-    new = f"{head}{MARKS[0]}\n{results()}\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
-    if new != text and not check:
-        write(path, new)
-    return new != text
+    return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `python -m hs2lib.report.site [--check]`."""
     parser = argparse.ArgumentParser(prog="python -m hs2lib.report.site", description=__doc__.partition("\n\n")[0])
     parser.add_argument(
-        "--check", action="store_true", help="only say whether README.md's table is up to date (exit 1)"
+        "--check", action="store_true", help="only say whether reports/README.md is up to date (exit 1)"
     )
     args = parser.parse_args(arguments)
     try:
-        changed = readme(args.check)
+        text, tables = results(), root() / "reports" / "README.md"
+        changed = not tables.is_file() or tables.read_text() != text
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if args.check:
         state = "is out of date: run python -m hs2lib.report.site" if changed else "is up to date"
-        print(f"README.md: results table {state}")
+        print(f"reports/README.md {state}")
         return int(changed)
+    if changed:
+        write(tables, text)
     site = Site()
     index = site.build()
     print(f"{index}: {site.made} of {len(site.now)} files made, the others were up to date")
