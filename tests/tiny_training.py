@@ -43,6 +43,12 @@ def recipe(**changes) -> Recipe:
     return Recipe(**defaults | {"save_every": 2, "warmup": 2} | changes)
 
 
+def run_folder(parent: Path) -> Path:
+    """The folder of the one run under `parent`."""
+    (folder,) = parent.glob("training-*")
+    return folder
+
+
 class Slow(TrainerCallback):
     """Time to be killed in, and a file that says which step was reached."""
 

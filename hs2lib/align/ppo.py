@@ -4,8 +4,8 @@
     model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
     prompts, left_out = fitting(policy, groups, recipe.max_new_tokens)
     sample = Sampling(prompts, goodness, recipe)
-    result = train(model, as_items(policy, prompts), sample, reference, recipe, folder)
-    frame = rounds(result.history)                                        # also in folder / "rounds.csv"
+    result = train(model, as_items(policy, prompts), sample, reference, recipe, parent)
+    frame = rounds(result.history)                                        # also in result.folder / "rounds.csv"
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
 fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. Micro-batches, exact scale,
@@ -38,7 +38,7 @@ from hs2lib.paths import write
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import over_vocabulary
 from hs2lib.train.recipes import PPO
-from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit, folder_of
+from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit
 
 
 def standardised(model, rated: Sequence, weights: Sequence[float], **options):
@@ -332,16 +332,16 @@ class PPOTrainer(GroupTrainer):
 
 
 def train(
-    model: ActorCritic, prompts, sample: Sampler, reference, recipe: PPO, folder: Path, *, validation=(), **options
+    model: ActorCritic, prompts, sample: Sampler, reference, recipe: PPO, parent: Path, *, validation=(), **options
 ) -> TrainingResult:
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
     prompts: as `as_items` makes them. sample: samples responses, as `Sampling` does. reference: the policy that the KL
     is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation prompts
     are answered every `validate_every` steps, always with the same random numbers, and judged by their penalised
-    reward. options: about and callbacks of `fit`. The folder holds what a run of `train.fit` holds, and rounds.csv, a
-    line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not whole or there
-    is nothing to refer to.
+    reward. options: about and callbacks of `fit`. The result's folder holds what one of `trainer.fit` holds, and
+    rounds.csv, a line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not
+    whole or there is nothing to refer to.
     """
     if reference is None and not model.policy.adapter:
         raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
@@ -354,17 +354,7 @@ def train(
     tally: dict[str, float] = {}
     made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
     objective = ppo_rounds.objective(recipe, tally)
-    options["about"] = _about(model, recipe, options.get("about"))
-    return fit(model, prompts, validation, objective, recipe, folder, trainer=made, **options)
-
-
-def folder_for(parent: Path, model: ActorCritic, prompts, validation, recipe: PPO, about=None) -> Path:
-    """The folder for this run under `parent`, as `train.folder_of`: one of its own for each configuration."""
-    named = _about(model, recipe, about)
-    return folder_of(parent, model, prompts, validation, ppo_rounds.objective(recipe), recipe, named)
-
-
-def _about(model: ActorCritic, recipe: PPO, about: dict | None) -> dict:
-    """What names a run besides its prompts and recipe. A policy is named by the weights it starts with."""
-    own = {name: getattr(recipe, name) for name in OWN}
-    return {"ppo": own, "critic": model.kind, "start": model.policy.fingerprint()} | (about or {})
+    # What names a run besides its prompts and the rest of the recipe. A policy is named by the weights it starts with.
+    named = {"ppo": {name: getattr(recipe, name) for name in OWN}, "critic": model.kind}
+    options["about"] = named | {"start": model.policy.fingerprint()} | options.get("about", {})
+    return fit(model, prompts, validation, objective, recipe, parent, trainer=made, **options)

@@ -2,8 +2,8 @@
 
     talks = best_paths(data.load("oasst1", ...).groups)         # groups of one response: one conversation each
     items, counts = prepare(policy, talks)                      # tokens, and which of them are trained
-    result = fit(policy, items, validation, objectives.sft(), recipe, folder)
-    policy.save(folder / "policy")
+    result = fit(policy, items, validation, objectives.sft(), recipe, parent)
+    policy.save(parent / "policy")
 
 Paper: section 4.2. Which tokens are trained is decided here.
 """

@@ -28,7 +28,7 @@ from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import TrainingResult, fit, folder_of
+from hs2lib.train.trainer import TrainingResult, fit
 
 # What names a run besides its `Recipe`.
 OWN = ("n_samples", "temperature", "top_p", "max_new_tokens", "concentration", "edges", "clamp", "unfinished",
@@ -144,7 +144,6 @@ def iterate(
     folder: Path,
     *,
     callbacks: Callable[[], Sequence] = tuple,
-    after: Callable[[int, Policy], object] = lambda number, policy: None,
 ) -> list[Iteration]:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
@@ -152,8 +151,7 @@ def iterate(
     an improved policy"). policy: at first the SteerLM model of notebook 11. Each iteration samples from the policy as
     it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
     (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
-    iteration. callbacks: a function that makes those of `fit`. after: called with each iteration's number and the
-    policy that it left, to save or evaluate it.
+    iteration. callbacks: a function that makes those of `fit`.
     Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
     """
     autocast = None if recipe.autocast == "float32" else getattr(torch, recipe.autocast)
@@ -172,8 +170,8 @@ def iterate(
             policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
         task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)
         about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
-        result = fit(*task, folder_of(place, *task, about), about=about, callbacks=callbacks())
-        after(number, policy.merge())
+        result = fit(*task, place, about=about, callbacks=callbacks())
+        policy.merge()
         out.append(Iteration(*both, result))
     return out
 

@@ -2,15 +2,14 @@
 
 Importing TRL takes seconds, so this module is imported only where it is asked for.
 
-    result = fit_sft(policy, items, validation, recipe, folder)            # as trainer.fit with objectives.sft()
-    result = fit_dpo(policy, items, validation, beta, recipe, folder)      # as trainer.fit with objectives.dpo(beta)
+    result = fit_sft(policy, items, validation, recipe, parent)            # as trainer.fit with objectives.sft()
+    result = fit_dpo(policy, items, validation, beta, recipe, parent)      # as trainer.fit with objectives.dpo(beta)
 
 Tokens, order of the data, schedule and optimiser are those of `trainer.fit`, and so are losses and gradients. TRL pads,
 validates in its own way (the mean over its batches) and leaves the last weights. Of a recipe it does not use
 accumulation, keep and fsdp, and budget only for packed rows. A run that was killed goes on from its last checkpoint.
 """
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import dpo, ordered_pairs, sft
-from hs2lib.train.trainer import Recipe, TrainingResult, arguments, described, same_run, targets_of
+from hs2lib.train.trainer import Recipe, TrainingResult, arguments, run_folder, targets_of
 
 
 class TokenSFTTrainer(checkpoints.WholeCheckpoints, SFTTrainer):
@@ -78,9 +77,9 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
 
 
 def fit_sft(
-    policy: Policy, items, validation, recipe: Recipe, folder: Path, *, packing="none", rows_a_batch=1, callbacks=()
+    policy: Policy, items, validation, recipe: Recipe, parent: Path, *, packing="none", rows_a_batch=1, callbacks=()
 ) -> TrainingResult:
-    """Train a policy in place as `fit(policy, items, validation, sft(), recipe, folder)` does, but by TRL's SFTTrainer.
+    """Train a policy in place as `fit(policy, items, validation, sft(), recipe, parent)` does, but by TRL's SFTTrainer.
 
     Paper: section 4.2. packing: "none" pads the conversations of a micro-batch; "padding-free" lays them end to end,
     each attending to itself only, which changes no number; "bfd" (TRL's best fit decreasing) lays them end to end once
@@ -102,10 +101,10 @@ def fit_sft(
     about = {"backend": "trl"} | ({"rows": recipe.budget} if packed else {})
     length = {"max_length": recipe.budget if packed else None, "padding_free": packing == "padding-free"}
     ready = {"packing": packed, "packing_strategy": "bfd", "dataset_kwargs": {"skip_prepare_dataset": True}}
+    folder, configuration = run_folder(parent, policy, items, validation, sft(), recipe, about)
     args = settings(SFTConfig, folder, recipe, len(rows), rows_a_batch, bool(validation), **length, **ready)
     ids = [f"{i:09d}" for i in range(len(rows))] if packed else [item.id for item in items]
     data = {"train_dataset": _in_order(rows, ids, recipe, args), "eval_dataset": sft_rows(validation) or None}
-    configuration = described(policy, items, validation, sft(), recipe, about)
     try:
         return _train(TokenSFTTrainer, policy, args, data, callbacks, configuration)
     finally:
@@ -113,17 +112,17 @@ def fit_sft(
 
 
 def fit_dpo(
-    policy: Policy, items, validation, beta: float, recipe: Recipe, folder: Path, *, rows_a_batch=1, callbacks=()
+    policy: Policy, items, validation, beta: float, recipe: Recipe, parent: Path, *, rows_a_batch=1, callbacks=()
 ) -> TrainingResult:
-    """Train in place as `fit(policy, items, validation, dpo(beta), recipe, folder)` does, but by TRL's DPOTrainer.
+    """Train in place as `fit(policy, items, validation, dpo(beta), recipe, parent)` does, but by TRL's DPOTrainer.
 
     Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch. Raises as `fit_sft`.
     """
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
+    folder, configuration = run_folder(parent, policy, items, validation, dpo(beta), recipe, {"backend": "trl"})
     args = settings(DPOConfig, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
     rows = _in_order(dpo_rows(items), [item.id for item in items], recipe, args)
     data = {"train_dataset": rows, "eval_dataset": dpo_rows(validation) or None}
-    configuration = described(policy, items, validation, dpo(beta), recipe, {"backend": "trl"})
     return _train(TokenDPOTrainer, policy, args, data, callbacks, configuration)
 
 
@@ -150,12 +149,11 @@ def _in_order(rows: Dataset, ids: Sequence[str], recipe: Recipe, args) -> Datase
     return rows.select(list(islice(order(ids, recipe.seed), args.max_steps * recipe.batch)))
 
 
-def _train(kind: type, policy: Policy, args, data: dict, callbacks: Sequence, configuration: dict) -> TrainingResult:
+def _train(kind: type, policy: Policy, args, data: dict, callbacks: Sequence, configuration: str) -> TrainingResult:
     trainer = kind(policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=list(callbacks), **data)
     folder, started = Path(trainer.args.output_dir), time.time()
-    same_run(folder, configuration)
     if trainer.args.should_save:
-        write(folder / "run.json", json.dumps(configuration, indent=1) + "\n")
+        write(folder / "run.json", configuration + "\n")
     trainer.remove_callback(PrinterCallback)
     last = checkpoints.last(folder)
     trainer.args.eval_on_start &= last is None

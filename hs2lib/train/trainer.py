@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from accelerate.utils import gather_object
 from torch import nn
@@ -273,7 +272,7 @@ def fit(
     validation: Sequence[Item],
     objective: Objective,
     recipe: Recipe,
-    folder: Path,
+    parent: Path,
     *,
     about: dict | None = None,
     callbacks: Sequence = (),
@@ -281,18 +280,17 @@ def fit(
 ) -> TrainingResult:
     """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
 
-    Where the folder holds a part of this very run, training goes on from its last checkpoint. Where it holds all of the
-    run, the weights are read and nothing is trained. Paper: section 3, "Training". about: what else names the run (how
-    the head began). callbacks: transformers' own, as `progress.Live`. trainer: makes the trainer; PPO's samples its
-    items on the way (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
+    Each configuration has a folder of its own under `parent`, the result's `folder`. Where it holds a part of the run,
+    training goes on from its last checkpoint. Where it holds all of the run, the weights are read and nothing is
+    trained. Paper: section 3, "Training". about: what else names the run (how the head began). callbacks:
+    transformers' own, as `progress.Live`. trainer: makes the trainer; PPO's samples its items on the way
+    (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
     Raises ValueError, before anything is written, where there is nothing to train on or to train, ids are not unique,
-    the number of outputs is not the objective's, the recipe asks for no step, or the folder is of another
-    configuration; FloatingPointError, before the weights change, for a loss or gradient that is not finite.
+    the number of outputs is not the objective's, or the recipe asks for no step; FloatingPointError, before the
+    weights change, for a loss or gradient that is not finite.
     """
-    steps = _checked(model, items, validation, objective, recipe)
-    folder, started = Path(folder), time.time()
-    configuration = described(model, items, validation, objective, recipe, about or {})
-    same_run(folder, configuration)
+    steps, started = _checked(model, items, validation, objective, recipe), time.time()
+    folder, configuration = run_folder(parent, model, items, validation, objective, recipe, about)
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
         return _finished(outputs, json.loads((folder / "done.json").read_text()), folder)
@@ -303,7 +301,7 @@ def fit(
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
-        write(folder / "run.json", json.dumps(configuration, indent=1) + "\n")
+        write(folder / "run.json", configuration + "\n")
         board = SummaryWriter(str(folder / "tensorboard"), purge_step=checkpoints.step(last) + 1 if last else None)
         trainer.add_callback(TensorBoardCallback(board))
         trainer.add_callback(Log(folder / "progress.log"))
@@ -324,14 +322,6 @@ def fit(
         for name in ("optimizer.pt", "scheduler.pt"):
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
     return TrainingResult(**done, folder=folder) if recipe.fsdp else _finished(outputs, done, folder)
-
-
-def folder_of(
-    parent: Path, model: nn.Module, items, validation, objective: Objective, recipe: Recipe, about: dict | None = None
-) -> Path:
-    """The folder for this run under `parent`: one of its own for each configuration, and always the same for one."""
-    text = json.dumps(described(model, items, validation, objective, recipe, about or {}), sort_keys=True)
-    return Path(parent) / f"training-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:
@@ -368,30 +358,14 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     return steps
 
 
-def described(model, items, validation, objective, recipe: Recipe, about: dict) -> dict:
-    """What makes a run this run and no other, as JSON."""
+def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe, about: dict | None):
+    """The folder of a run under `parent`, always the same for one configuration, and that configuration as JSON."""
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
     described = {name: getattr(model, name, None) for name in names}
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
     fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
-    return json.loads(json.dumps(what | {"recipe": fixed, "model": described, "about": about}, default=sorted))
-
-
-def same_run(folder: Path, configuration: dict) -> None:
-    """Raises ValueError where the folder holds another run, or checkpoints that belong to no run of ours."""
-    file = folder / "run.json"
-    if not file.exists():
-        if folder.exists() and any(folder.glob("checkpoint-*")):
-            raise ValueError(f"{folder} holds checkpoints but no run.json: they are not of a run of hs2lib")
-        return
-    (before,), (now,) = (
-        pd.json_normalize(values).to_dict("records") for values in (json.loads(file.read_text()), configuration)
-    )  # by names such as recipe.batch
-    if differ := sorted(key for key in before | now if before.get(key) != now.get(key)):
-        values = f"the first was {before.get(differ[0])!r}, now {now.get(differ[0])!r}"
-        raise ValueError(
-            f"{folder} holds a run of another configuration ({', '.join(differ)} differ; {values}): "
-            "remove that folder, or train into another"
-        )
+    what |= {"recipe": fixed, "model": described, "about": about or {}}
+    text = json.dumps(what, indent=1, default=sorted, sort_keys=True)
+    return Path(parent) / f"training-{hashlib.sha256(text.encode()).hexdigest()[:10]}", text

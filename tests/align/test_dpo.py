@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_training import run_folder
 from torch.nn import functional as F
 from transformers import TrainerCallback
 
@@ -213,7 +214,7 @@ def test_trls_backend_goes_on_too(pairs, tmp_path):
             if stop and not attempt:
                 with pytest.raises(KeyboardInterrupt):
                     trl_backends.fit_dpo(*task, callbacks=[_Stop()])
-                (tmp_path / name / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
+                (run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
             else:
                 trl_backends.fit_dpo(*task)
         ends.append(dict(policy.named_parameters()))

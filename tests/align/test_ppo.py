@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_training import run_folder
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
 
 from hs2lib import paper
@@ -324,8 +325,8 @@ def test_adapters_are_their_own_reference(tmp_path):
 
 @pytest.mark.slow
 def test_what_is_logged_lies_in_files(tmp_path):
-    folder = tmp_path / "run"
-    _, result = run(folder)
+    _, result = run(tmp_path / "run")
+    folder = result.folder
     curves = rounds(result.history)
     assert curves["round"].tolist() == list(range(8)) and not curves.isna().any(axis=None)
     table = (folder / "rounds.csv").read_text().splitlines()
@@ -440,8 +441,8 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     kept, _ = ppo.fitting(policy, groups[:8], 6)
     how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
     task = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how), reference, how
-    ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
-    lines = map(json.loads, (tmp_path / "run" / "samples" / "round-0000.jsonl").read_text().splitlines())
+    result = ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
+    lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line for line in lines}
     texts_again = [
         replace(g, responses=tuple(Response(str(i), x) for i, x in enumerate(answers[g.id]["texts"]))) for g in kept
@@ -477,7 +478,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "
 
 
 def history_of(folder: Path) -> list[dict]:
-    return json.loads((folder / "done.json").read_text())["history"]
+    return json.loads((run_folder(folder) / "done.json").read_text())["history"]
 
 
 @pytest.fixture(scope="module")
@@ -501,11 +502,11 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (folder / "done.json").exists()
+    assert not (run_folder(folder) / "done.json").exists()
     run(folder, passes=2)
     assert history_of(folder) == history_of(straight)
     for name in ("rounds.csv", "samples/round-0003.jsonl"):
-        assert (folder / name).read_bytes() == (straight / name).read_bytes()
+        assert (run_folder(folder) / name).read_bytes() == (run_folder(straight) / name).read_bytes()
     saved = sorted(path.relative_to(straight) for path in straight.rglob("*.safetensors"))
     assert saved and saved == sorted(path.relative_to(folder) for path in folder.rglob("*.safetensors"))
     for path in saved:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from tiny_training import run_folder
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 from hs2lib.align import sft, trl_backends
@@ -268,14 +269,15 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     for step in (1, 3, 4):
         with pytest.raises(Killed):
             run(tmp_path / "killed", [Kill(step)])
-    (tmp_path / "killed" / ".writing-checkpoint-6").mkdir()
-    (tmp_path / "killed" / ".writing-checkpoint-6" / "torn").write_text("half of a file")
+    folder = run_folder(tmp_path / "killed")
+    (folder / ".writing-checkpoint-6").mkdir()
+    (folder / ".writing-checkpoint-6" / "torn").write_text("half of a file")
     resumed, result = run(tmp_path / "killed")
     for (name, p), q in zip(straight.named_parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q), name
     losses = [[(x["step"], x["loss"]) for x in r.history if "loss" in x] for r in (expected, result)]
     assert losses[0] == losses[1] and len(losses[0]) == 7
-    assert sorted(x.name for x in (tmp_path / "killed").glob("*checkpoint*")) == ["checkpoint-7"]
+    assert sorted(x.name for x in folder.glob("*checkpoint*")) == ["checkpoint-7"]
     again, read = run(tmp_path / "killed", [Kill(1)])  # finished: nothing is trained
     assert read.history == result.history and torch.equal(*(next(m.parameters()) for m in (again, resumed)))
 
@@ -292,7 +294,8 @@ def test_trls_backend_goes_on_too(tmp_path):
             if stop:
                 with pytest.raises(Killed):
                     trl_backends.fit_sft(*task, packing="bfd", callbacks=[Kill(stop)])
-                (tmp_path / name / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True, exist_ok=True)
+                torn = run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3"
+                torn.mkdir(parents=True, exist_ok=True)
             else:
                 trl_backends.fit_sft(*task, packing="bfd")
         ends.append(dict(policy.named_parameters()))
@@ -312,9 +315,9 @@ def test_what_trl_cannot_train_is_refused(tmp_path):
     for changes, options, message in cases:
         with pytest.raises(ValueError, match=message):
             trl_backends.fit_sft(policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options)
-    trl_backends.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
-    with pytest.raises(ValueError, match="learning_rate"):
-        trl_backends.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
+    first = trl_backends.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
+    other = trl_backends.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
+    assert first.folder != other.folder, "another configuration has a folder of its own"
 
 
 def test_the_dataset_is_what_trl_asks_for():

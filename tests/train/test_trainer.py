@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from tiny_training import made, recipe, tiny
+from tiny_training import made, recipe, run_folder, tiny
 from transformers import TrainerCallback
 
 from hs2lib.group import Group, Response, Turn
@@ -59,10 +59,8 @@ def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objec
     results = []
     for budget in (4096, 40, 10):
         model = tiny(("helpfulness",))
-        folder = tmp_path / str(budget)
-        fit(model, items, (), objective, recipe(steps=3, budget=budget), folder)
-        history = json.loads((folder / "done.json").read_text())["history"]
-        results.append([(x["loss"], x["grad_norm"]) for x in history])
+        result = fit(model, items, (), objective, recipe(steps=3, budget=budget), tmp_path / str(budget))
+        results.append([(x["loss"], x["grad_norm"]) for x in result.history if "loss" in x])
     np.testing.assert_allclose(results[1], results[0], rtol=2e-5)
     np.testing.assert_allclose(results[2], results[0], rtol=2e-5)
 
@@ -107,9 +105,8 @@ def test_the_best_weights_are_kept_and_come_back(tmp_path):
     """A rate far too high makes validation worse at the end: the model returned is the best one, not the last."""
     held_out = made(6, 1)
     model, result = trained(tmp_path, made(20), validation=held_out, steps=20, learning_rate=0.05, keep=2)
-    folder = tmp_path / "run"
-    assert len(checkpoints.best(folder)) == 2
-    assert result.best_loss == min(checkpoints.best(folder).values())
+    assert len(checkpoints.best(result.folder)) == 2
+    assert result.best_loss == min(checkpoints.best(result.folder).values())
     _, validation = curves(result.history)
     assert result.best_loss == validation.loss.min() < validation.loss.iloc[-1]
     scores = model.score_tokens([item.sequences for item in held_out])
@@ -117,7 +114,10 @@ def test_the_best_weights_are_kept_and_come_back(tmp_path):
     labelled = labels != -100
     assert ((scores - labels)[labelled] ** 2).mean().item() == pytest.approx(result.best_loss, rel=1e-5)
     again = tiny()  # a finished run is read, not trained
-    assert fit(again, made(20), held_out, REGRESSION, recipe(steps=20, learning_rate=0.05, keep=2), folder) == result
+    assert (
+        fit(again, made(20), held_out, REGRESSION, recipe(steps=20, learning_rate=0.05, keep=2), tmp_path / "run")
+        == result
+    )
     assert torch.equal(again.head.weight, model.head.weight)
 
 
@@ -138,7 +138,7 @@ def test_adapters_in_bfloat16_go_on_exactly_too(tmp_path):
         if callbacks:
             with pytest.raises(KeyboardInterrupt):
                 fit(tiny().lora(rank=2, dropout=0.2), *task, callbacks=callbacks)
-            assert (tmp_path / name / "checkpoint-2").exists()
+            assert (run_folder(tmp_path / name) / "checkpoint-2").exists()
         model = tiny().lora(rank=2, dropout=0.2)
         runs.append((fit(model, *task).history, dict(model.named_parameters())))
     assert runs[0][0] == runs[1][0]
@@ -256,20 +256,19 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_spoils_no_checkpoint(tmp_pa
     broken = [*items[:7], replace(items[7], id="broken", targets=np.full_like(items[7].targets, np.inf))]
     with pytest.raises(FloatingPointError, match=r"the loss is inf at step 1, on groups .*broken"):
         trained(tmp_path, broken)
-    assert not list((tmp_path / "run").glob("*checkpoint*")) and not (tmp_path / "run" / "best").exists()
+    assert not list(tmp_path.rglob("*checkpoint*")) and not list(tmp_path.rglob("best"))
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path):
-    trained(tmp_path, made(8), steps=1)
-    with pytest.raises(
-        ValueError, match=r"another configuration \(recipe.learning_rate differ; the first was 0.01, now 0.1"
-    ):
-        trained(tmp_path, made(8), steps=1, learning_rate=0.1)
-    with pytest.raises(ValueError, match=r"model\.adapter"):
-        trained(tmp_path, made(8), steps=1, model=tiny().lora(rank=2))
-    with pytest.raises(ValueError, match="training differ"):
-        trained(tmp_path, made(8, 5), steps=1)
-    trained(tmp_path, made(8), steps=1, budget=20)  # cut up otherwise it is the same run
+def test_each_configuration_has_a_folder_of_its_own(tmp_path):
+    """Another rate, other adapters, other data, another name: never the checkpoints of the first."""
+    _, first = trained(tmp_path, made(8), steps=1)
+    others = [({"learning_rate": 0.1}, 0), ({"model": tiny().lora(rank=2)}, 0), ({}, 5)]
+    folders = [trained(tmp_path, made(8, seed), steps=1, **changes)[1].folder for changes, seed in others]
+    folders.append(fit(tiny(), made(8), (), REGRESSION, recipe(steps=1), tmp_path / "run", about={"round": 2}).folder)
+    assert len({first.folder, *folders}) == 5
+    assert json.loads((folders[0] / "run.json").read_text())["recipe"]["learning_rate"] == 0.1
+    _, again = trained(tmp_path, made(8), steps=1, budget=20)  # cut up otherwise it is the same run
+    assert again == first
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
@@ -335,10 +334,10 @@ def test_a_cut_keeps_conversations_that_begin_alike_together_and_loses_none():
 
 def test_progress_can_be_followed_in_a_file(tmp_path):
     _, result = trained(tmp_path, made(8), validation=made(3, 1), steps=3)
-    lines = (tmp_path / "run" / "progress.log").read_text().splitlines()
+    lines = (result.folder / "progress.log").read_text().splitlines()
     assert sum("loss" in line and "gradient" in line for line in lines) == 3
     assert "step 3/3: validation loss" in lines[-1] and "helpfulness R" in lines[-1]
-    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+    assert list((result.folder / "tensorboard").glob("events.*"))
     training, validation = curves(result.history)
     assert list(training.columns[:3]) == ["step", "epoch", "loss"] and training.epoch.tolist() == [1, 2, 3]
     assert {"loss", "MSE verbosity", "Pearson verbosity", "pairwise accuracy verbosity"} <= set(validation.columns)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_training import ENVIRONMENT, STEPS, Slow, made, recipe, tiny
+from tiny_training import ENVIRONMENT, STEPS, Slow, made, recipe, run_folder, tiny
 
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import fit
@@ -21,7 +21,7 @@ from hs2lib.train.trainer import fit
 
 def curve(folder: Path) -> np.ndarray:
     """(loss, gradient norm) of each step, and below them (validation loss, 0) of each validation."""
-    history = json.loads((folder / "done.json").read_text())["history"]
+    history = json.loads((run_folder(folder) / "done.json").read_text())["history"]
     rows = [(x["loss"], x["grad_norm"]) for x in history if "loss" in x]
     return np.array(rows + [(x["eval_loss"], 0.0) for x in history if "eval_loss" in x])
 
@@ -82,9 +82,10 @@ def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path,
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (folder / "done.json").exists()
-    (folder / ".writing-checkpoint-4").mkdir()  # what a kill in the middle of saving leaves
-    (folder / ".writing-checkpoint-4" / "optimizer.pt").write_bytes(b"half")
+    killed = run_folder(folder)
+    assert not (killed / "done.json").exists()
+    (killed / ".writing-checkpoint-4").mkdir()  # what a kill in the middle of saving leaves
+    (killed / ".writing-checkpoint-4" / "optimizer.pt").write_bytes(b"half")
     train(folder)
     np.testing.assert_array_equal(curve(folder), curve(straight))
     saved = sorted(path.relative_to(straight) for path in straight.rglob("*.safetensors"))
