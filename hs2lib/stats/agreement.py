@@ -28,10 +28,9 @@ def weighted_kappa(
     ratings: np.ndarray,
     levels: Sequence[float] = SCALE,
     *,
-    pool: str = "pairs",
-    symmetrise: bool = True,
-    penalty: str = "quadratic",
-    clusters: np.ndarray | None = None,
+    pool="pairs",
+    symmetrise=True,
+    penalty="quadratic",
     **options,
 ) -> Interval:
     """Cohen's kappa with quadratic penalties, kappa = 1 - sum w o / sum w e, pooled over rater slots.
@@ -45,23 +44,16 @@ def weighted_kappa(
     then the distribution of all paired ratings, and kappa is the weighted form of Scott's pi. Without it a
     pair counts as (earlier slot, later slot); for two slots that is Cohen's kappa of two named raters, equal
     to sklearn.metrics.cohen_kappa_score(weights="quadratic") and never below the symmetrised one.
-    penalty: "quadratic", "linear" or "nominal". clusters: int [rows], the prompt of each row (each row its
-    own if None). options: n_boot, seed, level as in `bootstrap`. Returns 0-d arrays.
+    penalty: "quadratic", "linear" or "nominal". options: clusters, int [rows], the prompt of each row (each
+    row its own where they are left out); n_boot and seed as in `bootstrap`. Returns 0-d arrays.
     nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
     two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
     contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
-    return _interval(contributions, kappa, clusters, options)
+    return _interval(contributions, kappa, **options)
 
 
-def kappa_difference(
-    first: np.ndarray,
-    second: np.ndarray,
-    levels: Sequence[float] = SCALE,
-    *,
-    clusters: np.ndarray | None = None,
-    **options,
-) -> Interval:
+def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
     """kappa(first) - kappa(second), both on the same resamples: what a filter gains.
 
     Paper: section 2.1 (what the filters of the annotation gained, Table 1), there without intervals.
@@ -69,17 +61,12 @@ def kappa_difference(
     Other arguments, returns and errors as in `weighted_kappa`; every pair of ratings weighs the same.
     """
     (one, kappa), (other, _) = (_kappa_parts(r, levels, "pairs") for r in (first, second))
-    clusters = np.arange(len(one)) if clusters is None else clusters
+    clusters = options.pop("clusters", np.arange(len(one)))
     return difference(one, other, clusters, kappa, **options).at(0)
 
 
 def krippendorff_alpha(
-    ratings: np.ndarray,
-    levels: Sequence[float] = SCALE,
-    *,
-    metric: str = "ordinal",
-    clusters: np.ndarray | None = None,
-    **options,
+    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, metric: str = "ordinal", **options
 ) -> Interval:
     """Krippendorff's alpha = 1 - D_o / D_e for any number of raters and missing ratings.
 
@@ -108,16 +95,11 @@ def krippendorff_alpha(
         expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 
-    return _interval(pairs.reshape(len(codes), q * q), alpha, clusters, options)
+    return _interval(pairs.reshape(len(codes), q * q), alpha, **options)
 
 
 def gwet_ac2(
-    ratings: np.ndarray,
-    levels: Sequence[float] = SCALE,
-    *,
-    penalty: str = "quadratic",
-    clusters: np.ndarray | None = None,
-    **options,
+    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, penalty: str = "quadratic", **options
 ) -> Interval:
     """Gwet's AC2 with quadratic weights, (p_a - p_e) / (1 - p_e), for any number of raters.
 
@@ -144,7 +126,7 @@ def gwet_ac2(
         p_e = v.sum() / (q * (q - 1)) * (pi * (1 - pi)).sum(axis=1)
         return ((p_a - p_e) / (1 - p_e))[:, None]
 
-    return _interval(contributions, ac2, clusters, options)
+    return _interval(contributions, ac2, **options)
 
 
 def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarray:
@@ -225,6 +207,6 @@ def _pair_table(first: np.ndarray, second: np.ndarray, q: int, symmetrise: bool)
     return table.reshape(len(first), q * q)
 
 
-def _interval(contributions, statistic, clusters, options) -> Interval:
+def _interval(contributions, statistic, clusters=None, **options) -> Interval:
     clusters = np.arange(len(contributions)) if clusters is None else clusters
     return bootstrap(contributions, clusters, statistic, **options).at(0)

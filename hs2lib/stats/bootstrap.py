@@ -16,7 +16,12 @@ CHUNK_CELLS = 8_000_000  # counts held at once, cells of [resamples, clusters]; 
 
 NO_SPREAD = 1e-12  # a variance below this share of the column's own is rounding, not spread
 
+LEVEL = 0.95  # of every interval
+
 DEFINED_SHARE = 0.95  # an interval needs a value in this share of the resamples
+
+
+Statistic = Callable[[np.ndarray], np.ndarray]  # of sums [B, k]: values [B, m]
 
 
 class Interval(NamedTuple):
@@ -46,21 +51,13 @@ def resample_counts(n_clusters: int, n_boot: int, seed: int) -> Iterator[np.ndar
         yield counts
 
 
-def bootstrap(
-    contributions: np.ndarray,
-    clusters: np.ndarray,
-    statistic: Callable[[np.ndarray], np.ndarray],
-    *,
-    n_boot: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Interval:
-    """Percentile interval, by cluster, of any statistic that is a function of sums over rows.
+def bootstrap(contributions: np.ndarray, clusters: np.ndarray, statistic: Statistic, **options) -> Interval:
+    """95 % percentile interval, by cluster, of any statistic that is a function of sums over rows.
 
     Paper: silent (no intervals are printed).
     contributions: [rows, k], what each row adds to the k sums. clusters: int [rows], the prompt of each row.
     statistic: maps sums [B, k] to values [B, m]; it is also called with B = 1, for the estimate itself.
-    A paired comparison is a statistic that subtracts: see `difference`.
+    A paired comparison is a statistic that subtracts: see `difference`. options: n_boot (1000) and seed (0).
     Returns arrays [m]. With a single cluster, or where under 95 % of the resamples have a value, low and high
     are nan.
     Raises ValueError for no rows, shapes that do not fit, nan or infinite contributions.
@@ -72,20 +69,16 @@ def bootstrap(
     if not np.isfinite(contributions).all():
         raise ValueError("contributions hold nan or infinity: a missing value adds 0 and is not counted")
     index, n_clusters = cluster_index(clusters, len(contributions))
-    return from_sums(sum_by(contributions.T, index, n_clusters), statistic, n_boot, seed, level)
+    return from_sums(sum_by(contributions.T, index, n_clusters), statistic, **options)
 
 
 def difference(
-    first: np.ndarray,
-    second: np.ndarray,
-    clusters: np.ndarray,
-    statistic: Callable[[np.ndarray], np.ndarray],
-    **options,
+    first: np.ndarray, second: np.ndarray, clusters: np.ndarray, statistic: Statistic, **options
 ) -> Interval:
     """Interval of statistic(first) - statistic(second), both seen on the same resamples of the same prompts.
 
     Paper: silent. first, second: contributions [rows, k] of the same rows (a row that only one side uses adds
-    0 to the other). options: n_boot, seed, level as in `bootstrap`. The interval is much narrower than that
+    0 to the other). options: n_boot and seed as in `bootstrap`. The interval is much narrower than that
     of two separate runs where the two sides rise and fall together. Raises as `bootstrap` does.
     """
     if np.shape(first) != np.shape(second):
@@ -111,25 +104,23 @@ def sum_by(columns: Iterable[np.ndarray], index: np.ndarray, n_clusters: int) ->
     return np.stack([np.bincount(index, weights=column, minlength=n_clusters) for column in columns], axis=1)
 
 
-def from_sums(sums: np.ndarray, statistic, n_boot=1000, seed=0, level=0.95) -> Interval:
+def from_sums(sums: np.ndarray, statistic: Statistic, n_boot=1000, seed=0) -> Interval:
     """Estimate and interval from sums by cluster [C, k]."""
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = np.asarray(statistic(sums.sum(axis=0)[None]))[0]
         draws = (statistic(counts @ sums) for counts in resample_counts(len(sums), n_boot, seed))
-        return percentiles(estimate, draws, len(sums), n_boot, level)
+        return percentiles(estimate, draws, len(sums), n_boot)
 
 
-def percentiles(estimate, draws, n_clusters: int, n_boot: int, level: float) -> Interval:
-    """Interval from an iterable of resampled values [b, m]; nan where too few resamples have a value."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
+def percentiles(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
+    """95 % interval from an iterable of resampled values [b, m]; nan where too few resamples have a value."""
     if n_clusters < 2 or n_boot < 2:  # a single prompt says nothing about how prompts vary
         return Interval(estimate, np.full_like(estimate, np.nan), np.full_like(estimate, np.nan))
     values = np.concatenate(list(draws))
     defined = np.isfinite(values)
     enough = (defined.mean(axis=0) >= DEFINED_SHARE) & np.isfinite(estimate)
     values = np.where(enough, np.where(defined, values, np.nan), 0.0)
-    low, high = np.nanquantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.nanquantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return Interval(estimate, np.where(enough, low, np.nan), np.where(enough, high, np.nan))
 
 

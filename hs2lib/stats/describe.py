@@ -29,7 +29,7 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     """Means, standard deviations and Pearson's R of every pair of columns, each with its interval.
 
     Paper: section 2.2, Table 2. X: [rows, k], nan = missing. clusters: int [rows].
-    options: n_boot, seed, level as in `bootstrap.bootstrap`.
+    options: n_boot and seed as in `bootstrap.bootstrap`.
     The SD is the sample's, over n - 1, as pandas gives it. Paper silent; at 21,362 rows n and n - 1 differ by 1 part
     in 43,000 of an SD, .00003 on helpfulness, below the printed digits.
     Returns nan for the mean of an empty column, the SD of fewer than two values and R with a constant column.
@@ -84,7 +84,7 @@ def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix
     ]
 
 
-def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=0.95) -> Interval:
+def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Interval:
     """Spearman's rank correlation of every pair of columns, Pearson's R of the midranks; arrays [k, k].
 
     Paper: silent (Table 2 uses Pearson's R). X: [rows, k]; a pair is ranked over the rows where both are
@@ -100,7 +100,7 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=
         out = Interval(*np.full((3, k, k), np.nan))
         for i in range(k):
             for j in range(i, k):
-                pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed, level=level)
+                pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed)
                 for part, whole in zip(pair, out, strict=True):
                     whole[i, j] = whole[j, i] = part[0, 1]
         return out
@@ -127,7 +127,7 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0, level=
         estimate = ranks_correlate(np.ones(n_clusters))
         resamples = bootstrap.resample_counts(n_clusters, n_boot, seed)
         draws = (ranks_correlate(c)[None] for counts in resamples for c in counts)
-        flat = bootstrap.percentiles(estimate, draws, n_clusters, n_boot, level)
+        flat = bootstrap.percentiles(estimate, draws, n_clusters, n_boot)
     return Interval(*(part.reshape(k, k) for part in flat))
 
 
@@ -136,7 +136,7 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, fixed: np.ndarray, cluster
 
     Paper: silent; it separates what Table 2's plain R of helpfulness with length mixes (longer answers may
     only be the more correct ones). x, y: [rows]; fixed: [rows] or [rows, c]; rows with any of them missing
-    are left out. options: n_boot, seed, level as in `bootstrap`.
+    are left out. options: n_boot and seed as in `bootstrap`.
     Returns nan where x or y is constant or wholly explained by `fixed`.
     Raises ValueError for no complete rows. Checked against pingouin.partial_corr.
     """

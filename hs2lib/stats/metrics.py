@@ -64,21 +64,15 @@ def validation_metrics(
 
 
 def metric_table(
-    outputs: np.ndarray,
-    labels: np.ndarray,
-    groups: np.ndarray,
-    attributes: Sequence[str],
-    *,
-    minus: np.ndarray | None = None,
-    clusters: np.ndarray | None = None,
-    **options,
+    outputs, labels, groups, attributes: Sequence[str], *, minus=None, clusters=None, **options
 ) -> pd.DataFrame:
     """The metrics with 95 % intervals: columns attribute, metric, ours, low, high.
 
-    minus [rows, A]: the outputs of another model. Then the rows are the differences from that model's metrics, both on
-    the same resamples, and "difference" stands in place of "ours". groups [rows]: the prompt of each row, within which
-    pairs are formed. clusters [rows]: what is resampled as a whole, by default the prompts; give the trees where
-    prompts share one. options: n_boot, seed, level as in `bootstrap.bootstrap`. Raises as `validation_metrics`.
+    outputs, labels: [rows, A]. minus [rows, A]: the outputs of another model. Then the rows are the differences from
+    that model's metrics, both on the same resamples, and "difference" stands in place of "ours". groups [rows]: the
+    prompt of each row, within which pairs are formed. clusters [rows]: what is resampled as a whole, by default the
+    prompts; give the trees where prompts share one. options: n_boot and seed as in `bootstrap.bootstrap`. Raises as
+    `validation_metrics`.
     """
     outputs, labels, groups = _checked(outputs, labels, groups, attributes)
     sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]

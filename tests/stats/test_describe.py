@@ -259,7 +259,6 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
         (lambda: describe.moments(np.ones(3), np.arange(3)), r"expected an array \[rows, columns\]"),
         (lambda: describe.moments(np.array([[1.0, np.inf]]), [0]), "column 1 holds an infinite value"),
         (lambda: describe.moments(np.ones((3, 2)), np.arange(2)), r"clusters must be \[3\]"),
-        (lambda: describe.moments(np.ones((3, 2)), np.arange(3), level=95), "level must lie between 0 and 1"),
         (lambda: describe.table_2(np.ones((3, 2)), ["helpfulness"], np.arange(3)), "1 names for 2 columns"),
         (lambda: bootstrap.bootstrap(np.array([[np.nan]]), [0], np.copy), "a missing value adds 0"),
         (lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy), r"must be \[rows, k\]"),
