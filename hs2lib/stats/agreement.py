@@ -25,13 +25,7 @@ METRICS = ("nominal", "ordinal", "interval")
 
 
 def weighted_kappa(
-    ratings: np.ndarray,
-    levels: Sequence[float] = SCALE,
-    *,
-    pool="pairs",
-    symmetrise=True,
-    penalty="quadratic",
-    **options,
+    ratings: np.ndarray, levels: Sequence = SCALE, *, pool="pairs", symmetrise=True, penalty="quadratic", **options
 ) -> Interval:
     """Cohen's kappa with quadratic penalties, kappa = 1 - sum w o / sum w e, pooled over rater slots.
 

@@ -9,18 +9,7 @@ small.
 
 from dataclasses import dataclass
 
-from hs2lib.names import (
-    OBJECTIVES,
-    PACKING,
-    PRECISIONS,
-    PROMPTS,
-    SOURCES,
-    SPLITS,
-    TEMPLATES,
-    TOO_LONG,
-    TRAINED,
-    WORDINGS,
-)
+from hs2lib import names
 from hs2lib.run.parameters import setting
 
 
@@ -37,7 +26,7 @@ class Recipe:
     betas: tuple[float, float] = setting((0.9, 0.98), "of AdamW; reference code", 0, 1)
     clip: float = setting(1.0, "largest norm of the gradient; reference code", 0, 1e9)
     seed: int = setting(0, "of the order of the data, with the number of the epoch", 0, 2**32 - 1)
-    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=PRECISIONS)
+    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a micro-batch, tokens: bounds the memory", 1, 10_000_000)
     accumulation: int = setting(1, "parts of a global batch that each process computes in turn", 1, 100_000)
     checkpointing: bool = setting(False, "compute activations twice, to hold fewer")
@@ -60,7 +49,7 @@ class Written:
 
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
-    template: str = setting("chat", "how a conversation is written, for a model from elsewhere", one_of=TEMPLATES)
+    template: str = setting("chat", "how a conversation is written, for a model from elsewhere", one_of=names.TEMPLATES)
     max_tokens: int = setting(0, "longest response with its prompt, tokens, or 0 for the model's limit", 0, 1_000_000)
 
     @property
@@ -74,7 +63,7 @@ class Written:
 class Weights:
     """Which weights are trained."""
 
-    method: str = setting("full", "all weights or adapters", one_of=TRAINED)
+    method: str = setting("full", "all weights or adapters", one_of=names.TRAINED)
     lora_rank: int = setting(16, "rank of the adapters", 1, 1024)
 
 
@@ -84,9 +73,9 @@ class Measured:
 
     reward: str = setting("", 'reward model that measures, a folder or Hub repository, or "" for that of notebook 05')
     weighting: str = setting("goodness", "head weights: goodness, a row of Table 3, or text as quality:1")
-    eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=PROMPTS)
-    eval_source: str = setting("embedded", "where they come from", one_of=SOURCES)
-    eval_split: str = setting("validation", "which split of them, never one trained on", one_of=SPLITS)
+    eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=names.PROMPTS)
+    eval_source: str = setting("embedded", "where they come from", one_of=names.SOURCES)
+    eval_split: str = setting("validation", "which split of them, never one trained on", one_of=names.SPLITS)
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
     n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
@@ -98,7 +87,7 @@ class Aligned(Measured, Weights, Rows, Recipe):
     """What the recipes of all policies share."""
 
     warmup: int = setting(0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000)
-    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=PRECISIONS)
+    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
 
 
 @dataclass(frozen=True)
@@ -107,9 +96,11 @@ class DPO(Written, Aligned):
 
     attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
     path: str = setting("", "file with your own ratings, for data set ratings")
-    validation_split: str = setting("", 'split to validate on, or "" to cut validation_share off', one_of=("", *SPLITS))
+    validation_split: str = setting(
+        "", 'split to validate on, or "" to cut validation_share off', one_of=("", *names.SPLITS)
+    )
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
-    too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=TOO_LONG)
+    too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl"))
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
@@ -121,9 +112,9 @@ class RewardModel(Written, Weights, Rows, Recipe):
     path: str = setting("", "file with your own ratings, for data set ratings")
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
     test_share: float = setting(0.25, "of the prompts, for the metrics, unless a test_split is named", 0, 0.5)
-    objective: str = setting("regression", "the loss", one_of=OBJECTIVES)
+    objective: str = setting("regression", "the loss", one_of=names.OBJECTIVES)
     compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
-    too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=TOO_LONG)
+    too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=names.TOO_LONG)
     head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
     frozen_ridge: bool = setting(True, "fit the ridge baseline: a pass of the frozen base over all data")
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
@@ -135,7 +126,7 @@ class Supervised:
 
     keep: int = setting(0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl"))
-    packing: str = setting("none", "how backend trl lays conversations into batches", one_of=PACKING)
+    packing: str = setting("none", "how backend trl lays conversations into batches", one_of=names.PACKING)
 
 
 @dataclass(frozen=True)
@@ -202,7 +193,7 @@ class SteerLM(Supervised, Written, Aligned):
     path: str = setting("", "file to read in place of the data set's own")
     single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
-    too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=TOO_LONG)
+    too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=names.TOO_LONG)
     levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",
                           one_of=("rounded", "fifths", "ratings"))  # fmt: skip
     balance: tuple = setting((), "levels of steer_by to take n_answers of, as even as can be, or () for any", 0, 4)
@@ -237,10 +228,10 @@ class RewardBench:
     """Notebook 06. Paper: section 3, Table 3."""
 
     path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
-    wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=WORDINGS)
+    wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=names.WORDINGS)
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
-    autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=PRECISIONS)
+    autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
     n_held_out: int = setting(0, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
     weight_step: float = setting(0.05, "step of the grid of weights, a divisor of 1", 0.01, 1)
@@ -268,7 +259,7 @@ class Evaluation:
     difficulty: str = setting("", 'AlpacaEval\'s published file of difficulties, df_gamed.csv, or ""')
     backend: str = setting("transformers", "what generates", one_of=("transformers", "vllm"))
     batch: int = setting(64, "answers at once", 1, 100_000)
-    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=PRECISIONS)
+    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
