@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from hs2lib.engine.chat import TokenGroup, label_vector
+from hs2lib.engine.chat import TokenGroup
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
-from hs2lib.group import MISSING, Group
+from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.paper import head_weights
-from hs2lib.train.items import Item, compared
+from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness
 
 
@@ -32,38 +32,7 @@ def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tup
     named = sorted({name for group in groups for name in group.attributes})
     if attribute not in named:
         raise ValueError(f"no group has labels for {attribute!r}; there are: {', '.join(named)}")
-    each = [label_vector(r.labels, group.attributes, (attribute,))[0] for group in groups for r in group.responses]
-    return by_score(groups, np.where(np.equal(each, MISSING), np.nan, each))
-
-
-def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Group], dict[str, int]]:
-    """Groups of two responses, chosen before rejected: each group's best against its worst; ties are dropped.
-
-    Paper: section 4.3, "Iterative DPO" (best against worst goodness of 10 samples). scores: [R], one for every
-    response of the groups in order, nan for one that is not to be used; of equally good ones the first counts. The
-    pair's `preference` is rejected minus chosen (negative, the first is better). Returns (pairs, counts): counts of
-    groups, pairs, ties, and groups with fewer than two scores. Raises ValueError where numbers differ.
-    """
-    groups, scores = list(groups), np.asarray(scores, dtype=np.float64)
-    if scores.shape != (responses := sum(len(group.responses) for group in groups),):
-        raise ValueError(f"{responses} responses need a score each, got shape {scores.shape}")
-    pairs, counts = [], {"groups": len(groups), "pairs": 0, "ties": 0, "fewer than two scores": 0}
-    stop = 0
-    for group in groups:
-        start, stop = stop, stop + len(group.responses)
-        scored = np.flatnonzero(~np.isnan(scores[start:stop]))
-        if len(scored) < 2:
-            counts["fewer than two scores"] += 1
-            continue
-        own = scores[start:stop][scored]
-        best, worst = own.argmax(), own.argmin()
-        if own[best] == own[worst]:
-            counts["ties"] += 1
-            continue
-        two = tuple(group.responses[scored[i]] for i in (best, worst))
-        pairs.append(replace(group, responses=two, preference=float(own[worst] - own[best]), preferences=()))
-    counts["pairs"] = len(pairs)
-    return pairs, counts
+    return by_score(groups, labels_of(groups, attribute))
 
 
 def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options) -> tuple[list[Item], dict]:

@@ -4,10 +4,9 @@ Every set becomes groups of two responses, the chosen one first (preference -1),
 is the whole of RewardBench is counted from what was read, never assumed: see `hs2lib.evaluate.rewardbench`.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ from hs2lib.data.readers import Name, chosen_first
 from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, Text, checked, whole, with_columns
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, WORDINGS
+from hs2lib.train.items import by_score, labels_of
 
 OFFICIAL, PRIOR = sources.BENCHMARKS["rewardbench"], sources.BENCHMARKS["preference-test-sets"]
 
@@ -232,30 +232,21 @@ def _parts(root: Path, wording: str) -> Benchmark:
     return Benchmark(tuple(pairs), "rewardbench", f"{' and '.join(built)} files, as RewardBench uses them")
 
 
-def preferred(groups: Iterable[Group], source: str, attribute: str = "helpfulness") -> Benchmark:
+def preferred(groups: Iterable[Group], source: str) -> Benchmark:
     """Rated or compared responses as own pairs, the better one first: held-out pairs to search head weights on.
 
     Paper: silent for weights; section 4.3 for the rule (no pair where helpfulness is equal). A group of two with a
-    preference is taken by it; any other by its labels, the best against the worst in `attribute`. Groups in which
+    preference is taken by it; any other by its labels, the best against the worst in helpfulness. Groups in which
     nothing is better (a tie, no such label) are left out. Raises ValueError where no group is left.
     """
-    pairs = []
+    groups, scores = list(groups), []
     for group in groups:
-        answers = group.responses
-        if group.preference is not None and len(answers) == 2:
-            answers = answers if group.preference < 0 else answers[::-1] if group.preference else ()
-        elif attribute in group.attributes:
-            at = group.attributes.index(attribute)
-            rated = [a for a in answers if a.labels and not math.isnan(a.labels[at])]
-            answers = sorted(rated, key=lambda a: -a.labels[at])  # stable: of equals the first
-            answers = (answers[0], answers[-1]) if answers and answers[0].labels[at] > answers[-1].labels[at] else ()
-        else:
-            answers = ()
-        if answers:
-            pairs.append(Group(group.id, group.prompt, tuple(answers), (), preference=-1.0, source=group.source))
+        compared = group.preference is not None and len(group.responses) == 2
+        scores += [-group.preference, group.preference] if compared else labels_of([group], "helpfulness").tolist()
+    pairs, _ = by_score(groups, scores)
     if not pairs:
-        raise ValueError(f"{source}: no group has a response that is better than another by preference or {attribute}")
-    return Benchmark(tuple(pairs), "own", source)
+        raise ValueError(f"{source}: no group has a response that is better than another by preference or helpfulness")
+    return Benchmark(tuple(replace(pair, attributes=(), preference=-1.0) for pair in pairs), "own", source)
 
 
 def _chosen_first(pair: Group) -> Group:

@@ -92,6 +92,42 @@ def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: s
     return items, counts
 
 
+def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
+    """Every response's label of one attribute, in order: float64 [R], nan where it has none. Paper: silent."""
+    each = [label_vector(r.labels, group.attributes, (attribute,))[0] for group in groups for r in group.responses]
+    return np.where(np.equal(each, MISSING), np.nan, each)
+
+
+def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Group], dict[str, int]]:
+    """Groups of two responses, chosen before rejected: each group's best against its worst; ties are dropped.
+
+    Paper: section 4.3, "Iterative DPO" (best against worst goodness of 10 samples). scores: [R], one for every
+    response of the groups in order, nan for one that is not to be used; of equally good ones the first counts. The
+    pair's `preference` is rejected minus chosen (negative, the first is better). Returns (pairs, counts): counts of
+    groups, pairs, ties, and groups with fewer than two scores. Raises ValueError where numbers differ.
+    """
+    groups, scores = list(groups), np.asarray(scores, dtype=np.float64)
+    if scores.shape != (responses := sum(len(group.responses) for group in groups),):
+        raise ValueError(f"{responses} responses need a score each, got shape {scores.shape}")
+    pairs, counts = [], {"groups": len(groups), "pairs": 0, "ties": 0, "fewer than two scores": 0}
+    stop = 0
+    for group in groups:
+        start, stop = stop, stop + len(group.responses)
+        scored = np.flatnonzero(~np.isnan(scores[start:stop]))
+        if len(scored) < 2:
+            counts["fewer than two scores"] += 1
+            continue
+        own = scores[start:stop][scored]
+        best, worst = own.argmax(), own.argmin()
+        if own[best] == own[worst]:
+            counts["ties"] += 1
+            continue
+        two = tuple(group.responses[scored[i]] for i in (best, worst))
+        pairs.append(replace(group, responses=two, preference=float(own[worst] - own[best]), preferences=()))
+    counts["pairs"] = len(pairs)
+    return pairs, counts
+
+
 def cluster(group: Group) -> str:
     """What a group shares with others that must not be on both sides of a split: the conversation's first message.
 
