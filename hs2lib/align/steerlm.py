@@ -11,11 +11,9 @@ at use the line names the attributes that are wanted. The file of labels is the 
 which `data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,6 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
-from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import label_string, whole
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn, named_numbers, parse_prompt, prompt_string
@@ -32,39 +29,6 @@ from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train.items import Item, tokenised
 
 LEVELS = ("rounded", "fifths", "ratings")
-
-CHUNK = 32  # groups scored and written together: a killed run loses at most these
-
-
-def scores(groups: Sequence[Group], reward_model, *, cache: Path | None = None, **options) -> torch.Tensor:
-    """The reward model's outputs, float32 [R, A], of every response, in order, kept on disk as they come.
-
-    Paper: silent. cache: a folder; results lie there in a file named by the model, by the content of prompt and
-    response, and a repeated or killed run computes only what is missing. options: budget and autocast of
-    `RewardModel.score`.
-    """
-    groups = list(groups)
-    if cache is None:
-        return reward_model.score(groups, **options)
-    precision = str(options.get("autocast") or torch.float32).removeprefix("torch.")
-    settings = {"model": reward_model.fingerprint(), "autocast": precision}
-    kept = Cache(cache, settings, name="scores")
-
-    def compute(part: Sequence[Group]) -> Iterator[dict]:
-        rows = reward_model.score(part, **options)
-        for values in rows.split([len(group.responses) for group in part]):
-            yield {"scores": values.tolist()}
-
-    out = []
-    for start in range(0, len(groups), CHUNK):
-        part = groups[start : start + CHUNK]
-        out += kept.computed([_key(group) for group in part], partial(compute, part))
-    return torch.tensor([row for group in out for row in group["scores"]], dtype=torch.float32)
-
-
-def _key(group: Group) -> str:
-    whole = json.dumps([[(t.role, t.text) for t in group.prompt], [r.text for r in group.responses]])
-    return hashlib.sha256(whole.encode()).hexdigest()[:32]
 
 
 def answers(groups: Sequence[Group]) -> list[Group]:
@@ -110,7 +74,7 @@ def label(
     if levels == "ratings":
         each, values = _rated(each, tuple(reward_model.attributes))
     else:
-        values = scores(each, reward_model, cache=file and Path(file).parent, **options)
+        values = reward_model.score(each, cache=file and Path(file).parent, **options)
     if levels == "fifths":
         ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
         values = (5 * ranks).div(len(values), rounding_mode="floor")
@@ -227,7 +191,7 @@ def steer(
     rows = []
     for target, text in labels.items():
         sampled = rollouts(policy, prompts, n=n, label=text, file=file and Path(file) / "samples", **options)
-        measured = scores(sampled, reward_model, autocast=options.get("autocast"), cache=file).tolist()
+        measured = reward_model.score(sampled, autocast=options.get("autocast"), cache=file).tolist()
         flat = [(group.id, sample) for group in sampled for sample in group.responses]
         for (prompt, sample), values in zip(flat, measured, strict=True):
             size = (len(sample.text), len(sample.tokens), sample.finished)

@@ -19,7 +19,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hs2lib.align.steerlm import scores
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.group import Group
@@ -98,7 +97,7 @@ def weigh(
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
-    predictions = scores(sampled, reward_model, **options)
+    predictions = reward_model.score(sampled, **options)
     log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))

@@ -8,25 +8,18 @@
 Paper: section 4. SteerLM's label goes before the answer and so into the prompt: `label=` of both functions.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from hs2lib.engine.attention import computing, in_order, log_probs, per_sequence
-from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
-from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.base import STATE, Decoder, state_of
-
-CHUNK = 4  # batches that are computed and kept together: a killed run loses at most these
 
 
 class Policy(Decoder):
@@ -69,30 +62,15 @@ class Policy(Decoder):
                 yield replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
 
     def log_probs(
-        self,
-        groups: Iterable[Group] | Iterable[TokenGroup],
-        *,
-        label: str | Callable[[Group], str] | None = None,
-        budget: int = BUDGET,
-        autocast: torch.dtype | None = None,
-        cache: Path | None = None,
+        self, groups: Iterable[Group] | Iterable[TokenGroup], *, label=None, **options
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(log pi(y|x) float32 [R], its number of tokens int64 [R]) of every response, in the caller's order.
 
         Paper: section 4.3 (the reference model's log-probabilities in DPO), section 4.5 (P(y|x), Q'(y|a,x)). Sums over
-        the response's tokens, its end included, at temperature 1. label: as for `tokenise`. budget: tokens a batch.
-        cache: a folder; results are kept there as they come, by the weights and the tokens, and read again. A run that
-        was killed goes on, and ends with the same numbers bit for bit. Raises ValueError for no groups.
+        the response's tokens, its end included, at temperature 1. label: as for `tokenise`. options: budget, autocast
+        and cache, as for `rows`. Raises ValueError for no groups.
         """
-        tokens = self.as_tokens(groups, label=label)
-        settings = {"policy": self.fingerprint() if cache else "", "autocast": str(autocast or torch.float32)}
-        kept = Cache(cache, settings, name="log-probs")
-        rows: list[dict] = []
-        for part in _chunks(tokens, CHUNK * budget):
-            keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
-            rows += kept.computed(keys, partial(self._computed, part, budget, autocast))
-        if not rows:
-            raise ValueError("no groups to run")
+        rows = self.rows(self.as_tokens(groups, label=label), "log-probs", **options)
         total, number = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
         return torch.tensor(total, dtype=torch.float32), torch.tensor(number, dtype=torch.int64)  # [R] each
 
@@ -113,22 +91,6 @@ def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str
     if (Path(name) / STATE).is_file():
         return Policy.load(Path(name))
     return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()
-
-
-def _key(sequence: list[int], start: int) -> str:
-    return hashlib.sha256(np.asarray([start, *sequence], np.int32).tobytes()).hexdigest()[:32]
-
-
-def _chunks(groups: Iterable[TokenGroup], tokens: int) -> Iterator[list[TokenGroup]]:
-    part, size = [], 0
-    for group in groups:
-        part.append(group)
-        size += sum(map(len, group.sequences))
-        if size >= tokens:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
 
 
 def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[TokenGroup]:

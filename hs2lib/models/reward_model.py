@@ -78,13 +78,23 @@ class RewardModel(Decoder):
         with torch.autocast(states.device.type, enabled=False):
             return self.head(states.float())
 
-    def score(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> torch.Tensor:
+    def score(
+        self, groups: Iterable[Group] | Iterable[TokenGroup], *, cache: Path | None = None, **options
+    ) -> torch.Tensor:
         """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
 
-        options: as for `score_tokens`. A score does not depend on what else is scored
-        beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long ones.
+        options: budget and autocast, as for `score_tokens`; cache: as for `rows`. A score does not depend on what else
+        is scored beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long
+        ones.
         """
-        return self.score_tokens((group.sequences for group in self.as_tokens(groups)), **options)
+        tokens = self.as_tokens(groups)
+        if cache is None:
+            return self.score_tokens((group.sequences for group in tokens), **options)
+        return torch.tensor([row["scores"] for row in self.rows(tokens, "scores", cache=cache, **options)])
+
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
+        values = self.score_tokens((group.sequences for group in groups), budget=budget, autocast=autocast)
+        return [{"scores": row} for row in values.tolist()]
 
     def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids.

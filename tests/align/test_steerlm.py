@@ -118,41 +118,42 @@ def test_the_labelled_set_reads_back_here_and_by_the_loader(reward_model, tmp_pa
     assert [g.prompt for g in loaded] == [g.prompt for g in labelled]
 
 
-class _Counted:
-    """A reward model that says how many groups it scored, and can be stopped after some."""
+COMPUTED = RewardModel._computed
 
-    def __init__(self, model, stop=math.inf):
-        self.model, self.attributes, self.stop, self.scored = model, model.attributes, stop, 0
 
-    def fingerprint(self):
-        return "counted"
+def counted(monkeypatch, stop=math.inf) -> list[int]:
+    """How many groups reward models score at a time from here on; they can be stopped after some."""
+    scored = []
 
-    def score(self, groups, **options):
-        if self.scored >= self.stop:
+    def computed(model, groups, *options):
+        if sum(scored) >= stop:
             raise KeyboardInterrupt
-        self.scored += len(groups)
-        return self.model.score(groups, **options)
+        scored.append(len(groups))
+        return COMPUTED(model, groups, *options)
+
+    monkeypatch.setattr(RewardModel, "_computed", computed)
+    return scored
 
 
 def test_a_stopped_labelling_goes_on_and_gives_the_same_file(reward_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(steerlm, "CHUNK", 2)
-    steerlm.label(GROUPS, _Counted(reward_model), file=tmp_path / "straight" / "labelled.jsonl")
+    steerlm.label(GROUPS, reward_model, file=tmp_path / "straight" / "labelled.jsonl", budget=1)
     file = tmp_path / "stopped" / "labelled.jsonl"
+    counted(monkeypatch, stop=4)
     with pytest.raises(KeyboardInterrupt):
-        steerlm.label(GROUPS, _Counted(reward_model, stop=4), file=file)
+        steerlm.label(GROUPS, reward_model, file=file, budget=1)
     assert not file.exists()
     (kept,) = file.parent.glob("scores-*.jsonl")
     kept.write_bytes(kept.read_bytes()[:-5])  # a kill in the middle of a line
-    again = _Counted(reward_model)
-    steerlm.label(GROUPS, again, file=file)
-    assert again.scored == 3  # the torn line's chunk of two, and the last answer
+    again = counted(monkeypatch)
+    steerlm.label(GROUPS, reward_model, file=file, budget=1)
+    assert again == [1, 1]  # the torn line's answer, and the last
     for name in ("labelled.jsonl", kept.name):
         lines = ((tmp_path / place / name).read_text().splitlines() for place in ("straight", "stopped"))
         straight, stopped = (sorted(line for line in part if line.endswith(("]", "}"))) for part in lines)
         assert set(straight) <= set(stopped)
-    once_more = _Counted(reward_model)
-    steerlm.label(GROUPS, once_more, file=file)
-    assert once_more.scored == 0
+    once_more = counted(monkeypatch)
+    steerlm.label(GROUPS, reward_model, file=file, budget=1)
+    assert once_more == []
 
 
 @pytest.mark.skipif("HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is unset: no attribute-labelled set")
