@@ -18,7 +18,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,10 +28,10 @@ from accelerate.utils import gather_object
 from torch import nn
 
 from hs2lib.align import ppo_rounds
-from hs2lib.align.ppo_rounds import PromptSamples, Rounds, figures, rounds
+from hs2lib.align.ppo_rounds import Rounds, figures, rounds
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens, tokenise
-from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.export import fold
 from hs2lib.paths import write
@@ -153,8 +153,9 @@ def without_adapters(model: nn.Module):
 OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip", "value_clip", "normalise",
        "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished")  # fmt: skip
 
-# (the policy, ids of prompts, number of the round or -1 for validation) -> their responses, in that order
-Sampler = Callable[[nn.Module, Sequence[str], int], list[PromptSamples]]
+# (the policy, ids of prompts, number of the round or -1 for validation) -> for each, in that order, a group of
+# `Sample`s, each labelled with its reward
+Sampler = Callable[[nn.Module, Sequence[str], int], list[Group]]
 
 
 class Sampling:
@@ -175,21 +176,14 @@ class Sampling:
         self.options = {name: getattr(recipe, name) for name in names}
         self.options |= {"n": recipe.n_samples, "autocast": self.autocast}
 
-    def __call__(self, policy, ids: Sequence[str], round: int) -> list[PromptSamples]:
+    def __call__(self, policy, ids: Sequence[str], round: int) -> list[Group]:
         if not ids:
             return []
         seed = int(np.random.SeedSequence((self.seed, round + 1)).generate_state(1)[0])
         # Nothing of a round is kept on disk before it is whole: samples finished beside others differ by rounding.
         groups = rollouts(policy, [self.groups[i] for i in ids], seed=seed, progress=False, **self.options)
-        rewards = self.reward_model.score(groups, autocast=self.autocast)[:, 0].split(self.options["n"])
-        out = []
-        for group, tokens, reward in zip(groups, as_tokens(policy, groups), rewards, strict=True):
-            samples = group.responses
-            out.append(PromptSamples(
-                group.id, tokens.sequences[0][: tokens.starts[0]], tuple(list(s.tokens) for s in samples),
-                tuple(s.finished for s in samples), tuple(reward.tolist()), tuple(s.text for s in samples),
-            ))  # fmt: skip
-        return out
+        rewards = iter(self.reward_model.score(groups, autocast=self.autocast)[:, :1].tolist())
+        return [replace(g, responses=tuple(replace(s, labels=next(rewards)) for s in g.responses)) for g in groups]
 
 
 def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[Group], list[str]]:
@@ -218,6 +212,13 @@ def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
     tokens = [prompt_tokens(group.prompt, policy.tokenizer, template=policy.template) for group in prompts]
     empty = np.zeros((1, 0), np.float32)
     return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
+
+
+def as_row(group: Group) -> dict:
+    """A prompt's samples as a line of the run's `samples/`."""
+    samples = group.responses
+    row = {"id": group.id, "texts": [s.text for s in samples], "responses": [s.tokens for s in samples]}
+    return row | {"finished": [s.finished for s in samples], "rewards": [s.labels[0] for s in samples]}
 
 
 class PPOTrainer(GroupTrainer):
@@ -257,18 +258,23 @@ class PPOTrainer(GroupTrainer):
         """Items of their samples, the arguments of `targets`, and figures to log."""
         self.model.eval()
         policy, width = self.model.model.policy, self.recipe.max_new_tokens
-        samples = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
+        groups = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
         if self.args.should_save and round >= 0:
-            lines = (json.dumps(asdict(sample), ensure_ascii=False) + "\n" for sample in samples)
+            lines = (json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
-        items = [sample.item() for sample in samples]
+        items = []
+        for item, group in zip(prompts, groups, strict=True):
+            sequences = tuple([*item.sequences[0], *sample.tokens] for sample in group.responses)
+            targets = np.zeros((len(sequences), 0), np.float32)
+            items.append(Item(item.id, sequences, targets, item.starts * len(sequences)))
+        samples = [sample for group in groups for sample in group.responses]
         outputs, _, _ = self.outputs_of(items)
         log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
-        lengths = torch.tensor([len(response) for sample in samples for response in sample.responses])
+        lengths = torch.tensor([len(sample.tokens) for sample in samples])
         tokens = torch.arange(width) < lengths[:, None]  # [R, W]
         reference = torch.stack(self._shared(items, self._referred))
-        reward = torch.tensor([x for sample in samples for x in sample.rewards])
-        finished = torch.tensor([x for sample in samples for x in sample.finished])
+        reward = torch.tensor([sample.labels[0] for sample in samples])
+        finished = torch.tensor([sample.finished for sample in samples])
         sampled = log_probs, reference, values, tokens, reward, finished
         return items, sampled, figures(*sampled, entropy, self.recipe)
 

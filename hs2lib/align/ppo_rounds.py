@@ -5,7 +5,7 @@ Letters: R responses, T tokens of the longest of them, W the most tokens that ma
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -15,29 +15,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from hs2lib.train import losses
-from hs2lib.train.items import Item, order
+from hs2lib.train.items import order
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import PPO
 
 TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSamples:
-    """The n sampled responses of one prompt: tokens (the end token included), whether each ended, reward and text."""
-
-    id: str
-    prompt: list[int]
-    responses: tuple[list[int], ...]
-    finished: tuple[bool, ...]
-    rewards: tuple[float, ...]
-    texts: tuple[str, ...] = ()
-
-    def item(self) -> Item:
-        """Its token sequences as an item, without targets yet."""
-        n = len(self.responses)
-        sequences = tuple([*self.prompt, *response] for response in self.responses)
-        return Item(self.id, sequences, np.zeros((n, 0), np.float32), (len(self.prompt),) * n)
 
 
 class Rounds:

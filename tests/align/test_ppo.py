@@ -23,9 +23,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallb
 from hs2lib import paper
 from hs2lib.align import ppo, ppo_rounds
 from hs2lib.align.ppo import ActorCritic, standardised
-from hs2lib.align.ppo_rounds import PromptSamples, Rounds, draw, rounds
+from hs2lib.align.ppo_rounds import Rounds, draw, rounds
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
+from hs2lib.engine.rollout import Sample
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
@@ -54,12 +55,18 @@ def actor_critic(critic: str = "separate") -> ActorCritic:
     return ActorCritic(policy, RewardModel(LlamaModel(shape()), None, ("goodness",)), critic)
 
 
-def arms(policy, ids, round) -> list[PromptSamples]:
+def answered(id: str, tokens: list[int], reward: float, finished: bool = True) -> Group:
+    """One sample, labelled with its reward."""
+    sample = Sample(f"{id}/0", "", (reward,), tokens=tuple(tokens), finished=finished)
+    return Group(id, (), (sample,))
+
+
+def arms(policy, ids, round) -> list[Group]:
     """Each prompt is token 1; its response one token, drawn with numbers that belong to (round, id)."""
     with torch.no_grad():
         p = policy.backbone(torch.tensor([[1]])).logits[0, -1].double().softmax(-1)
     drawn = [int(np.searchsorted(p.cumsum(0).numpy(), uniforms(round + 1, id, 0, 1)[0])) for id in ids]
-    return [PromptSamples(id, [1], ([a],), (True,), (float(REWARD[a]),)) for id, a in zip(ids, drawn, strict=True)]
+    return [answered(id, [a], float(REWARD[a])) for id, a in zip(ids, drawn, strict=True)]
 
 
 def prompts(n: int, prefix: str = "p") -> list[Item]:
@@ -72,7 +79,7 @@ def recipe(**changes) -> PPO:
     return PPO(**defaults | {"weight_decay": 0.0, "validate_every": 2} | changes)
 
 
-def walk(policy, ids, round) -> list[PromptSamples]:
+def walk(policy, ids, round) -> list[Group]:
     """Responses of up to three tokens, ended by token 0; the reward is .5 for each token but the last, 1 for each 3."""
     out = []
     for id in ids:
@@ -84,8 +91,13 @@ def walk(policy, ids, round) -> list[PromptSamples]:
             if tokens[-1] == END:
                 break
         reward = 0.5 * (len(tokens) - 1) + tokens.count(3)
-        out.append(PromptSamples(id, [1], (tokens,), (tokens[-1] == END,), (reward,)))
+        out.append(answered(id, tokens, reward, tokens[-1] == END))
     return out
+
+
+def changed(group: Group, **values) -> Group:
+    """The group with these values of its one sample."""
+    return replace(group, responses=(replace(group.responses[0], **values),))
 
 
 def run(folder: Path, *, model=None, sample=walk, n=48, callbacks=(), **changes):
@@ -262,7 +274,7 @@ def test_on_the_first_pass_the_ratio_is_1_and_on_the_second_it_is_not(tmp_path):
 
 def test_responses_that_are_all_unfinished_change_no_weight(tmp_path):
     def cut(policy, ids, round):
-        return [replace(samples, finished=(False,)) for samples in walk(policy, ids, round)]
+        return [changed(group, finished=False) for group in walk(policy, ids, round)]
 
     model, result = run(tmp_path / "run", sample=cut, unfinished="drop")
     start = dict(actor_critic().named_parameters())
@@ -277,8 +289,8 @@ def test_one_unfinished_response_counts_as_little_as_none(tmp_path):
 
     def without(last):
         def sample(policy, ids, round):
-            samples = [replace(x, finished=(x.id != "p003",)) for x in walk(policy, ids, round)]
-            return samples if last else [replace(x, rewards=(1e6,)) if x.id == "p003" else x for x in samples]
+            groups = [changed(x, finished=x.id != "p003") for x in walk(policy, ids, round)]
+            return groups if last else [changed(x, labels=(1e6,)) if x.id == "p003" else x for x in groups]
 
         return sample
 
