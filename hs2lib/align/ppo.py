@@ -30,8 +30,8 @@ from torch import nn
 from hs2lib.align import ppo_rounds
 from hs2lib.align.ppo_rounds import Rounds, figures, rounds
 from hs2lib.engine import attention, trees
-from hs2lib.engine.chat import prompt_tokens, tokenise
-from hs2lib.engine.rollout import rollouts
+from hs2lib.engine.chat import prompt_tokens
+from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.export import fold
 from hs2lib.paths import write
@@ -192,18 +192,12 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
     Paper: silent. Responses are dropped: PPO uses the prompts only.
     """
     bare = [replace(group, responses=(Response("", ""),), preference=None, preferences=()) for group in groups]
-    room = (policy.max_tokens or math.inf) - max_new_tokens
     out, left_out = [], []
     for group in bare:
         try:
-            options = {"template": policy.template, "max_tokens": room if room < math.inf else None}
-            (tokens,) = tokenise([group], policy.tokenizer, **options)
+            out.append(replace(group, prompt=fitted(policy, group, max_new_tokens, template=policy.template)))
         except ValueError:
             left_out.append(group.id)
-            continue
-        system = int(group.prompt[0].role == "system")
-        kept = (*group.prompt[:system], *group.prompt[system + tokens.dropped :])
-        out.append(replace(group, prompt=kept))
     return out, left_out
 
 

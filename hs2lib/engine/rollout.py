@@ -30,7 +30,7 @@ from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
-from hs2lib.group import Group, Response
+from hs2lib.group import Group, Response, Turn
 
 BACKENDS = ("transformers", "vllm")
 
@@ -156,12 +156,20 @@ def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, ro
     options = {"template": policy.template, "label": label(group) if callable(label) else label}
     ids = prompt_tokens(group.prompt, policy.tokenizer, **options)
     if policy.max_tokens and len(ids) + room > policy.max_tokens:
-        bare = replace(group, responses=(Response("", ""),))
-        (shorter,) = tokenise([bare], policy.tokenizer, max_tokens=policy.max_tokens - room, **options)
-        system = int(group.prompt[0].role == "system")
-        prompt = (*group.prompt[:system], *group.prompt[system + shorter.dropped :])
-        ids = prompt_tokens(prompt, policy.tokenizer, **options)
+        ids = prompt_tokens(fitted(policy, group, room, **options), policy.tokenizer, **options)
     return ids
+
+
+def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
+    """The prompt without its oldest turns where these leave no room for a response of so many tokens.
+
+    Paper: silent. options: template and label of `chat.tokenise`. Raises ValueError where its last turn leaves none.
+    """
+    bare = replace(group, responses=(Response("", ""),))
+    limit = policy.max_tokens and policy.max_tokens - room
+    (shorter,) = tokenise([bare], policy.tokenizer, max_tokens=limit, **options)
+    system = int(group.prompt[0].role == "system")
+    return (*group.prompt[:system], *group.prompt[system + shorter.dropped :])
 
 
 def _ending(policy, label: bool) -> tuple[set[int], str]:
