@@ -284,7 +284,7 @@ class PPOTrainer(GroupTrainer):
         ):
             return list(attention.in_order(
                 lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
-                [item.sequences for item in items], self.recipe.budget, predict=[item.predicted for item in items],
+                [item.sequences for item in items], self.recipe.budget, predict=[item.starts for item in items],
             ))  # fmt: skip
 
     def _shared(self, things: Sequence, function: Callable) -> list:

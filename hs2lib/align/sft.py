@@ -112,7 +112,7 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
             counts["shortened"] += 1
         edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
         runs = tuple(zip(edges[::2], edges[1::2], strict=True))
-        items.append(Item(talk.id, (ids,), np.array([[sum(mask)]], np.float32), runs=(runs,)))
+        items.append(Item(talk.id, (ids,), np.array([[sum(mask)]], np.float32), (runs,)))
         counts["turns_trained"] += len(runs)
         counts["tokens"] += len(ids)
         counts["tokens_trained"] += sum(mask)
@@ -129,7 +129,7 @@ def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.
     """
     total, count = 0.0, 0
     with computing(policy, autocast):
-        for batch in plan([item.sequences for item in items], budget, [item.predicted for item in items]):
+        for batch in plan([item.sequences for item in items], budget, [item.starts for item in items]):
             each = log_probs(policy.backbone, batch)  # [P]
             total, count = total - each.double().sum().item(), count + len(each)
     return total / count

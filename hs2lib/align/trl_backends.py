@@ -49,7 +49,7 @@ def sft_rows(items: Sequence[Item]) -> Dataset:
     """Conversations as the rows SFTTrainer trains on: input_ids, and labels with -100 where nothing is trained."""
     rows = []
     for item in items:
-        (ids,), (predicted,) = item.sequences, item.predicted
+        (ids,), (predicted,) = item.sequences, item.starts
         labels = [-100] * len(ids)
         for start, stop in [(predicted, len(ids))] if isinstance(predicted, int) else predicted:
             labels[start:stop] = ids[start:stop]

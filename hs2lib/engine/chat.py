@@ -29,6 +29,8 @@ SYSTEM_PROMPT = (
     "The assistant gives helpful, detailed, and polite answers to the user's questions."
 )
 
+CHUNK = 128  # groups whose texts are tokenised in one call
+
 _LABEL = "<extra_id_2>"
 
 _REGRESSION_END = "\n<extra_id_2>"  # where the reward is read
@@ -165,13 +167,7 @@ def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = Non
 
 
 def tokenise(
-    groups: Iterable[Group],
-    tokenizer,
-    *,
-    template: str = "chat",
-    max_tokens: int | None = None,
-    label: str | None = None,
-    batch: int = 128,
+    groups: Iterable[Group], tokenizer, *, template="chat", max_tokens: int | None = None, label: str | None = None
 ) -> Iterator[TokenGroup]:
     """Token sequences of groups, lazily and in order; the whole text is tokenised at once, as plain transformers would.
 
@@ -183,7 +179,7 @@ def tokenise(
     if template not in TEMPLATES:
         raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
     groups = iter(groups)
-    while chunk := list(islice(groups, batch)):
+    while chunk := list(islice(groups, CHUNK)):
         rendered = [_render(group, group.prompt, tokenizer, template, label) for group in chunk]
         flat = iter(_encode(tokenizer, [one for several in rendered for one in several]))
         for group, several in zip(chunk, rendered, strict=True):

@@ -210,19 +210,18 @@ def decode(
     model,
     prompts: Iterable[tuple[list[int], list[tuple[int, np.ndarray]]]],
     *,
-    temperature: float,
-    top_p: float,
     max_new_tokens: int,
     ends: Callable[[list[int]], bool],
-    forbidden: torch.Tensor | None = None,
-    min_new_tokens: int = 0,
-    batch: int = 128,
+    forbidden: torch.Tensor,
+    min_new_tokens: int,
+    batch: int,
+    **how,
 ) -> Iterator[Row]:
     """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.
 
     prompts: (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends: whether these
     tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.
-    Without gradients; under whatever autocast is on.
+    how: temperature and top_p of `choose`. Without gradients; under whatever autocast is on.
     """
     prepare(model)  # raises for a model whose attention cannot be replaced
     device = next(model.parameters()).device
@@ -233,7 +232,7 @@ def decode(
         """Give each row its next token; those that are done leave and are returned."""
         draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
-        tokens, log_probs = choose(logits, draws, temperature, top_p, early)
+        tokens, log_probs = choose(logits, draws, forbidden=early, **how)
         done = []
         chosen = zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True)
         for place, (row, token, log_prob) in enumerate(chosen):

@@ -50,11 +50,6 @@ class Sample(Response):
     log_probs: tuple[float, ...] = ()
     finished: bool = True
 
-    @property
-    def log_prob(self) -> float:
-        """log pi(y|x) of the sampled tokens, nats."""
-        return float(sum(self.log_probs))
-
 
 def rollouts(
     policy,

@@ -32,7 +32,7 @@ class Batch:
     tokens [T], positions [T] (depth in the tree), parent [T] (index of the token before; -1 at a root), last [T]
     (the last descendant). end [R]: index of each sequence's last token. index [R]: which of the caller's sequences a
     row is, counting through all groups; group [R]: the caller's number of its group. node [P]: index of each token to
-    predict, row by row (asked for by `predict`); owner [P]: its row. `unpacked`: tokens of the sequences one by one.
+    predict, row by row (asked for by `predict`); owner [P]: its row.
 
     The attention of a batch as calls on contiguous ranges of it, which a CPU kernel is good at:
     `own`: (start, stop, masked): the range attends to itself, causally or, where `masked`, by the tree's mask.
@@ -50,7 +50,6 @@ class Batch:
     owner: torch.Tensor
     own: tuple[tuple[int, int, bool], ...]
     cross: tuple[tuple[int, int, int, int], ...]
-    unpacked: int
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its tensors on `device`."""
@@ -148,7 +147,7 @@ def _pack(groups: list) -> Batch:
     owner = np.repeat(np.arange(len(sequences)), [len(n) for n in node])
     arrays = [np.concatenate(tokens), np.concatenate(positions), np.concatenate(parents), last, end, index, number]
     tensors = [torch.from_numpy(a.astype(np.int64)) for a in [*arrays, np.concatenate(node), owner]]
-    return Batch(*tensors, *calls, unpacked=sum(len(s) for s in sequences))
+    return Batch(*tensors, *calls)
 
 
 def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:

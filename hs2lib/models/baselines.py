@@ -14,30 +14,22 @@ from sklearn.linear_model import Ridge
 
 from hs2lib import paths
 from hs2lib.engine.attention import computing, end_states, in_order
-from hs2lib.engine.trees import BUDGET
 from hs2lib.group import MISSING
 from hs2lib.train.items import Item, digest
 
 ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
 
 
-def frozen_states(
-    model,
-    items: Sequence[Item],
-    *,
-    budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
-    cache: Path | None = None,
-) -> np.ndarray:
+def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Path | None = None) -> np.ndarray:
     """The state at each response's last token, float32 [rows, hidden], item by item; no gradients.
 
     cache: a folder; states of these items under this base (before any training) are read from there, or written.
     """
-    name = f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast or torch.float32}.npy"
+    name = f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast}.npy"
     if cache and (file := Path(cache) / name).exists():
         return np.load(file)
     with computing(model, autocast):
-        out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items], budget)
+        out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items])
     if cache:
         content = io.BytesIO()
         np.save(content, out.numpy())

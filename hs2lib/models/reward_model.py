@@ -26,14 +26,7 @@ class RewardModel(Decoder):
     """
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        tokenizer,
-        attributes: Sequence[str] = ATTRIBUTES,
-        *,
-        bias: bool = False,
-        seed: int = 0,
-        **options,
+        self, backbone: nn.Module, tokenizer, attributes: Sequence[str] = ATTRIBUTES, *, bias=False, seed=0, **options
     ):
         super().__init__(backbone, tokenizer, **options)
         self.attributes = check_attributes(attributes)

@@ -22,21 +22,15 @@ from hs2lib.group import MISSING, Group
 class Item:
     """One group to train on: G token sequences and their targets, float32 [G, k], -100 where missing.
 
-    An objective on log-probabilities needs to know which tokens are the response's. starts: where the response begins
-    in each sequence; it goes on to the end. runs: for each sequence its several stretches (start, stop), where a
-    conversation has several answers. Both are () where an objective reads end states only.
+    An objective on log-probabilities needs to know which tokens are the response's. starts: for each sequence where
+    the response begins, which goes on to the end; or its several stretches (start, stop), where a conversation has
+    several answers; as `trees.plan` takes what to predict. () where an objective reads end states only.
     """
 
     id: str
     sequences: tuple[list[int], ...]
     targets: np.ndarray
-    starts: tuple[int, ...] = ()
-    runs: tuple[tuple[tuple[int, int], ...], ...] = ()
-
-    @property
-    def predicted(self) -> list:
-        """For each sequence the tokens whose log-probabilities count, as `trees.plan` takes them."""
-        return list(self.runs or self.starts)
+    starts: tuple[int | tuple[tuple[int, int], ...], ...] = ()
 
 
 # What is counted of groups that become items.
@@ -165,10 +159,9 @@ def digest(items: Sequence[Item]) -> str:
     """A digest of ids, tokens and targets: two runs on the same items have the same."""
     out = hashlib.sha256()
     for item in items:
-        out.update(item.id.encode() + b"\0" + item.targets.tobytes())
+        out.update(f"{item.id}\0{item.starts}".encode() + item.targets.tobytes())
         for sequence in item.sequences:
             out.update(np.asarray(sequence, np.int32).tobytes() + b"\0")
-        out.update(repr(item.runs).encode() if item.runs else b"")
     return out.hexdigest()[:16]
 
 
@@ -208,9 +201,8 @@ def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Ite
         counts["shortened_groups"] += one.dropped > 0
         counts["labels"] += int((values != MISSING).sum())
     counts["groups"], counts["responses"] = len(items), sum(len(item.sequences) for item in items)
-    for batch in plan([item.sequences for item in items]) if items else ():
-        counts["tokens"] += len(batch.tokens)
-        counts["tokens_one_by_one"] += batch.unpacked
+    counts["tokens"] = sum(len(batch.tokens) for batch in plan(item.sequences for item in items))
+    counts["tokens_one_by_one"] = sum(len(sequence) for item in items for sequence in item.sequences)
     return items, counts
 
 

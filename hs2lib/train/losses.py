@@ -13,19 +13,16 @@ from torch.nn import functional as F
 from hs2lib.group import MISSING
 
 
-def regression_loss(predictions: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
     """Squared error over the labelled cells / number of labelled cells, a scalar.
 
-    Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a missing
-    label is -100. num_items_in_batch: the number of labelled cells of the whole optimiser step, all processes and
-    accumulation steps together; a trainer that then sums the parts gets one loss however the step is cut up, which a
-    mean of each part does not. Raises ValueError on a nan label, or where nothing is labelled and no number is passed.
+    Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a missing label is
+    -100. A trainer that cuts a batch into parts sums the parts and divides by the cells of the whole, which a mean of
+    each part does not (`hs2lib.train.objectives`). Raises ValueError on a nan label, or where nothing is labelled.
     """
-    if num_items_in_batch is None:
-        num_items_in_batch = (labels != MISSING).sum()
-        if not num_items_in_batch:
-            raise ValueError(f"no cell of the {tuple(labels.shape)} labels is rated: nothing to learn from")
-    return squared_errors(predictions, labels).sum() / num_items_in_batch
+    if not (number := (labels != MISSING).sum()):
+        raise ValueError(f"no cell of the {tuple(labels.shape)} labels is rated: nothing to learn from")
+    return squared_errors(predictions, labels).sum() / number
 
 
 def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -67,12 +64,12 @@ def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float =
     return (attributes @ weights - mean) / sd
 
 
-def language_loss(log_probs: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+def language_loss(log_probs: Tensor, number: int | None = None) -> Tensor:
     """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised fine-tuning).
 
-    log_probs: [P] of the trained tokens, or their sums; num_items_in_batch as in `regression_loss`.
+    log_probs: [P] of the trained tokens; or their sums, with the number of tokens to divide by.
     """
-    return -log_probs.sum() / (log_probs.numel() if num_items_in_batch is None else num_items_in_batch)
+    return -log_probs.sum() / (log_probs.numel() if number is None else number)
 
 
 def implicit_reward(policy: Tensor, reference: Tensor, beta: float) -> Tensor:

@@ -61,7 +61,7 @@ class Objective:
     total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable. count(targets, group)
     is the number of items. outputs(model, batch) [R, m] is called inside the wrapped forward. `one_output`: the reward
     model has one output whatever the targets; else as many as targets, m = k. `log_probs`: the model is a policy
-    without a head, and items say which tokens are the response's (`Item.predicted`). metrics(outputs, targets, group,
+    without a head, and items say which tokens are the response's (`Item.starts`). metrics(outputs, targets, group,
     names of the outputs): what validation reports besides the loss, by name.
     """
 

@@ -115,7 +115,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             yield list(self._plan(_apart(item))), [item], 1.0
 
     def _plan(self, items: Sequence[Item]):
-        predict = [item.predicted for item in items] if self.objective.log_probs else None
+        predict = [item.starts for item in items] if self.objective.log_probs else None
         return plan([item.sequences for item in items], self.recipe.budget, predict)
 
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
@@ -235,7 +235,7 @@ def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tenso
 def _apart(item: Item) -> list[Item]:
     """A group as items of one response each."""
     ones = [slice(i, i + 1) for i in range(len(item.sequences))]
-    cut = ("sequences", "targets", "starts", "runs")
+    cut = ("sequences", "targets", "starts")
     return [replace(item, **{name: getattr(item, name)[one] for name in cut}) for one in ones]
 
 
@@ -345,7 +345,7 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
     expected = 0 if objective.log_probs else 1 if objective.one_output else items[0].targets.shape[1]
     outputs = len(getattr(model, "attributes", range(expected)))
-    if objective.log_probs and (outputs or not all(item.predicted for item in items)):
+    if objective.log_probs and (outputs or not all(item.starts for item in items)):
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
     if outputs != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")

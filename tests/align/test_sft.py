@@ -150,7 +150,7 @@ def by_hand(items, name):
     for item in items:
         ids = torch.tensor(item.sequences)
         logp = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
-        for start, stop in item.runs[0]:
+        for start, stop in item.starts[0]:
             total, count = total - logp[start - 1 : stop - 1].sum(), count + stop - start
     (total / count).backward()
     return (total / count).item(), torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()

@@ -279,7 +279,7 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
         asked = one.group.prompt[-1].text
         for i, sample in enumerate(one.group.responses):
             assert one.sampler[i] == pytest.approx(plain(asked, sample, steerlm2.TARGET), abs=1e-3)
-            assert one.sampler[i] == pytest.approx(sample.log_prob, abs=1e-3)
+            assert one.sampler[i] == pytest.approx(sum(sample.log_probs), abs=1e-3)
             assert one.prior[i] == pytest.approx(plain(asked, sample, None), abs=1e-3)
             assert one.tokens[i] == len(sample.tokens)
         predictions = reward_model.score([one.group])

@@ -170,11 +170,12 @@ def test_tokens_are_those_of_the_whole_text_and_the_answer_begins_where_it_says(
     assert tokenizer.decode(plain.sequences[0]) == chat.reference(TALK, "7").text
 
 
-def test_batches_of_rendering_change_nothing(tokenizer):
+def test_batches_of_rendering_change_nothing(tokenizer, monkeypatch):
     many = [group(TALK[: 1 + 2 * (i % 2)], f"answer {i}", "no", name=str(i)) for i in range(5)]
     whole = list(chat.tokenise(many, tokenizer))
     assert whole == [one for g in many for one in chat.tokenise([g], tokenizer)]
-    assert whole == list(chat.tokenise(iter(many), tokenizer, batch=2))
+    monkeypatch.setattr(chat, "CHUNK", 2)
+    assert whole == list(chat.tokenise(iter(many), tokenizer))
 
 
 def test_an_over_long_prompt_loses_its_oldest_exchanges_and_says_so(tokenizer):

@@ -157,7 +157,7 @@ def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
         total, length = policy.log_probs(as_tokens(policy, found, label))
         kept = [sample for group in found for sample in group.responses]
         assert length.tolist() == [len(sample.tokens) for sample in kept]
-        torch.testing.assert_close(total, torch.tensor([s.log_prob for s in kept]), rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(total, torch.tensor([sum(s.log_probs) for s in kept]), rtol=1e-5, atol=1e-4)
 
 
 # Independence
@@ -351,7 +351,7 @@ def test_vllm_is_asked_for_what_rollouts_promise(policy, monkeypatch, tmp_path):
     assert len({params.seed for _, params in asked}) == 6 and asked[0][1].stop_token_ids == [2]
     assert asked[3][0]["prompt_token_ids"] == prompt_tokens(PROMPTS[1].prompt, policy.tokenizer)
     sample = found[0].responses[0]
-    assert sample.tokens == (300, 2) and sample.finished and sample.log_prob == -1.5
+    assert sample.tokens == (300, 2) and sample.finished and sum(sample.log_probs) == -1.5
     assert sample.text == policy.tokenizer.decode([300])
     run(policy, PROMPTS[:2], backend="vllm", file=tmp_path / "kept.jsonl")
     assert len(asked) == 6
