@@ -115,10 +115,9 @@ def by_vllm(options, dtype: str) -> None:
 
     policy = load_policy(options.model)  # on the CPU: vLLM takes the GPU's memory for itself
     prompts, _ = short_prompts(options.prompts, options.longest, policy.tokenizer)
-    autocast = None if dtype == "float32" else getattr(torch, dtype)
     vllm.LLM = Timed
     try:
-        sampling = dict(temperature=0.7, top_p=0.9, autocast=autocast, backend="vllm")
+        sampling = dict(temperature=0.7, top_p=0.9, autocast=dtype, backend="vllm")
         ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
     finally:
         vllm.LLM = engine

@@ -94,7 +94,7 @@ def sampled_pairs(
     if unfinished not in ("keep", "leave out"):
         raise ValueError(f'unfinished is "keep" or "leave out", got {unfinished!r}')
     groups = rollouts(policy, prompts, n=n, **sampling)
-    scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast"))
+    scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
     good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
     finished = np.array([[sample.finished for sample in group.responses] for group in groups])

@@ -3,7 +3,7 @@
     goodness = standardised(reward_model, rated_groups, weights)          # one output, mean 0 and SD 1 on them
     model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
     prompts, left_out = fitting(policy, groups, recipe.max_new_tokens)
-    sample = Sampling(prompts, goodness, recipe)
+    sample = sampling(prompts, goodness, recipe)
     result = train(model, as_items(policy, prompts), sample, reference, recipe, parent)
     frame = rounds(result.history)                                        # also in result.folder / "rounds.csv"
 
@@ -158,32 +158,30 @@ OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip",
 Sampler = Callable[[nn.Module, Sequence[str], int], list[Group]]
 
 
-class Sampling:
+def sampling(groups: Sequence[Group], reward_model, recipe: PPO) -> Sampler:
     """Samples responses of the policy and scores them by the reward model: the `sample` of `train`.
 
     Paper: section 4.4 (rollouts; the reference code samples at temperature 1 from all tokens). groups: all prompts that
     will be asked for, those of validation too. A sample depends on the seed, the round, its prompt's id and the policy
     alone.
     """
+    by_id = {group.id: group for group in groups}
+    if len(by_id) < len(groups):
+        raise ValueError(f"{len(groups)} prompts share {len(by_id)} ids: samples are seeded by them")
+    reward_model.requires_grad_(False).eval()
+    names = ("max_new_tokens", "temperature", "top_p", "autocast")
+    options = {name: getattr(recipe, name) for name in names} | {"n": recipe.n_samples, "progress": False}
 
-    def __init__(self, groups: Sequence[Group], reward_model, recipe: PPO):
-        self.groups = {group.id: group for group in groups}
-        if len(self.groups) < len(groups):
-            raise ValueError(f"{len(groups)} prompts share {len(self.groups)} ids: samples are seeded by them")
-        self.reward_model, self.seed = reward_model.requires_grad_(False).eval(), recipe.seed
-        self.autocast = getattr(torch, recipe.autocast) if recipe.autocast != "float32" else None
-        names = ("max_new_tokens", "temperature", "top_p")
-        self.options = {name: getattr(recipe, name) for name in names}
-        self.options |= {"n": recipe.n_samples, "autocast": self.autocast}
-
-    def __call__(self, policy, ids: Sequence[str], round: int) -> list[Group]:
+    def sample(policy, ids: Sequence[str], round: int) -> list[Group]:
         if not ids:
             return []
-        seed = int(np.random.SeedSequence((self.seed, round + 1)).generate_state(1)[0])
+        seed = int(np.random.SeedSequence((recipe.seed, round + 1)).generate_state(1)[0])
         # Nothing of a round is kept on disk before it is whole: samples finished beside others differ by rounding.
-        groups = rollouts(policy, [self.groups[i] for i in ids], seed=seed, progress=False, **self.options)
-        rewards = iter(self.reward_model.score(groups, autocast=self.autocast)[:, :1].tolist())
-        return [replace(g, responses=tuple(replace(s, labels=next(rewards)) for s in g.responses)) for g in groups]
+        sampled = rollouts(policy, [by_id[i] for i in ids], seed=seed, **options)
+        rewards = iter(reward_model.score(sampled, autocast=recipe.autocast)[:, :1].tolist())
+        return [replace(g, responses=tuple(replace(s, labels=next(rewards)) for s in g.responses)) for g in sampled]
+
+    return sample
 
 
 def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[Group], list[str]]:
@@ -279,7 +277,7 @@ class PPOTrainer(GroupTrainer):
         own, width = self.model.model.policy, self.recipe.max_new_tokens
         model = own if self.reference is None else self.reference
         with (
-            attention.computing(model, self.model.dtype),
+            attention.computing(model, self.recipe.autocast),
             without_adapters(own) if self.reference is None else nullcontext(),
         ):
             return list(attention.in_order(
@@ -336,12 +334,12 @@ def train(
 ) -> TrainingResult:
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
-    prompts: as `as_items` makes them. sample: samples responses, as `Sampling` does. reference: the policy that the KL
-    is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation prompts
-    are answered every `validate_every` steps, always with the same random numbers, and judged by their penalised
-    reward. options: about and callbacks of `fit`. The result's folder holds what one of `trainer.fit` holds, and
-    rounds.csv, a line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are not
-    whole or there is nothing to refer to.
+    prompts: as `as_items` makes them. sample: samples responses, as `sampling` makes one. reference: the policy that
+    the KL is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation
+    prompts are answered every `validate_every` steps, always with the same random numbers, and judged by their
+    penalised reward. options: about and callbacks of `fit`. The result's folder holds what one of `trainer.fit` holds,
+    and rounds.csv, a line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are
+    not whole or there is nothing to refer to.
     """
     if reference is None and not model.policy.adapter:
         raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")

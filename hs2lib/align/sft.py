@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from hs2lib.engine.attention import computing, log_probs
 from hs2lib.engine.chat import chat, reference
@@ -122,7 +121,7 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     return items, counts
 
 
-def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: torch.dtype | None = None) -> float:
+def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: str = "float32") -> float:
     """Mean of -log pi over all trained tokens of the items, nats a token: the loss of SFT.
 
     Paper: section 4.2. Its exponential is the perplexity of what the assistant says.

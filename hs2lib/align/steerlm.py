@@ -191,7 +191,7 @@ def steer(
     rows = []
     for target, text in labels.items():
         sampled = rollouts(policy, prompts, n=n, label=text, file=file and Path(file) / "samples", **options)
-        measured = reward_model.score(sampled, autocast=options.get("autocast"), cache=file).tolist()
+        measured = reward_model.score(sampled, autocast=options.get("autocast", "float32"), cache=file).tolist()
         flat = [(group.id, sample) for group in sampled for sample in group.responses]
         for (prompt, sample), values in zip(flat, measured, strict=True):
             size = (len(sample.text), len(sample.tokens), sample.finished)

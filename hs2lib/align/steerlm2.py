@@ -153,10 +153,9 @@ def iterate(
     iteration. callbacks: a function that makes those of `fit`.
     Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
     """
-    autocast = None if recipe.autocast == "float32" else getattr(torch, recipe.autocast)
-    options = {"budget": recipe.budget, "autocast": autocast}
+    options = {"budget": recipe.budget, "autocast": recipe.autocast}
     sampling = {"n": recipe.n_samples, "temperature": recipe.temperature, "top_p": recipe.top_p, "label": target}
-    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": autocast}
+    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": recipe.autocast}
     out = []
     for number, these in enumerate(prompts, 1):
         place = Path(folder) / f"iteration-{number}"

@@ -64,18 +64,23 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
 
 
 @contextmanager
-def computing(model: torch.nn.Module, autocast: torch.dtype | None = None) -> Iterator[None]:
+def computing(model: torch.nn.Module, autocast: str = "float32") -> Iterator[None]:
     """No dropout and no gradients inside; afterwards the model trains again if it did before, also after an error.
 
-    Paper: silent. autocast: torch.bfloat16 for speed; None leaves autocast as it is.
+    Paper: silent. autocast: as for `precision`.
     """
     device, training = next(model.parameters()).device.type, model.training
     model.eval()
     try:
-        with torch.no_grad(), torch.autocast(device, dtype=autocast) if autocast else nullcontext():
+        with torch.no_grad(), precision(device, autocast):
             yield
     finally:
         model.train(training)
+
+
+def precision(device: str, autocast: str):
+    """What to compute in: "bfloat16" for speed; "float32" leaves whatever autocast there is. Paper: silent."""
+    return nullcontext() if autocast == "float32" else torch.autocast(device, dtype=getattr(torch, autocast))
 
 
 def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:

@@ -63,7 +63,7 @@ def rollouts(
     label: str | Callable[[Group], str] | None = None,
     file: Path | None = None,
     batch: int = 128,
-    autocast: torch.dtype | None = None,
+    autocast: str = "float32",
     progress: bool = True,
     backend: str = "transformers",
     min_new_tokens: int = 0,
@@ -75,7 +75,7 @@ def rollouts(
     says it for each group; it is no part of the text. A prompt too long to leave room loses its oldest turns.
     file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
     stands for a file in it that is named by the policy and the settings.
-    batch: samples at once. autocast: torch.bfloat16 for speed on a GPU. min_new_tokens: no end before.
+    batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
     backend: "transformers", or "vllm" (a GPU, installed apart; its samples are its own, seeded alike).
     Raises ValueError for no prompts, ids that are not unique, settings out of range, and a file that holds samples of
     another policy or other settings; ImportError where vllm is not installed.
@@ -85,8 +85,7 @@ def rollouts(
     tokens = {group.id: _prompt(policy, group, label, max_new_tokens) for group in prompts}
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
-    dtype = str(autocast or torch.float32).removeprefix("torch.")
-    settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": dtype}
+    settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
     kept = Cache(file, settings, name="samples")
     digests = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
 
@@ -226,8 +225,7 @@ def _vllm(policy, missing, special, stop, *, seed, temperature, top_p, max_new_t
         plain = copy.deepcopy(policy).merge() if policy.adapter else policy
         plain.backbone.save_pretrained(Path(folder))
         plain.tokenizer.save_pretrained(Path(folder))
-        dtype = "float32" if autocast is None else str(autocast).removeprefix("torch.")
-        engine = LLM(model=folder, dtype=dtype, max_num_seqs=batch, max_model_len=policy.max_tokens,
+        engine = LLM(model=folder, dtype=autocast, max_num_seqs=batch, max_model_len=policy.max_tokens,
                      enable_prefix_caching=True, logprobs_mode="raw_logprobs", seed=0)  # fmt: skip
         for start in range(0, len(missing), CHUNK):
             asked = [(id, i, ids) for id, ids, indices in missing[start : start + CHUNK] for i in indices]

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import seaborn as sns
-import torch
 
 from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_attributes
@@ -55,7 +54,7 @@ def evaluate(
     label: str | Callable[[Group], str] | None = None,
     weighting: str = "goodness",
     budget: int = BUDGET,
-    autocast: torch.dtype | None = None,
+    autocast: str = "float32",
     **options,
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.

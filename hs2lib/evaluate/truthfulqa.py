@@ -25,7 +25,6 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import torch
 import yaml
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
@@ -270,7 +269,7 @@ def score(
     *,
     kept: str | Path | None = None,
     budget: int = 4096,
-    autocast: torch.dtype | None = None,
+    autocast: str = "float32",
     progress: bool = True,
 ) -> pd.DataFrame:
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
@@ -286,7 +285,7 @@ def score(
     sequences, starts = tokenise(questions, policy.tokenizer)
     texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
     keys = [content_key([questions.primer, *both]) for both in texts]
-    settings = {"policy": policy.fingerprint(), "autocast": str(autocast or torch.float32).removeprefix("torch.")}
+    settings = {"policy": policy.fingerprint(), "autocast": autocast}
     done = Cache(kept, settings, name="log-probs")
     with progress_bar(len(keys), "question", progress) as bar:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.

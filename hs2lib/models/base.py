@@ -93,15 +93,15 @@ class Decoder(nn.Module):
         return whole
 
     def rows(
-        self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast=None, cache: Path | None = None
+        self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast="float32", cache: Path | None = None
     ) -> list[dict]:
         """What this model computes of every response, a dict each, in the caller's order.
 
-        budget: tokens a batch. autocast: torch.bfloat16 for speed. cache: a folder; the results are kept there as they
+        budget: tokens a batch. autocast: "bfloat16" for speed. cache: a folder; the results are kept there as they
         come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
         with the same numbers bit for bit. Paper: silent. Raises ValueError for no groups.
         """
-        settings = {"model": self.fingerprint() if cache else "", "autocast": str(autocast or torch.float32)}
+        settings = {"model": self.fingerprint() if cache else "", "autocast": autocast}
         kept = Cache(cache, settings, name=name)
         rows: list[dict] = []
         for part in _chunks(groups, CHUNK * budget):

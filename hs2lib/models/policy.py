@@ -74,7 +74,7 @@ class Policy(Decoder):
         total, number = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
         return torch.tensor(total, dtype=torch.float32), torch.tensor(number, dtype=torch.int64)  # [R] each
 
-    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
         with computing(self, autocast):
             total = in_order(
                 lambda batch: per_sequence(log_probs(self.backbone, batch), batch),

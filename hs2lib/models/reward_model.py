@@ -85,14 +85,14 @@ class RewardModel(Decoder):
             return self.score_tokens((group.sequences for group in tokens), **options)
         return torch.tensor([row["scores"] for row in self.rows(tokens, "scores", cache=cache, **options)])
 
-    def _computed(self, groups: list[TokenGroup], budget: int, autocast: torch.dtype | None) -> list[dict]:
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
         values = self.score_tokens((group.sequences for group in groups), budget=budget, autocast=autocast)
         return [{"scores": row} for row in values.tolist()]
 
-    def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: torch.dtype | None = None):
+    def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: str = "float32"):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids.
 
-        budget: tokens a batch. autocast: torch.bfloat16 for speed.
+        budget: tokens a batch. autocast: "bfloat16" for speed.
         """
         with computing(self, autocast):
             return in_order(lambda batch: self.predict(end_states(self.backbone, batch)), token_groups, budget)

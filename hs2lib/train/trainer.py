@@ -22,6 +22,7 @@ from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 
+from hs2lib.engine.attention import precision
 from hs2lib.engine.trees import plan
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
@@ -36,12 +37,11 @@ class Outputs(nn.Module):
 
     def __init__(self, model: nn.Module, objective: Objective, autocast: str):
         super().__init__()
-        self.model, self.objective = model, objective
-        self.dtype = None if autocast == "float32" else getattr(torch, autocast)
+        self.model, self.objective, self.autocast = model, objective, autocast
 
     def forward(self, batch):
         device = next(self.model.parameters()).device.type
-        with torch.autocast(device, dtype=self.dtype) if self.dtype else nullcontext():
+        with precision(device, self.autocast):
             return self.objective.outputs(self.model, batch)
 
 

@@ -442,7 +442,7 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     assert not left_out and len(kept) == 40
     how = recipe(steps=16, save_every=16, kl_weight=0.003, max_new_tokens=8, unfinished="keep")
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
-    task = ppo.as_items(policy, kept), ppo.Sampling(kept, Vowels(), how), reference, how
+    task = ppo.as_items(policy, kept), ppo.sampling(kept, Vowels(), how), reference, how
     curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
     assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
     assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
@@ -452,7 +452,7 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     policy, reference, goodness, groups = texts
     kept, _ = ppo.fitting(policy, groups[:8], 6)
     how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
-    task = ppo.as_items(policy, kept), ppo.Sampling(kept, goodness, how), reference, how
+    task = ppo.as_items(policy, kept), ppo.sampling(kept, goodness, how), reference, how
     result = ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line for line in lines}

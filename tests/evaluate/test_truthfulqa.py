@@ -214,7 +214,7 @@ def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_pat
     benchmark, file = truthfulqa.load("embedded", n=3), tmp_path / "kept.jsonl"
     score(benchmark, policy, kept=file, progress=False)
     with pytest.raises(ValueError, match="use another file"):
-        score(benchmark, policy, kept=file, autocast=torch.bfloat16, progress=False)
+        score(benchmark, policy, kept=file, autocast="bfloat16", progress=False)
     with torch.no_grad():
         policy.backbone.model.norm.weight[0] += 1e-3
     with pytest.raises(ValueError, match="use another file"):
@@ -232,7 +232,7 @@ def test_bfloat16_is_close_and_leaves_the_policy_as_it_was(policy):
     benchmark = truthfulqa.load("embedded", n=10)
     policy.train()
     exact = score(benchmark, policy, progress=False)
-    rough = score(benchmark, policy, autocast=torch.bfloat16, progress=False)
+    rough = score(benchmark, policy, autocast="bfloat16", progress=False)
     assert policy.training and 0 < np.abs(exact.mc2 - rough.mc2).max() < 0.1
 
 

@@ -107,7 +107,7 @@ def test_a_killed_pass_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, m
 
 def test_other_weights_or_another_precision_share_nothing(policy, tmp_path):
     first, _ = policy.log_probs(GROUPS, cache=tmp_path)
-    policy.log_probs(GROUPS, cache=tmp_path, autocast=torch.bfloat16)
+    policy.log_probs(GROUPS, cache=tmp_path, autocast="bfloat16")
     with torch.no_grad():
         policy.backbone.model.norm.weight[0] += 1e-3
     changed, _ = policy.log_probs(GROUPS, cache=tmp_path)

@@ -171,7 +171,7 @@ def test_scores_are_those_of_each_text_alone_whatever_the_order_or_batch(model):
 
 
 def test_the_head_stays_float32_under_autocast(model):
-    assert model.score(GROUPS, autocast=torch.bfloat16).dtype == torch.float32
+    assert model.score(GROUPS, autocast="bfloat16").dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model.predict(torch.zeros(2, 32, dtype=torch.bfloat16)).dtype == torch.float32
 
