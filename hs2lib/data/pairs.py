@@ -208,7 +208,7 @@ def load_pairs(
             pairs += _pairs(path, PriorPair, subset, f"{PRIOR.repo}@{commit[:7]} {file}")
         return Benchmark(tuple(pairs), "rewardbench", name + (" and prior sets" if prior_sets else ""))
     root = sources.data_folder(folder, OFFICIAL.title)
-    present, _ = sources.find(root, "rewardbench", OFFICIAL)
+    present, _ = sources.find(root, OFFICIAL)
     if present:
         name = present[0].relative_to(root).as_posix()
         pairs = _pairs(present[0], OwnPair, None, f"RewardBench, {name}", named=True)

@@ -23,7 +23,10 @@ from hs2lib.paths import runs, sha256, write
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a data set is, its reader, its public place, its files and its licence: an entry of `sets.yaml`."""
+    """What a data set is, its reader, its public place, its files and its licence: an entry of `sets.yaml`.
+
+    github: its public place is a repository there, not on the Hub.
+    """
 
     read: readers.Reader | None
     title: str
@@ -34,6 +37,7 @@ class DataSet:
     licence: str = ""
     place: str = ""
     split_column: bool = False
+    github: bool = False
 
     @property
     def splits(self) -> bool:
@@ -41,13 +45,14 @@ class DataSet:
         return "train" in self.hub or "train" in self.local
 
 
-def _table(file: str) -> dict[str, DataSet]:
-    entries = yaml.safe_load((Path(__file__).parent / file).read_text())
-    return {name: DataSet(getattr(readers, entry.pop("reader", ""), None), **entry) for name, entry in entries.items()}
+def table(file: Path) -> dict[str, DataSet]:
+    """The data sets of a YAML file in the form of `sets.yaml`, by name."""
+    entries = yaml.safe_load(file.read_text()).items()
+    return {n: DataSet(getattr(readers, e.pop("reader", ""), None), **{"place": n, **e}) for n, e in entries}
 
 
 # The sets that `hs2lib.data.load` reads, and those that benchmarks read in their own way.
-SETS, BENCHMARKS = _table("sets.yaml"), _table("benchmarks.yaml")
+SETS, BENCHMARKS = (table(Path(__file__).parent / file) for file in ("sets.yaml", "benchmarks.yaml"))
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> None:
@@ -101,7 +106,7 @@ def files(name: str, source: str, *, folder=None, path=None, split: str = "both"
     if both and (single := _first(root, spec.local.get("both", ()))):
         places = [("both", single)]
     else:
-        places = [(part, path) for part in parts for path in present(root, name, spec, part)]
+        places = [(part, path) for part in parts for path in present(root, spec, part)]
     return [file(part, path, provenance(spec.title, path, root)) for part, path in places]
 
 
@@ -134,45 +139,49 @@ def own_file(path: str | Path, folder: str | Path | None) -> Path:
     raise DataError(path, None, None, what, "correct path=, or put the file there")
 
 
-def _first(root: Path, names: tuple[str, ...]) -> Path | None:
+def _first(root: Path, names: Iterable[str]) -> Path | None:
     return next((root / name for name in names if (root / name).is_file()), None)
 
 
-def find(root: Path, name: str, spec: DataSet, split: str = "both") -> tuple[list[Path], list[str]]:
+def find(root: Path, spec: DataSet, split: str = "both") -> tuple[list[Path], list[str]]:
     """A split's files under the folder, [] unless all are there, and the names that were looked for.
 
     They may lie as in a clone of the Hub repository (with its names, or unpacked), or as the mirror lays them out.
     """
-    wanted, looked = spec.hub.get(split, ()), []
-    for place in filter(None, (spec.place or name, spec.repo.rpartition("/")[2], spec.repo)):
+    wanted, looked = () if spec.github else spec.hub.get(split, ()), []
+    for place in filter(None, (spec.place, spec.repo.rpartition("/")[2], spec.repo)):
         files = [_first(root / place, (file, file.removesuffix(".gz"))) for file in wanted]
         if files and None not in files:
             return files, looked
         looked += [f"{place}/{file}" for file in wanted]
     local = spec.local.get(split, ())
-    single = _first(root, local)
+    single = _first(root, [either for name in local for either in (name, f"{name}.gz")])
     return [single] if single else [], list(dict.fromkeys([*looked, *local]))
 
 
-def present(root: Path, name: str, spec: DataSet, split: str = "both") -> list[Path]:
+def present(root: Path, spec: DataSet, split: str = "both") -> list[Path]:
     """A split's files under the folder; raises DataError, which says what to do, where one is absent."""
-    files, looked = find(root, name, spec, split)
+    files, looked = find(root, spec, split)
     if not files:
         part = f" ({split})" if split != "both" else ""
         what = f"{spec.title}{part} is not in this folder; looked for {', '.join(looked)}"
-        fix = download(spec, root / (spec.place or name)) if spec.repo else "put the file there"
+        fix = download(spec, root / spec.place) if spec.repo else "put the file there"
         raise DataError(root, None, None, what, fix)
     return files
 
 
 def download(spec: DataSet, folder: Path) -> str:
-    """The command that downloads a data set, as the fix of an error."""
+    """How to get a data set, as the fix of an error."""
+    if spec.github:
+        return f"with a network: source='hub', or put {_url(spec, spec.hub['both'][0])} there"
     options = f"--repo-type dataset --revision {spec.revision} --local-dir {folder}"
     return f"with a network: hf download {spec.repo} {options}"
 
 
 def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
-    """A file of a Hub repository, downloaded or from the Hub's cache, and the commit it is of."""
+    """A file of its public place, downloaded or from the cache, and the commit it is of. Raises DataError."""
+    if spec.github:
+        return _from_github(spec, file), spec.revision
     from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
@@ -195,52 +204,42 @@ def fetch(spec: DataSet, file: str) -> tuple[Path, str]:
 RAW = "https://raw.githubusercontent.com"
 
 
-@dataclass(frozen=True)
-class PublicFile:
-    """A file of a GitHub repository at a commit, and the names under which a local folder may hold it."""
+def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> tuple[Path, str]:
+    """(path, provenance) of a split of one file, from the one source named: "folder" (default HS2_DATA_DIR) or "hub".
 
-    title: str
-    repo: str
-    commit: str
-    path: str
-    local: tuple[str, ...]
-
-    @property
-    def url(self) -> str:
-        """The address of the file at its commit."""
-        return f"{RAW}/{self.repo}/{self.commit}/{self.path}"
-
-
-def locate(file: PublicFile, source: str, folder: str | Path | None = None) -> tuple[Path, str]:
-    """(path, provenance) of a file from the one source named: "folder" (default HS2_DATA_DIR) or "hub".
-
-    "hub" downloads it at its commit, so it cannot change, into the runs folder, whole or not at all. Raises
-    DataError where it is not there or cannot be had, naming what was looked for and what to do.
+    "hub" downloads it at its commit, so it cannot change, whole or not at all. Raises DataError where it is not there
+    or cannot be had, naming what was looked for and what to do.
     """
     if source == "hub":
-        return _fetch(file), f"{file.title}, {file.repo}@{file.commit[:7]} {file.path}"
+        (file,) = spec.hub[split]
+        path, commit = fetch(spec, file)
+        return path, f"{spec.title}, {spec.repo}@{commit[:7]} {file}"
     if source != "folder":
-        raise ValueError(f"{file.title} comes from source 'folder' or 'hub', got {source!r}")
-    root = data_folder(folder, file.title)
-    for name in file.local:
-        if path := _first(root, (name, f"{name}.gz")):
-            return path, provenance(file.title, path, root)
-    what = f"{file.title} is not in this folder; looked for {', '.join(file.local)}"
-    raise DataError(root, None, None, what, f"with a network: source='hub', or put {file.url} there")
+        raise ValueError(f"{spec.title} comes from source 'folder' or 'hub', got {source!r}")
+    root = data_folder(folder, spec.title)
+    (path,) = present(root, spec, split)
+    return path, provenance(spec.title, path, root)
 
 
-def _fetch(file: PublicFile) -> Path:
-    path = runs() / "public" / file.repo / file.commit / file.path
+def _url(spec: DataSet, file: str) -> str:
+    return f"{RAW}/{spec.repo}/{spec.revision}/{file}"
+
+
+def _from_github(spec: DataSet, file: str) -> Path:
+    path = runs() / "public" / spec.repo / spec.revision / file
     if path.is_file():
         return path
-    fix = f"copy the file into the data folder as {file.local[0]} and use source='folder'"
+    url, fix = (
+        _url(spec, file),
+        f"copy the file into the data folder as {spec.local['both'][0]} and use source='folder'",
+    )
     try:
-        with urllib.request.urlopen(file.url, timeout=60) as reply:
+        with urllib.request.urlopen(url, timeout=60) as reply:
             content = reply.read()
     except (http.client.HTTPException, OSError) as error:
         what = f"could not be fetched ({getattr(error, 'reason', error)})"
-        raise DataError(file.url, None, None, what, f"check the network, or {fix}") from None
+        raise DataError(url, None, None, what, f"check the network, or {fix}") from None
     if content.startswith(b"version https://git-lfs"):
-        raise DataError(file.url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
+        raise DataError(url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
     write(path, content)
     return path

@@ -83,7 +83,7 @@ def prompts(source: str, folder: str | Path | None = None) -> Template:
     path, _ = locate(FILES["prompts"], source, folder)
     parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
     texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
-    fix = f"take {FILES['prompts'].path} of {FILES['prompts'].repo}"
+    fix = f"take {FILES['prompts'].hub['both'][0]} of {FILES['prompts'].repo}"
     checked = bench.template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
     text = checked.text.replace("{", "{{").replace("}", "}}")  # the published text has braces of its own
     for name in _FIELDS:

@@ -23,7 +23,7 @@ import yaml
 
 from hs2lib.corpus import generate as corpus
 from hs2lib.data.rows import DataError, rows
-from hs2lib.data.sources import PublicFile, locate
+from hs2lib.data.sources import DataSet, locate, table
 from hs2lib.engine.cache import content_key
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
@@ -200,14 +200,14 @@ def _texts(row: dict) -> list:
 # Where questions come from
 
 
-def public_files(benchmark: str) -> dict[str, PublicFile]:
+def public_files(benchmark: str) -> dict[str, DataSet]:
     """The public files of a benchmark by what they hold, from `files.yaml`."""
-    entries = yaml.safe_load((Path(__file__).parent / "files.yaml").read_text())[benchmark]
-    return {name: PublicFile(**entry | {"local": tuple(entry["local"])}) for name, entry in entries.items()}
+    every = table(Path(__file__).parent / "files.yaml")
+    return {name.partition("/")[2]: file for name, file in every.items() if name.partition("/")[0] == benchmark}
 
 
 def public_questions(
-    benchmark: str, whole: int, turns: int, file: PublicFile, *place, columns: Callable, categories: Sequence[str] = ()
+    benchmark: str, whole: int, turns: int, file: DataSet, *place, columns: Callable, categories: Sequence[str] = ()
 ) -> Questions:
     """All questions of a public file. place: its source and folder, as for `locate`.
 
@@ -215,7 +215,7 @@ def public_questions(
     file that is absent, a row of another form, and any other number of questions than `whole`.
     """
     path, provenance = locate(file, *place)
-    groups, of_id, fix = [], {}, f"take {file.path} of {file.repo}"
+    groups, of_id, fix = [], {}, f"take {file.hub['both'][0]} of {file.repo}"
     for line, row in rows(path):
         id, category, texts = columns(row)
         of_text = isinstance(texts, list) and all(isinstance(text, str) and text for text in texts)

@@ -87,17 +87,10 @@ def load(
         path = sources.own_file(path, folder)
         groups = tuple(_questions(path, "own"))
         return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
+    sources.one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
-    if source == "hub":
-        file, commit = sources.fetch(HUB, *HUB.hub["both"])
-        provenance = f"{HUB.repo}@{commit[:7]}"
-    elif source == "folder":
-        root = sources.data_folder(folder, HUB.title)
-        (file,) = sources.present(root, "truthfulqa", HUB)
-        provenance = sources.provenance(HUB.title, file, root)
-    else:
-        raise ValueError(f"unknown source {source!r}; there are: {', '.join(SOURCES)}")
+    file, provenance = sources.locate(HUB, source, folder)
     groups = tuple(_questions(file, "truthfulqa"))
     return MultipleChoice("TruthfulQA", groups, provenance, TOTAL, primer=primer(folder))
 
@@ -334,9 +327,6 @@ def categories(source: str, folder: str | Path | None = None) -> int:
 
     Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
     """
-    if source == "hub":
-        path, _ = sources.fetch(HUB, *HUB.hub["categories"])
-    else:
-        (path,) = sources.present(sources.data_folder(folder, HUB.title), "truthfulqa", HUB, "categories")
+    path, _ = sources.locate(HUB, source, folder, "categories")
     named = [{name.lower(): value for name, value in row.items()} for _, row in rows(path)]
     return len({row["category"] for row in named})

@@ -123,7 +123,7 @@ def test_a_prompt_without_its_fields_is_refused(tmp_path):
 @pytest.mark.skipif(not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)")
 def test_the_prompt_of_the_package_is_read(tmp_path):
     (place,) = find_spec("alpaca_eval").submodule_search_locations
-    text = (Path(place) / alpaca_eval.FILES["prompts"].path.partition("src/alpaca_eval/")[2]).read_text()
+    text = (Path(place) / alpaca_eval.FILES["prompts"].hub["both"][0].partition("src/alpaca_eval/")[2]).read_text()
     (role, _), (_, user) = alpaca_eval.prompts("folder", published(tmp_path, text)).fill(
         instruction="I", output_1="one", output_2="two"
     )

@@ -269,7 +269,7 @@ def web(folder):
 def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     """From a server that has GitHub's addresses; then it is gone, and the file is still there."""
     file, runs = mt_bench.REFERENCES["gpt-4-0125-preview"], tmp_path / "runs"
-    there = tmp_path / "web" / file.repo / file.commit / file.path
+    there = tmp_path / "web" / file.repo / file.revision / file.hub["both"][0]
     there.parent.mkdir(parents=True)
     there.write_text('{"question_id": 101}\n')
     monkeypatch.setenv("HS2_RUNS", str(runs))
@@ -279,9 +279,9 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
         for _ in range(2):
             path, said = sources.locate(file, "hub")
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
-            assert said == f"{file.title}, lm-sys/FastChat@962316e {file.path}"
+            assert said == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
-        missing = replace(file, path="not/there.jsonl")
+        missing = replace(file, hub={"both": ["not/there.jsonl"]})
         with pytest.raises(
             DataError, match=r"could not be fetched \(File not found\).*copy the file into the data folder"
         ):
@@ -313,7 +313,7 @@ def test_every_pin_is_a_whole_commit():
         files += benchmark.FILES.values()
     assert len(files) == 11
     for file in files:
-        assert len(file.commit) == 40 and set(file.commit) <= set("0123456789abcdef") and file.local
+        assert len(file.revision) == 40 and set(file.revision) <= set("0123456789abcdef") and file.local
 
 
 @pytest.mark.parametrize(("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)])

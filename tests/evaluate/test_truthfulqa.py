@@ -313,7 +313,8 @@ print(benchmark.source, benchmark.title, benchmark.groups[0].responses[1].text, 
 
 @pytest.mark.slow
 def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
-    """The one route for users with a network, in a process of its own: huggingface_hub reads HF_ENDPOINT at import."""
+    name = truthfulqa.HUB.hub["both"][0]
+    file = tmp_path / "hub" / truthfulqa.HUB.repo / name
     file = tmp_path / "hub" / truthfulqa.HUB.repo / truthfulqa.HUB.hub["both"][0]
     file.parent.mkdir(parents=True)
     pd.DataFrame([listed(row())]).to_parquet(file)
@@ -324,7 +325,7 @@ def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
         command = [sys.executable, "-c", LOAD]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "truthfulqa/truthful_qa@741b827|TruthfulQA, 1 of 817 questions|It is.\n"
+    assert done.stdout == f"TruthfulQA, truthfulqa/truthful_qa@741b827 {name}|TruthfulQA, 1 of 817 questions|It is.\n"
 
 
 HALF = {"choices": ["Yes.", "No."], "labels": [1]}
