@@ -17,7 +17,7 @@ import copy
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -276,10 +276,7 @@ class PPOTrainer(GroupTrainer):
             return []
         own, width = self.model.model.policy, self.recipe.max_new_tokens
         model = own if self.reference is None else self.reference
-        with (
-            attention.computing(model, self.recipe.autocast),
-            without_adapters(own) if self.reference is None else nullcontext(),
-        ):
+        with attention.computing(model, self.recipe.autocast), without_adapters(own):
             return list(attention.in_order(
                 lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
                 [item.sequences for item in items], self.recipe.budget, predict=[item.starts for item in items],

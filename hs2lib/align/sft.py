@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from hs2lib.engine.attention import computing, log_probs
-from hs2lib.engine.chat import chat, reference
+from hs2lib.engine.chat import Rendered, written
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item
@@ -64,10 +64,8 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     turns = (*talk.prompt, Turn("assistant", talk.responses[0].text))
     ending = policy.tokenizer.decode(policy.ending())
 
-    def shown(last: int):
-        if policy.template == "reference":
-            return reference(turns[:last], turns[last].text)
-        return chat(policy.tokenizer, turns[:last], turns[last].text)
+    def shown(last: int) -> Rendered:
+        return written(policy.tokenizer, turns[:last], turns[last].text, template=policy.template)
 
     whole = shown(len(turns) - 1).text
     spans = []

@@ -44,21 +44,16 @@ def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
     N the most annotators of any response, nan where a response has fewer or none.
     Raises ValueError if groups differ in attributes.
     """
-    index, count, flat = array("q"), array("q"), array("d")
-    attributes = None
+    index, rated, attributes = [], [], None
     for number, group in enumerate(groups):
         attributes = _same_attributes(attributes, group)
-        for response in group.responses:
-            index.append(number)
-            count.append(len(response.ratings))
-            for rating in response.ratings:
-                flat.extend(rating)
-    counts = np.frombuffer(count, dtype=np.int64)
+        index += [number] * len(group.responses)
+        rated += [response.ratings for response in group.responses]
     attributes = ATTRIBUTES if attributes is None else attributes
-    out = np.full((len(counts), int(counts.max(initial=0)), len(attributes)), np.nan)
-    present = np.arange(out.shape[1]) < counts[:, None]
-    out[present] = np.frombuffer(flat, dtype=np.float64).reshape(counts.sum(), len(attributes))
-    return out, np.frombuffer(index, dtype=np.int64)
+    out = np.full((len(rated), max(map(len, rated), default=0), len(attributes)), np.nan)
+    for row, ratings in zip(out, rated, strict=True):
+        row[: len(ratings)] = ratings or np.nan
+    return out, np.array(index, dtype=np.int64)
 
 
 def _same_attributes(attributes: tuple[str, ...] | None, group: Group) -> tuple[str, ...]:

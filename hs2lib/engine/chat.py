@@ -166,6 +166,11 @@ def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = Non
     return _Chat(tokenizer, prompt).answer(answer, label)
 
 
+def written(tokenizer, prompt: Sequence[Turn], answer: str, *, template="chat", label: str | None = None) -> Rendered:
+    """A conversation in either template. Paper: silent."""
+    return reference(prompt, answer, label) if template == "reference" else chat(tokenizer, prompt, answer, label)
+
+
 def tokenise(
     groups: Iterable[Group], tokenizer, *, template="chat", max_tokens: int | None = None, label: str | None = None
 ) -> Iterator[TokenGroup]:
@@ -192,16 +197,21 @@ def tokenise(
             yield TokenGroup(group, tuple(ids for ids, _ in encoded), tuple(start for _, start in encoded), dropped)
 
 
-def prompt_tokens(prompt: Sequence[Turn], tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
-    """The tokens of a prompt up to where the answer begins, label line included: what a sampler continues."""
-    opened = reference(prompt, "", label) if template == "reference" else chat(tokenizer, prompt, "", label)
+def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:
+    """The tokens of a prompt up to where the answer begins, label line included: what a sampler continues.
+
+    options: template and label, as for `written`.
+    """
+    opened = written(tokenizer, prompt, "", **options)
     return tokenizer(opened.text[: opened.start], add_special_tokens=False)["input_ids"]
 
 
-def closing_tokens(tokenizer, *, template: str = "chat", label: str | None = None) -> list[int]:
-    """The tokens of the closing marker alone, to be put after sampled tokens that are to be scored."""
-    prompt = (Turn("user", "?"),)
-    closed = reference(prompt, ".", label) if template == "reference" else chat(tokenizer, prompt, ".", label)
+def closing_tokens(tokenizer, **options) -> list[int]:
+    """The tokens of the closing marker alone, to be put after sampled tokens that are to be scored.
+
+    options: template and label, as for `written`.
+    """
+    closed = written(tokenizer, (Turn("user", "?"),), ".", **options)
     return tokenizer(closed.text[closed.end :], add_special_tokens=False)["input_ids"]
 
 

@@ -278,11 +278,9 @@ def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device)
     tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
     positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
     ends = torch.tensor(bounds[1:], device=device) - 1
-    logits = run(model, tokens, positions, partial(prefill, cohort, segments), logits_to_keep=ends).logits[
-        0
-    ]  # [prompts, V]
+    out = run(model, tokens, positions, partial(prefill, cohort, segments), logits_to_keep=ends)
     place = {number: i for i, (number, _) in enumerate(prompts)}
-    return cohort, logits[torch.tensor([place[row.prompt] for row in rows], device=device)]
+    return cohort, out.logits[0][torch.tensor([place[row.prompt] for row in rows], device=device)]
 
 
 def _step(model, cohorts: list[Cohort], device) -> torch.Tensor:

@@ -5,7 +5,6 @@ import os
 import shutil
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
@@ -27,14 +26,11 @@ def trained(model: nn.Module) -> list[str]:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Put saved weights into the model, in place. Raises ValueError where they are not exactly those it trains."""
-    weights, names = load_file(folder / WEIGHTS), dict(model.named_parameters())
-    wrong = set(weights) ^ set(trained(model))
-    wrong |= {name for name, value in weights.items() if name in names and names[name].shape != value.shape}
-    if wrong:
-        raise ValueError(f"{folder} holds the weights of another model: {sorted(wrong)[0]} differs")
-    with torch.no_grad():
-        for name, value in weights.items():
-            names[name].copy_(value)
+    weights = load_file(folder / WEIGHTS)
+    own = {name: parameter.shape for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if wrong := own.items() ^ {name: value.shape for name, value in weights.items()}.items():
+        raise ValueError(f"{folder} holds the weights of another model: {min(wrong)[0]} differs")
+    model.load_state_dict(weights, strict=False)
 
 
 def save_weights(model: nn.Module, folder: Path, state: dict | None = None) -> None:

@@ -52,12 +52,10 @@ def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[l
         rows = [label_vector(response.labels, group.attributes, model.attributes) for response in group.responses]
         return np.array(rows, dtype=np.float32).reshape(len(rows), len(model.attributes))
 
-    items, counts = _items(model, groups, targets, too_long)
-    if not items:
-        named = sorted({name for group in groups for name in group.attributes})
-        what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
-        raise ValueError(f"unlabelled training set: {what}; pass rated responses, or name other attributes")
-    return items, counts
+    named = sorted({name for group in groups for name in group.attributes})
+    what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
+    nothing = f"unlabelled training set: {what}; pass rated responses, or name other attributes"
+    return _items(model, groups, targets, too_long, nothing)
 
 
 def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: str = "raise"):
@@ -79,11 +77,9 @@ def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: s
         levels = set(values) - {MISSING}
         return np.array(values if len(levels) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
 
-    items, counts = _items(model, groups, targets, too_long)
-    if not items:
-        what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
-        raise ValueError(f"nothing to compare: {what}; pass preferences, or responses rated differently")
-    return items, counts
+    what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
+    nothing = f"nothing to compare: {what}; pass preferences, or responses rated differently"
+    return _items(model, groups, targets, too_long, nothing)
 
 
 def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
@@ -183,7 +179,7 @@ def shares(ids: Sequence[str], recipe, steps: int, process: int, processes: int)
     return [positions[i : i + size] for i in range(process * size, len(positions), size * processes)]
 
 
-def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Item], dict[str, int]]:
+def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> tuple[list[Item], dict[str, int]]:
     counts, items, labelled = dict.fromkeys(COUNTS, 0), [], []
     for group in groups:
         values = targets(group)
@@ -200,6 +196,8 @@ def _items(model, groups: list[Group], targets, too_long: str) -> tuple[list[Ite
         items.append(Item(group.id, one.sequences, values, one.starts))
         counts["shortened_groups"] += one.dropped > 0
         counts["labels"] += int((values != MISSING).sum())
+    if not items:
+        raise ValueError(nothing)
     counts["groups"], counts["responses"] = len(items), sum(len(item.sequences) for item in items)
     counts["tokens"] = sum(len(batch.tokens) for batch in plan(item.sequences for item in items))
     counts["tokens_one_by_one"] = sum(len(sequence) for item in items for sequence in item.sequences)
