@@ -212,9 +212,9 @@ def decode(
     *,
     max_new_tokens: int,
     ends: Callable[[list[int]], bool],
-    forbidden: torch.Tensor,
-    min_new_tokens: int,
-    batch: int,
+    forbidden: torch.Tensor | None = None,
+    min_new_tokens: int = 0,
+    batch: int = 128,
     **how,
 ) -> Iterator[Row]:
     """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.

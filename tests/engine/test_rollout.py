@@ -186,7 +186,12 @@ def test_samples_that_are_done_leave_the_batch(policy, monkeypatch):
     tokens = [sample.tokens for group in free for sample in group.responses]
     stop = sorted(tokens[0][5:9])  # tokens that end some samples early, others late or never
     passes, real = [], decoding.choose
-    monkeypatch.setattr(decoding, "choose", lambda logits, *more: passes.append(len(logits)) or real(logits, *more))
+
+    def counted(logits, draws, **options):
+        passes.append(len(logits))
+        return real(logits, draws, **options)
+
+    monkeypatch.setattr(decoding, "choose", counted)
     prompts = [(prompt_tokens(g.prompt, policy.tokenizer), [(i, uniforms(1, g.id, i, 30)) for i in range(4)])
                for g in PROMPTS]  # fmt: skip
     options = dict(temperature=1.0, top_p=1.0, max_new_tokens=30, ends=lambda t: t[-1] in stop or t[-1] % 9 == 0)
@@ -268,10 +273,10 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
     while True:
         calls = iter(range(17))
 
-        def dies(*arguments, calls=calls):
+        def dies(*arguments, calls=calls, **options):
             if next(calls, None) is None:
                 raise Killed
-            return real(*arguments)
+            return real(*arguments, **options)
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:

@@ -97,10 +97,10 @@ def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
     while True:
         calls = iter(range(20))
 
-        def dies(*arguments, calls=calls):
+        def dies(*arguments, calls=calls, **options):
             if next(calls, None) is None:
                 raise InterruptedError
-            return real(*arguments)
+            return real(*arguments, **options)
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:
