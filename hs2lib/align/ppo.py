@@ -67,9 +67,8 @@ class ActorCritic(nn.Module):
     def __init__(self, policy: nn.Module, reward_model: nn.Module, critic: str = "separate"):
         super().__init__()
         if len(reward_model.attributes) != 1:
-            raise ValueError(
-                f"expected a reward model of one output, got {reward_model.attributes}: fold them into one"
-            )
+            what = f"expected a reward model of one output, got {reward_model.attributes}"
+            raise ValueError(f"{what}: fold them into one")
         if critic not in ("separate", "shared"):
             raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
         self.policy, self.kind = policy, critic

@@ -17,7 +17,7 @@ from hs2lib.engine.attention import computing, log_probs
 from hs2lib.engine.chat import Rendered, written
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
-from hs2lib.train.items import Item
+from hs2lib.train.items import Item, labels_of
 
 # What is counted of conversations that become items; of the too long ones not even the first exchange fits.
 COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "tokens", "tokens_trained")
@@ -32,14 +32,10 @@ def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpful
     """
     by_prompt: dict[tuple, Group] = {}
     for group in groups:
-        column = next((group.attributes.index(name) for name in by if name in group.attributes), None)
-
-        def rate(response, column=column):
-            value = response.labels[column] if response.labels and column is not None else float("nan")
-            return value if value == value else -1.0
-
+        rated_by = next((name for name in by if name in group.attributes), "")
         if group.responses:
-            by_prompt.setdefault(group.prompt, replace(group, responses=(max(group.responses, key=rate),)))
+            highest = np.nan_to_num(labels_of([group], rated_by), nan=-1.0).argmax()
+            by_prompt.setdefault(group.prompt, replace(group, responses=(group.responses[highest],)))
     best = {prompt: group.responses[0].text for prompt, group in by_prompt.items()}
     kept, inner = [], set()
     for prompt, group in by_prompt.items():

@@ -21,9 +21,9 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
-from hs2lib.engine.chat import label_string, whole
+from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.engine.rollout import rollouts
-from hs2lib.group import Group, Response, Turn, named_numbers, parse_prompt, prompt_string
+from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
 from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train.items import Item, tokenised
@@ -92,10 +92,10 @@ def _rated(each: Sequence[Group], attributes: tuple[str, ...]) -> tuple[list[Gro
     """The answers that have a rating for each attribute, and these, float32 [R, A]."""
     rated, rows = [], []
     for group in each:
-        ratings = dict(zip(group.attributes, group.responses[0].labels, strict=False))
-        if all(name in ratings and ratings[name] == ratings[name] for name in attributes):
+        ratings = label_vector(group.responses[0].labels, group.attributes, attributes)
+        if MISSING not in ratings:
             rated.append(group)
-            rows.append([ratings[name] for name in attributes])
+            rows.append(ratings)
     if not rated:
         raise ValueError(f"no answer is rated on all of {', '.join(attributes)}: let the reward model label them")
     return rated, torch.tensor(rows, dtype=torch.float32)

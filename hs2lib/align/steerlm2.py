@@ -10,7 +10,7 @@ sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `re
 `hs2lib.train.losses`. The toy below is a world of nine responses where their results are known exactly.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -133,21 +133,13 @@ class Iteration:
 
 
 def iterate(
-    policy: Policy,
-    prior: Policy,
-    reward_model,
-    prompts: Sequence[Sequence[Group]],
-    validation: Sequence[Group],
-    target: str,
-    recipe: SteerLM2,
-    folder: Path,
-    *,
-    callbacks: Callable[[], Sequence] = tuple,
+    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple
 ) -> list[Iteration]:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
-    an improved policy"). policy: at first the SteerLM model of notebook 11. Each iteration samples from the policy as
+    an improved policy"). policy: at first the SteerLM model of notebook 11. prior: the SFT model. prompts: the groups
+    of each iteration; validation: groups, or none. Each iteration samples from the policy as
     it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
     (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
     iteration. callbacks: a function that makes those of `fit`.

@@ -91,9 +91,8 @@ def fit_sft(
     rows, packed = sft_rows(items), packing == "bfd"
     if packed:
         if (longest := max(len(item.sequences[0]) for item in items)) > recipe.budget:
-            raise ValueError(
-                f"a conversation of {longest:,} tokens is longer than a packed row (budget {recipe.budget:,})"
-            )
+            what = f"a conversation of {longest:,} tokens is longer than a packed row"
+            raise ValueError(f"{what} (budget {recipe.budget:,})")
         rows = pack_dataset(rows, recipe.budget, "bfd")
     flash = torch.cuda.is_available() and recipe.autocast == "bfloat16" and is_flash_attn_2_available()
     policy.backbone.set_attn_implementation("flash_attention_2" if flash else "sdpa")

@@ -192,9 +192,8 @@ class Preference(with_columns(_WRITTEN)):
 
     def group(self, name: str, source: str) -> Group:
         """A group of two responses; `preferences` are all annotators' strengths as collected, nan where not valid."""
-        votes = tuple(
-            NAN if vote.strength is None else float(vote.strength) for vote in self.all_preferences_unprocessed
-        )
+        strengths = (vote.strength for vote in self.all_preferences_unprocessed)
+        votes = tuple(NAN if strength is None else float(strength) for strength in strengths)
         responses, strength = _two(name, self.response_1, self.response_2), float(self.preference_strength)
         return Group(name, self.prompt, responses, preference=strength, preferences=votes, source=source)
 

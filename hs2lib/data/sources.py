@@ -229,10 +229,8 @@ def _from_github(spec: DataSet, file: str) -> Path:
     path = runs() / "public" / spec.repo / spec.revision / file
     if path.is_file():
         return path
-    url, fix = (
-        _url(spec, file),
-        f"copy the file into the data folder as {spec.local['both'][0]} and use source='folder'",
-    )
+    url = _url(spec, file)
+    fix = f"copy the file into the data folder as {spec.local['both'][0]} and use source='folder'"
     try:
         with urllib.request.urlopen(url, timeout=60) as reply:
             content = reply.read()

@@ -58,9 +58,8 @@ def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
 
 def _same_attributes(attributes: tuple[str, ...] | None, group: Group) -> tuple[str, ...]:
     if attributes is not None and group.attributes != attributes:
-        raise ValueError(
-            f"group {group.id} has attributes {group.attributes}, earlier ones {attributes}: make a table of each"
-        )
+        what = f"group {group.id} has attributes {group.attributes}, earlier ones {attributes}"
+        raise ValueError(f"{what}: make a table of each")
     return group.attributes
 
 

@@ -49,10 +49,8 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
             raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
         model = model.get_base_model()
     if not isinstance(model, PreTrainedModel) or not model._can_set_attn_implementation():
-        raise TypeError(
-            f"expected a transformers model built on AttentionInterface, got {type(model).__name__} "
-            "(inside DistributedDataParallel, call the engine in the wrapped module's forward)"
-        )
+        what = f"expected a transformers model built on AttentionInterface, got {type(model).__name__}"
+        raise TypeError(f"{what} (inside DistributedDataParallel, call the engine in the wrapped module's forward)")
     config = model.config.get_text_config()
     if getattr(config, "attn_logit_softcapping", None):
         raise ValueError(f"{type(model).__name__} caps its attention scores, which group attention does not do")
@@ -95,10 +93,8 @@ def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
     for name, kind in {"max_position_embeddings": "positions", "sliding_window": "sliding window"}.items():
         limit = getattr(config, name, None)
         if limit and longest > limit and (sliding or name != "sliding_window"):
-            raise ValueError(
-                f"a sequence of {longest:,} tokens exceeds the {kind} of {type(decoder).__name__} "
-                f"({limit:,}): shorten its prompt before packing"
-            )
+            what = f"a sequence of {longest:,} tokens exceeds the {kind} of {type(decoder).__name__} ({limit:,})"
+            raise ValueError(f"{what}: shorten its prompt before packing")
     batch = batch.to(decoder.device)
     return run(decoder, batch.tokens, batch.positions, _Tree(batch)).last_hidden_state[0]  # [T, H]
 

@@ -113,11 +113,9 @@ def _pack(groups: list) -> Batch:
     sequences = [s for _, _, group, _ in groups for s in group]
     if not sequences:
         raise ValueError("a batch needs at least one sequence")
-    spans = [
-        _spans(s, wanted[i] if wanted is not None else (), g, i)
-        for g, _, group, wanted in groups
-        for i, s in enumerate(group)
-    ]
+    spans = []
+    for g, _, group, wanted in groups:
+        spans += [_spans(s, wanted[i] if wanted is not None else (), g, i) for i, s in enumerate(group)]
     keys = [s.astype(">u4").tobytes() for s in sequences]
     tokens, positions, parents, chains = [], [], [], []
     end = np.empty(len(sequences), np.int64)

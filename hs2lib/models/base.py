@@ -33,15 +33,7 @@ class Decoder(nn.Module):
     causal = False  # whether the backbone keeps its vocabulary projection
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        tokenizer,
-        *,
-        template: str = "chat",
-        max_tokens: int | None = None,
-        base: str = "",
-        revision: str | None = None,
-        origin: str | None = None,
+        self, backbone: nn.Module, tokenizer, *, template="chat", max_tokens=None, base="", revision=None, origin=None
     ):
         super().__init__()
         if template not in TEMPLATES:

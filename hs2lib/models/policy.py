@@ -75,13 +75,12 @@ class Policy(Decoder):
         return torch.tensor(total, dtype=torch.float32), torch.tensor(number, dtype=torch.int64)  # [R] each
 
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
+        def total_of(batch) -> torch.Tensor:
+            return per_sequence(log_probs(self.backbone, batch), batch)
+
+        sequences, starts = ([getattr(group, name) for group in groups] for name in ("sequences", "starts"))
         with computing(self, autocast):
-            total = in_order(
-                lambda batch: per_sequence(log_probs(self.backbone, batch), batch),
-                [group.sequences for group in groups],
-                budget,
-                predict=[list(group.starts) for group in groups],
-            )  # [R]
+            total = in_order(total_of, sequences, budget, predict=starts)  # [R]
         tokens = [len(s) - start for group in groups for s, start in zip(group.sequences, group.starts, strict=True)]
         return [{"log_prob": x, "tokens": n} for x, n in zip(total.tolist(), tokens, strict=True)]
 
@@ -100,9 +99,8 @@ def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[Tok
     marker is not asked. Raises ValueError where the two tokenizers differ.
     """
     if judge.tokenizer.get_vocab() != sampler.tokenizer.get_vocab():
-        raise ValueError(
-            "the two policies have different tokenizers: their log-probabilities are not of the same tokens"
-        )
+        what = "the two policies have different tokenizers"
+        raise ValueError(f"{what}: their log-probabilities are not of the same tokens")
     theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
     tokens = as_tokens(judge, sampled)
     if theirs == ours:

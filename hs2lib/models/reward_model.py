@@ -54,9 +54,8 @@ class RewardModel(Decoder):
         heads = [child for child in plain.children() if isinstance(child, nn.Linear)]
         if len(heads) != 1 or heads[0].out_features != 1:
             shapes = [tuple(head.weight.shape) for head in heads]
-            raise ValueError(
-                f"{name}: expected one linear head with one output, got {type(plain).__name__} with {shapes}"
-            )
+            what = f"expected one linear head with one output, got {type(plain).__name__} with {shapes}"
+            raise ValueError(f"{name}: {what}")
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
         commit = getattr(plain.config, "_commit_hash", None) or revision
@@ -117,9 +116,8 @@ class RewardModel(Decoder):
         head = load_file(folder / "head.safetensors")
         shape, expected = tuple(head["weight"].shape), tuple(model.head.weight.shape)
         if shape != expected or ("bias" in head) != state["bias"]:
-            raise ValueError(
-                f"{folder}: expected a head {expected} for {len(model.attributes)} attributes, got {shape}"
-            )
+            what = f"expected a head {expected} for {len(model.attributes)} attributes, got {shape}"
+            raise ValueError(f"{folder}: {what}")
         model.head.load_state_dict(head)
         model.folded = state["folded"]
         return model._adapt(folder, state)

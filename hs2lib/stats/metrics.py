@@ -88,7 +88,6 @@ def metric_table(
 def _checked(outputs, labels, groups, attributes):
     outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
     if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
-        raise ValueError(
-            f"outputs {outputs.shape} and labels {labels.shape} must be [rows, {len(attributes)}], groups [rows]"
-        )
+        expected = f"[rows, {len(attributes)}], groups [rows]"
+        raise ValueError(f"outputs {outputs.shape} and labels {labels.shape} must be {expected}")
     return outputs, labels, groups

@@ -29,11 +29,9 @@ class Log(TrainerCallback):
             left *= state.max_steps - state.global_step
             words = f"loss {logs['loss']:.4f}, gradient {logs['grad_norm']:.3f}, about {left / 60:.1f} min left"
         elif "eval_loss" in logs:
-            words = f"validation loss {logs['eval_loss']:.4f}" + "".join(
-                f", {name.removeprefix('eval_Pearson ')} R {value:.3f}"
-                for name, value in logs.items()
-                if name.startswith("eval_Pearson")
-            )
+            words = f"validation loss {logs['eval_loss']:.4f}"
+            for name in (name for name in logs if name.startswith("eval_Pearson")):
+                words += f", {name.removeprefix('eval_Pearson ')} R {logs[name]:.3f}"
         else:
             return
         with self.path.open("a") as file:
@@ -58,9 +56,8 @@ class Live(TrainerCallback):
         loss = next((x["loss"] for x in reversed(state.log_history) if "loss" in x), float("nan"))
         spent = time.time() - self.started
         bar = f'<progress value="{state.global_step}" max="{state.max_steps}" style="width:30em"></progress>'
-        self.handles[0].update(
-            HTML(f"{bar} step {state.global_step} of {state.max_steps}, loss {loss:.4f}, {spent:.0f} s")
-        )
+        words = f"step {state.global_step} of {state.max_steps}, loss {loss:.4f}, {spent:.0f} s"
+        self.handles[0].update(HTML(f"{bar} {words}"))
         picture = io.BytesIO()
         training, validation = curves(state.log_history)
         draw(training, validation).savefig(picture, format="png", dpi=80, bbox_inches="tight")
@@ -76,12 +73,11 @@ def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
     validation = validation.rename(columns=lambda name: name.removeprefix("eval_"))
     first = ["step", "epoch", "loss"]
     # An order of our own: a checkpoint gives the history back with its keys sorted.
-    return tuple(
-        frame[first + sorted(frame.columns.difference(first), key=_place)]
-        if len(frame)
-        else pd.DataFrame(columns=first)
+    training, validation = (
+        frame.reindex(columns=first + sorted(frame.columns.difference(first), key=_place))
         for frame in (training, validation)
     )
+    return training, validation
 
 
 def _place(column: str) -> tuple[int, int, str]:
