@@ -50,7 +50,7 @@ def test_a_dry_run_makes_the_recipe_small_too():
     """What the cell and the recipe both hold is replaced in both; a function of the same name is left alone."""
     recipe = DPO(batch=128, budget=16384, beta=0.5)
     small = cost.small({"batch": 128, "beta": 0.5, "rounds": len, "recipe": recipe}, beta=2.0)
-    tiny = dict(reward="tiny", max_tokens=0, epochs=1.0, batch=4, budget=4096, beta=2.0)
+    tiny = dict(reward="tiny", eval_split="both", max_tokens=0, epochs=1.0, batch=4, budget=4096, beta=2.0)
     assert small == {"batch": 4, "beta": 2.0, "recipe": replace(recipe, **tiny)}
     assert cost.settings(recipe).value[["batch", "beta"]].tolist() == [128, 0.5]
 
