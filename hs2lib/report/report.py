@@ -39,6 +39,8 @@ PACKAGES += ["matplotlib", "seaborn", "papermill", "openai"]
 
 NOT_RUN = "not run at this tier"
 
+GENERATED = "generated data (small world)"  # in every image that holds such data
+
 
 def judge(value: float, printed: float | None, tolerance: float, sources: list[dict]) -> str:
     """The verdict on one number of ours beside the paper's `printed` one.
@@ -133,11 +135,20 @@ class Run:
         return frame
 
     def figure(self, fig: plt.Figure, name: str, caption: str) -> None:
-        """Write `fig` as .pdf and .png without dates inside, show it with its caption, and close it."""
+        """Write `fig` as .pdf and .png without dates inside, show it with its caption, and close it.
+
+        A run that read generated data says so in the image too, below its right corner.
+        """
         caption = self.caption(caption)
+        if self.generated:
+            fig.draw_without_rendering()  # the layout, and so how far the drawing reaches, is known only then
+            drawn, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
+            right, bottom = (drawn.x1 / width, drawn.y0 / height) if np.isfinite(drawn.x1) else (1.0, 0.0)
+            fig.text(right, bottom, GENERATED, ha="right", va="top", size=7, color="0.45", in_layout=True)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
             drawn = BytesIO()
-            fig.savefig(drawn, format=kind, metadata=metadata, bbox_inches="tight", dpi=110)
+            with plt.rc_context({"pdf.fonttype": 42}):  # letters, which editors of journals ask for, not outlines
+                fig.savefig(drawn, format=kind, metadata=metadata, bbox_inches="tight", dpi=200)
             self.keep(f"{name}.{kind}", drawn.getvalue(), caption)
         display(fig)
         plt.close(fig)
