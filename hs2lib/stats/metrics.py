@@ -2,7 +2,7 @@
 
 Arrays in, numbers out. The same three everywhere: mean squared error and Pearson's R over the labelled cells of an
 attribute, and pairwise accuracy, the share of pairs of responses to one prompt with different labels that the outputs
-order the same way (equal outputs count as wrong, as RewardBench counts them).
+order the same way (equal outputs count half, as a coin would have them; RewardBench counts them as wrong).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
     """What each response adds to the sums behind the three metrics of one attribute: float64 [rows, 9].
 
     outputs, labels: [rows], label -100 = missing (adds 0). groups: int [rows]. Columns: rows, sums of x, y, x^2, y^2,
-    xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at its better response).
+    xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at its better response, a tie half).
     """
     x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))
     present = y != MISSING
@@ -33,7 +33,8 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
         rows = rows[present[rows]]
         better = y[rows][:, None] > y[rows][None]
         pairs[rows] = better.sum(1)
-        right[rows] = (better & (x[rows][:, None] > x[rows][None])).sum(1)
+        sign = np.sign(x[rows][:, None] - x[rows][None])
+        right[rows] = (better * (1 + sign) / 2).sum(1)
     return np.column_stack([present, x, y, x * x, y * y, x * y, (x - y) ** 2 * present, pairs, right])
 
 

@@ -87,6 +87,16 @@ def test_generated_data_is_never_judged(checkout, value):
         assert "match" not in str(run.verdicts) and "differs" not in str(run.verdicts)
 
 
+def test_the_image_of_generated_data_says_so(checkout):
+    for loaded, words in ((MADE, [report.GENERATED]), (REAL, [])):
+        fig, ax = plt.subplots()
+        ax.set(xlabel="an axis")
+        run = start(loaded)
+        run.figure(fig, "curve", "A curve.")
+        assert [text.get_text() for text in fig.texts] == words
+        assert b"/Type0" in (run.folder / "curve.pdf").read_bytes(), "letters are embedded whole (Type 42), not drawn"
+
+
 def test_real_rows_other_than_the_papers_are_not_judged(checkout):
     judged = start(REAL).against_paper("table-2", ours(2.8655))
     assert verdict(judged) == "not judged: other data"

@@ -290,14 +290,14 @@ def test_metrics_by_hand_and_against_numpy():
     assert measured["Pearson helpfulness"] == pytest.approx(
         np.corrcoef(outputs[labelled, 0], labels[labelled, 0])[0, 1]
     )
-    # Pairs 3 > 1 (right), 3 > 2 (equal outputs: wrong), 2 > 1 (right); the two fours are a tie and no pair.
-    assert measured["pairwise accuracy helpfulness"] == pytest.approx(2 / 3)
+    # Pairs 3 > 1 (right), 3 > 2 (equal outputs: half), 2 > 1 (right); the two fours are a tie and no pair.
+    assert measured["pairwise accuracy helpfulness"] == pytest.approx(2.5 / 3)
 
 
 def test_metrics_that_are_undefined_are_nan_and_the_mean_has_no_correlation():
     labels, groups = np.array([[1.0], [2.0], [-100.0]]), np.array([0, 0, 0])
     measured = metrics.validation_metrics(np.full((3, 1), 1.5), labels, groups, ["x"])
-    assert np.isnan(measured["Pearson x"]) and measured["pairwise accuracy x"] == 0 and measured["MSE x"] == 0.25
+    assert np.isnan(measured["Pearson x"]) and measured["pairwise accuracy x"] == 0.5 and measured["MSE x"] == 0.25
     with pytest.raises(ValueError, match="must be"):
         metrics.validation_metrics(np.zeros((3, 2)), labels, groups, ["x"])
 
