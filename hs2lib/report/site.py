@@ -280,7 +280,7 @@ def _figure(benchmark: dict) -> str:
 def benchmarks(folder: Path) -> list[dict]:
     """The results of `benchmarks/` under a reports folder, each with its figure in words."""
     records = [read_json(path) for path in sorted((folder / "benchmarks").glob("*.json"))]
-    return [record | {"figure": _figure(record)} for record in records if record]
+    return [{"figure": _figure(record)} | record for record in records if record]
 
 
 def results() -> str:
