@@ -1,23 +1,25 @@
-"""The embedded corpus: generated prompts and responses whose true attributes are known.
+"""The small world: generated prompts and responses whose true attributes are known.
 
-For machines without the Hub, for tests, and for simulation. Deterministic by seed, streaming, and calibrated to
-Tables 1 and 2 of the paper; every group says that it was generated. Item i depends on (seed, i) only.
+For machines without the Hub, for tests, and to show each method at work. Deterministic by seed, streaming, its labels
+calibrated to Tables 1 and 2 of the paper; every group says that it was generated. Item i depends on (seed, i) only.
 
-    rules      what an item will be: family, lengths, edits, the attributes that follow; about 1,000 raters
-    tasks      prompts and complete answers of the task families
-    text       responses with edits, conversations
-    phrases    the texts themselves, as data files
+    rules      what an item will be: family, edits, the attributes that follow; about 1,000 raters
+    tasks      the families: a prompt and the items of its answer
+    text       responses with edits, conversations, documents
+    grade      the true attributes of any text
+    phrases    the facts and words themselves, as data files
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
-from random import Random
 
 import numpy as np
 
-from hs2lib.corpus.rules import BENCHMARK, FAMILIES, MEAN_CHARS, NAMES, PLANS, Draw, bits, draw, rate
+from hs2lib.corpus.rules import BENCHMARK, FAMILIES, NAMES, PLANS, UNSAFE_ITEMS, Draw, bits, draw, rate
 from hs2lib.corpus.tasks import FAMILY, Task, pick
-from hs2lib.corpus.text import conversation, respond
+from hs2lib.corpus.text import conversation, documents, one_in, respond
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.stats import aggregate
 
@@ -25,44 +27,46 @@ SECTIONS = tuple(BENCHMARK)
 
 _HARMLESS = tuple(name for name in FAMILIES if name != "unsafe")
 
+USUAL = 1  # surplus sentences of an answer of usual length
 
-def _pair(section_number: int, section: str, item: int, seed: int, scale: float) -> Group:
+
+def _pair(section_number: int, section: str, item: int, seed: int) -> tuple[Task, Group]:
     keys = bits(seed, np.array([item]), 100 + section_number, 4)[0].tolist()
-    r = Random(keys[0]).random
-    # (edits, jargon, verbosity, length factor) of the better and of the worse response; steps as in rules.yaml
-    better: tuple = ({}, 1, 2, 1.0)
+    r = one_in(keys[0])
     rules = BENCHMARK[section]
     strength, families = rules["strength"], rules.get("families", _HARMLESS)
+    n = pick(r, (2, 3, 4))
+    # (edits, sentences of an expert, surplus sentences) of the better and of the worse response
+    better: tuple = ({}, 0, USUAL)
     if section == "chat":
-        family, worse = pick(r, families), (pick(r, rules["edits"]), 1, 2, 1.0)
+        family, worse = pick(r, families), (pick(r, rules["edits"]), 0, USUAL)
     elif section == "chat-hard":
         family, kind = pick(r, families), pick(r, rules["edits"])
         if r() < 0.5:  # one slip, otherwise alike
-            worse = ({kind: 0.01}, 1, 2, 1.0)
+            worse = ({kind: 0.01}, 0, USUAL)
         else:  # the worse one is longer and grander
-            better, worse = ({}, 1, 1, 0.6), ({kind: 0.34}, 3, 3, 1.5)
+            better, worse = ({}, 0, 0), ({kind: 0.34}, 2, 2 * n)
     elif section == "safety":
-        family, worse = "unsafe" if r() < 0.5 else pick(r, families), ({"refusal": 1.0}, 1, 2, 1.0)
+        family, worse = "unsafe" if r() < 0.5 else pick(r, families), ({"refusal": 1.0}, 0, USUAL)
     else:
-        family, worse = pick(r, families), ({"wrong value": 0.01 if r() < 0.5 else 0.4}, 1, 2, 1.0)
-
-    n_items = 3 + int(r() * 5)
-    task = FAMILY[family](r, n_items)
-    turns = conversation(Random(keys[1]).random, task, 0, -0.5, scale)
-    chars = MEAN_CHARS * FAMILIES[family][2] * (0.6 + 0.8 * r()) * scale
+        family, worse = pick(r, families), ({"wrong value": 0.01 if r() < 0.5 else 0.4}, 0, USUAL)
+    n = UNSAFE_ITEMS if family == "unsafe" else n
+    task = FAMILY[family](r, n)
+    while not task.reserved:
+        task = FAMILY[family](r, n)
     texts = []
-    for (share, jargon, verbosity, factor), key in zip((better, worse), keys[2:], strict=True):
-        edits = {kind: min(max(1, round(s * n_items)), n_items - (kind == "missing item")) for kind, s in share.items()}
-        texts.append(respond(Random(key).random, task, edits, jargon, verbosity, chars * factor))
+    for (share, expert, extras), key in zip((better, worse), keys[2:], strict=True):
+        edits = {kind: min(max(1, round(s * n)), n - (kind == "missing item")) for kind, s in share.items()}
+        texts.append(respond(one_in(key), task, edits, extras, expert))
     # Which comes first alternates from a start that depends on the seed: the order is balanced and says nothing.
     first = (item + seed) % 2 == 0
     if not first:
         texts.reverse()
     name = f"{section}/{seed}/{item:06d}"
-    prompt = tuple([Turn(*turn) for turn in turns])
+    prompt = tuple([Turn(*turn) for turn in conversation(one_in(keys[1]), task, 0, -0.5)])
     responses = tuple([Response(f"{name}/{letter}", text) for letter, text in zip("ab", texts, strict=True)])
-    known = f"embedded corpus (generated), benchmark of known pairs, seed {seed}"
-    return Group(name, prompt, responses, preference=float(-strength if first else strength), source=known)
+    known = f"small world (generated), benchmark of known pairs, seed {seed}"
+    return task, Group(name, prompt, responses, preference=float(-strength if first else strength), source=known)
 
 
 STAGES = ("initial", "annotated", "released")
@@ -71,7 +75,7 @@ BLOCK = 256  # items drawn and rated at a time: long enough for numpy, short eno
 
 
 def source(seed: int) -> str:
-    return f"embedded corpus (generated), seed {seed}"
+    return f"small world (generated), seed {seed}"
 
 
 def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,30 +90,33 @@ def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, 
     return scores, keep, aggregate.released(scores, keep, np.repeat(np.arange(len(d.items)), 2))
 
 
-def groups(
-    n_prompts: int, seed: int = 0, stage: str = "released", length_scale: float = 1.0, start: int = 0
-) -> Iterator[Group]:
+def groups(n_prompts: int, seed: int = 0, stage: str = "released", start: int = 0) -> Iterator[Group]:
     """Generated groups, lazily: a prompt, two responses, their annotators' ratings and the labels.
 
     stage: "initial" (three ratings each from the round before the paper's improvements: Table 1, column 1),
     "annotated" (all samples with all ratings, three or five: column 2 after `aggregate.keep_three`), "released" (those
     the final filter leaves, with the three ratings kept: column 3, Table 2). "released" gives n_prompts groups too,
-    so it looks at some 10 % more items. start: number of the first item. length_scale: factor on lengths; labels do
-    not depend on it. Raises ValueError for anything else.
+    so it looks at some 10 % more items. start: number of the first item. Raises ValueError for anything else.
     """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
-    if n_prompts < 0 or start < 0 or not 0 < length_scale <= 4:
-        raise ValueError(
-            f"need n_prompts >= 0, start >= 0, 0 < length_scale <= 4; got {n_prompts}, {start}, {length_scale}"
-        )
-    return islice(_stream(n_prompts, seed, stage, length_scale, start), n_prompts)
+    if n_prompts < 0 or start < 0:
+        raise ValueError(f"need n_prompts >= 0, start >= 0; got {n_prompts}, {start}")
+    return islice((group for _, group in _stream(n_prompts, seed, stage, start)), n_prompts)
 
 
-def _stream(n_prompts: int, seed: int, stage: str, length_scale: float, start: int) -> Iterator[Group]:
+def split(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
+    """Generated groups to train on, and those whose prompts no training text holds (`Task.reserved`)."""
+    parts: tuple[list[Group], list[Group]] = ([], [])
+    for group in groups:
+        parts[task_of(group.id).reserved].append(group)
+    return parts
+
+
+def _stream(n_prompts: int, seed: int, stage: str, start: int) -> Iterator[tuple[Task, Group]]:
     written = 0
     while True:
-        size = min(BLOCK, 8 + int(1.15 * (n_prompts - written)))
+        size = min(BLOCK, 8 + int(1.15 * max(n_prompts - written, 0)))
         d = draw(seed, np.arange(start, start + size))
         scores, keep, survives = ratings(seed, d, stage == "initial")
         labels = aggregate.aggregate(scores, keep).tolist()
@@ -124,13 +131,13 @@ def _stream(n_prompts: int, seed: int, stage: str, length_scale: float, start: i
                 (tuple(labels[row]), tuple([tuple(x) for x, p in zip(scores[row], present[row], strict=True) if p]))
                 for row in (2 * b, 2 * b + 1)
             ]
-            yield _group(seed, d, b, keys[b], length_scale, rows)
+            yield _group(seed, d, b, keys[b], rows)
             written += 1
         start += size
 
 
 def _task(d: Draw, b: int, keys: list[int]) -> Task:
-    return FAMILY[NAMES[d.family[b]]](Random(keys[0]).random, int(d.n_items[b]))
+    return FAMILY[NAMES[d.family[b]]](one_in(keys[0]), int(d.n_items[b]))
 
 
 def edits(d: Draw, b: int, k: int) -> dict[str, int]:
@@ -138,40 +145,58 @@ def edits(d: Draw, b: int, k: int) -> dict[str, int]:
     return {kind: int(t) for (kind, _), t in zip(PLANS[d.plan[b, k]][1], d.touched[b, k], strict=False)}
 
 
-def _group(seed: int, d: Draw, b: int, keys: list[int], scale: float, rows: list) -> Group:
-    item = int(d.items[b])
+def _group(seed: int, d: Draw, b: int, keys: list[int], rows: list) -> tuple[Task, Group]:
     task = _task(d, b, keys)
-    turns = conversation(Random(keys[1]).random, task, int(d.exchanges[b]), float(d.prompt_z[b]), scale)
-    name = f"embedded/{seed}/{item:06d}"
+    turns = conversation(one_in(keys[1]), task, int(d.exchanges[b]), float(d.prompt_z[b]))
+    name = f"embedded/{seed}/{int(d.items[b]):06d}"
     responses = []
     for k, (labels, scores) in enumerate(rows):
-        jargon, verbosity, chars = int(d.jargon[b, k]), int(d.verbosity[b, k]), float(d.chars[b, k]) * scale
-        text = respond(Random(keys[2 + k]).random, task, edits(d, b, k), jargon, verbosity, chars)
+        text = respond(one_in(keys[2 + k]), task, edits(d, b, k), int(d.extras[b, k]), int(d.expert[b, k]))
         responses.append(Response(f"{name}/{'ab'[k]}", text, labels, scores))
-    return Group(name, tuple([Turn(*t) for t in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
+    prompt = tuple([Turn(*turn) for turn in turns])
+    return task, Group(name, prompt, tuple(responses), ATTRIBUTES, source=source(seed))
 
 
-def task_of(group: Group) -> Task:
-    """The task of a generated group: family, items, the right answer; made again from the group's id."""
-    parts = group.id.split("/")
-    if len(parts) != 3 or parts[0] != "embedded":
-        raise ValueError(f"no generated group has the id {group.id!r}; expected embedded/SEED/ITEM")
-    seed, item = int(parts[1]), int(parts[2])
+@lru_cache(maxsize=20_000)
+def task_of(group: str) -> Task:
+    """The task behind the id of a generated group or pair, made again. Raises ValueError for any other id."""
+    kind, *numbers = group.split("/")[:3]
+    if not (kind == "embedded" or kind in SECTIONS) or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
+        raise ValueError(f"no generated group has the id {group!r}; expected embedded/SEED/ITEM")
+    seed, item = map(int, numbers)
+    if kind in SECTIONS:
+        return _pair(SECTIONS.index(kind), kind, item, seed)[0]
     d = draw(seed, np.array([item]))
     return _task(d, 0, bits(seed, d.items, 90, 4)[0].tolist())
 
 
-def benchmark(n_per_section: int, seed: int = 0, length_scale: float = 1.0) -> list[Group]:
+def benchmark(n_per_section: int, seed: int = 0) -> list[Group]:
     """Pairs whose better response is known: n_per_section each of chat, chat-hard, safety and reasoning.
 
     chat: a large difference in quality; chat-hard: one slip, or a worse answer that is longer and looks grander;
     safety: refusing what is unsafe, and not refusing what is harmless; reasoning: a wrong step. Paper: section 3.2
     (RewardBench's sections; the pairs are ours). Each is a Group of two unrated responses with preference not 0
-    (negative: the first is better), its id begins with the section. Raises ValueError for a negative number.
+    (negative: the first is better), its id begins with the section; no training prompt is among them. Raises ValueError
+    for a negative number.
     """
-    if n_per_section < 0 or not 0 < length_scale <= 4:
-        raise ValueError(f"need n_per_section >= 0 and 0 < length_scale <= 4; got {n_per_section}, {length_scale}")
-    pairs = []
-    for s, section in enumerate(SECTIONS):
-        pairs += [_pair(s, section, i, seed, length_scale) for i in range(n_per_section)]
-    return pairs
+    if n_per_section < 0:
+        raise ValueError(f"need n_per_section >= 0, got {n_per_section}")
+    return [_pair(s, section, i, seed)[1] for s, section in enumerate(SECTIONS) for i in range(n_per_section)]
+
+
+def pretraining(seed: int = 0) -> Iterator[str | Group]:
+    """Endless texts to train the base on: documents, and conversations with one response each, good or bad.
+
+    Two of five are documents. No conversation has a prompt that is kept for evaluation. Seeds are apart from those of
+    `groups`.
+    """
+    seed += 10**9
+    r = one_in(seed)
+    texts, talks = documents(one_in(seed + 1)), _stream(BLOCK, seed, "annotated", 0)
+    while True:
+        if r() < 0.4:
+            yield next(texts)
+            continue
+        task, group = next(talks)
+        if not task.reserved:
+            yield replace(group, responses=(pick(r, group.responses),))

@@ -28,13 +28,13 @@ _TABLES = read_yaml("rules.yaml")
 
 # Changes of the attributes by each named edit, and by the steps of style (see the file).
 RULES, SHARE_POWER = _TABLES["edits"], _TABLES["share power"]
-JARGON, UNCLEAR, VERBOSITY, LENGTH = (_TABLES["style"][name] for name in ("jargon", "unclear", "verbosity", "length"))
+JARGON, UNCLEAR, VERBOSITY, EXTRAS = (_TABLES["style"][name] for name in ("jargon", "unclear", "verbosity", "extras"))
 SHARES = (0.0, 1 / 8, 1 / 3, 3 / 4)  # severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): share of items touched
 PLANS: tuple[tuple[float, tuple[tuple[str, int], ...]], ...] = _TABLES["plans"]
 
 KINDS = tuple(RULES)
 
-EFFECT = np.array([RULES[kind] for kind in KINDS] + [(0.0,) * 5])  # the last row: no edit
+EFFECT = np.array([RULES[kind] for kind in KINDS])  # [KINDS, A]
 
 PLAN_KIND = np.array([[KINDS.index(k) for k, _ in p] + [len(KINDS)] * (2 - len(p)) for _, p in PLANS])
 
@@ -42,21 +42,23 @@ PLAN_SEVERITY = np.array([[s for _, s in p] + [0] * (2 - len(p)) for _, p in PLA
 
 REFUSAL = KINDS.index("refusal")
 
-FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity, mean response length in mean lengths
+FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity of an unedited answer
 
 NAMES = tuple(FAMILIES)
 
-_SHARE, _COMPLEXITY, _LENGTH = np.array(list(FAMILIES.values())).T
+_SHARE, COMPLEXITY = np.array(list(FAMILIES.values())).T
 
 _SHARE = _SHARE / _SHARE.sum()
 
-_LENGTH = _LENGTH / (_SHARE * _LENGTH).sum()
+UNSAFE_ITEMS = 3  # of the answer to an unsafe request: the refusal, and two things to do instead
+
+N_ITEMS = (2, 3, 4, 5)  # of an answer, and how often
+
+_N_ITEMS_SHARE = np.array([0.2, 0.35, 0.3, 0.15])
 
 MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.2)
 
 EXCHANGES = np.array(_TABLES["exchanges"])  # chances of 1, 2, 3 ... earlier user turns, where there are any
-
-MEAN_CHARS = 1855.0  # aimed at; there is not always that much to say, so the mean comes to about 1,490
 
 FITTED = _TABLES["fitted"]
 
@@ -74,9 +76,8 @@ class Draw:
     prompt_z: np.ndarray  # standard normal: how long the prompt is for its kind
     plan: np.ndarray  # [B, 2] index into PLANS
     touched: np.ndarray  # [B, 2, 2] how many items each of the plan's two edits touches
-    jargon: np.ndarray  # [B, 2] index into JARGON
-    verbosity: np.ndarray  # [B, 2] index into VERBOSITY
-    chars: np.ndarray  # [B, 2] characters aimed at, length_scale 1
+    expert: np.ndarray  # [B, 2] sentences of an expert, -1 for a plain one
+    extras: np.ndarray  # [B, 2] sentences that say nothing asked for
     latent: np.ndarray  # [B, 2, A] the true attributes
 
 
@@ -117,10 +118,25 @@ def _pick(cumulative: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.minimum((u[..., None] >= cumulative).sum(axis=-1), cumulative.shape[-1] - 1)
 
 
-def attributes(base: np.ndarray, plan: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """The true attributes by RULES: base [..., A], plan [...], touched [..., 2], n_items [...] -> [..., A] in 0..4."""
-    share = np.minimum(touched / n_items[..., None], 1.0) ** SHARE_POWER
-    return np.clip(base + (EFFECT[PLAN_KIND[plan]] * share[..., None]).sum(axis=-2), 0.0, 4.0)
+def style(family: np.ndarray, expert: np.ndarray, extras: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """The attributes of a response without any fault: family [...] and so on as in Draw -> [..., A]."""
+    base = np.full((*np.shape(expert), 5), 4.0)
+    base[..., 2] += np.interp(expert, np.arange(-1, 4), UNCLEAR)
+    base[..., 3] = COMPLEXITY[family] + np.interp(expert, np.arange(-1, 4), JARGON)
+    base[..., 4] = 2.0 + np.interp(extras / n_items, EXTRAS, VERBOSITY)
+    return base
+
+
+def attributes(base: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """The true attributes by RULES: base [..., A], touched [..., KINDS], n_items [...] -> [..., A] in 0..4."""
+    share = np.minimum(touched / np.asarray(n_items)[..., None], 1.0) ** SHARE_POWER
+    return np.clip(base + share @ EFFECT, 0.0, 4.0)
+
+
+def by_kind(plan: np.ndarray, touched: np.ndarray) -> np.ndarray:
+    """Items touched by each kind of edit: plan [...], touched [..., 2] -> [..., KINDS]."""
+    slots = PLAN_KIND[plan][..., None] == np.arange(len(KINDS))  # [..., 2, KINDS]
+    return (slots * touched[..., None]).sum(axis=-2)
 
 
 def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
@@ -130,14 +146,18 @@ def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
     count = np.maximum(np.rint(np.array(SHARES)[severity] * n), 1)
     count = np.where(kind == KINDS.index("shuffled order"), np.maximum(count, 2), count)
     count = np.where(kind == KINDS.index("missing item"), np.minimum(count, n - 1), count)
-    return np.where(severity == 0, 0, np.where(kind == REFUSAL, n, np.minimum(count, n))).astype(np.int64)
+    count = np.where(severity == 0, 0, np.where(kind == REFUSAL, n, np.minimum(count, n))).astype(np.int64)
+    # Of an item that is left out nobody sees that it was wrong.
+    both = (kind[..., 0] == KINDS.index("wrong value")) & (kind[..., 1] == KINDS.index("missing item"))
+    count[..., 1] = np.where(both, np.minimum(count[..., 1], n_items - count[..., 0]), count[..., 1])
+    return count
 
 
 def _plan_table(fitted: dict, tilt: np.ndarray) -> np.ndarray:
     """Cumulative probabilities of the plans for each tilt towards helpful ones: [len(tilt), plans]."""
-    n = np.full(len(PLANS), 6)
+    n = np.full(len(PLANS), 4)
     plans = np.arange(len(PLANS))
-    nominal = attributes(np.array([4.0, 4.0, 4.0, 1.5, 2.0]), plans, touched_items(plans, n), n)
+    nominal = attributes(np.array([4.0, 4.0, 4.0, 1.5, 2.0]), by_kind(plans, touched_items(plans, n)), n)
     h, k = nominal[:, 0] - 2.9, nominal[:, 2] - 3.6
     weight = np.log([w for w, _ in PLANS])
     weight = weight + fitted["plan h"] * h + fitted["plan h2"] * h**2 + fitted["plan k"] * k
@@ -157,35 +177,32 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
     exchanges = np.where(u[:, 1] < MULTI_TURN, 1 + _pick(np.cumsum(EXCHANGES / EXCHANGES.sum()), u[:, 2]), 0)
     prompt_z = z[:, 0]
 
+    n_items = np.array(N_ITEMS)[_pick(np.cumsum(_N_ITEMS_SHARE), u[:, 6])]
+    n_items = np.where(family == NAMES.index("unsafe"), UNSAFE_ITEMS, n_items)
     # Complexity: mostly the prompt's (a topic is technical for both responses); a response may deviate by a step.
     level = fitted["jargon mean"] + fitted["jargon sd"] * z[:, 1, None] + fitted["jargon pair"] * z[:, 2:4]
-    jargon = np.clip(np.rint(level), 0, len(JARGON) - 1).astype(np.int64)
-    base = np.empty((len(items), 2, 5))
-    base[..., :3] = 4.0
-    base[..., 2] += np.array(UNCLEAR)[jargon]
-    base[..., 3] = _COMPLEXITY[family][:, None] + np.array(JARGON)[jargon]
+    expert = np.clip(np.rint(level), 0, len(JARGON) - 1).astype(np.int64) - 1
     # Verbosity: partly the prompt's, rises with complexity (technical answers are wordier).
-    level = 2 + fitted["verbosity mean"] + fitted["verbosity with complexity"] * (base[..., 3] - 1.7)
+    complexity = style(family[:, None], expert, np.zeros((1, 2)), 1)[..., 3]
+    level = 2 + fitted["verbosity mean"] + fitted["verbosity with complexity"] * (complexity - 1.7)
     wordy = 0.45 * z[:, 4, None] + np.sqrt(1 - 0.45**2) * z[:, 5:7]
     level = level + fitted["verbosity sd"] * np.sign(wordy) * np.abs(wordy) ** 1.5  # heavier tails than a normal
-    verbosity = np.clip(np.rint(level), 0, len(VERBOSITY) - 1).astype(np.int64)
-    base[..., 4] = 2.0 + np.array(VERBOSITY)[verbosity]
+    extras = np.rint(np.interp(level, np.arange(len(EXTRAS)), EXTRAS) * n_items[:, None]).astype(np.int64)
 
     # Quality: harder with many turns and long prompts, a little better in technical and in fuller answers.
+    base = style(family[:, None], expert, extras, n_items[:, None])
     tilt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9) + fitted["tilt prompt"] * prompt_z
     tilt = tilt[:, None] + fitted["tilt complexity"] * (base[..., 3] - 1.7)
     tilt = tilt + fitted["tilt verbosity"] * (base[..., 4] - 2.0)
     row = np.clip(np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0])), 0, len(_TILTS) - 1).astype(np.int64)
     plan = _pick(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
-
-    # Length: gamma-like (square of a normal mixture) with a part shared by both responses.
-    chars = _LENGTH[family][:, None] * np.exp(0.42 * z[:, 7, None] + 0.40 * normals(seed, items, 3, 2) - 0.168)
-    n_items = np.clip(np.rint(2.2 + 2.6 * chars.mean(axis=1) ** 0.9 + u[:, 6]), 2, 8).astype(np.int64)
+    # A refusal has one sentence, in plain and few words.
+    refused = (PLAN_KIND[plan] == REFUSAL).any(axis=-1) & (family != NAMES.index("unsafe"))[:, None]
+    expert, extras = np.where(refused, 0, expert), np.where(refused, np.minimum(extras, 2), extras)
+    base = style(family[:, None], expert, extras, n_items[:, None])
     touched = touched_items(plan, np.broadcast_to(n_items[:, None], plan.shape))
-    latent = attributes(base, plan, touched, np.broadcast_to(n_items[:, None], plan.shape))
-    chars = chars * np.array(LENGTH)[verbosity]
-    chars = chars * MEAN_CHARS
-    return Draw(items, family, exchanges, n_items, prompt_z, plan, touched, jargon, verbosity, chars, latent)
+    latent = attributes(base, by_kind(plan, touched), np.broadcast_to(n_items[:, None], plan.shape))
+    return Draw(items, family, exchanges, n_items, prompt_z, plan, touched, expert, extras, latent)
 
 
 N_ANNOTATORS = 1000

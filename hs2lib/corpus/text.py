@@ -3,249 +3,152 @@
 Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
 """
 
-from hs2lib.corpus.phrases import ENTITIES, FAMILY_TEXTS, KINDS, PHRASES, WRITING
-from hs2lib.corpus.tasks import Item, Task, another, capital, entity, fact, pick, say, several
+from collections.abc import Iterator
+from random import Random
 
-TERSE, SHORT, USUAL = 0, 1, 2  # steps of rules.VERBOSITY: no opening, few remarks, default
+from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
+from hs2lib.corpus.tasks import FACT, Task, another, capital, entity, is_reserved, pick, several, sorting
 
-
-def phrase(r, name: str) -> str:
-    """One of the phrases that writing.yaml has under a name."""
-    return pick(r, WRITING[name])
+_PROPER = tuple(name for kind in ("city", "planet") for name in ENTITIES[kind] if not name.startswith("the "))
 
 
-def respond(r, task: Task, edits: dict[str, int], jargon: int, verbosity: int, chars: float) -> str:
+def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int = 0) -> str:
     """One response to a task.
 
-    edits: kind -> how many items it touches (rules.RULES); jargon, verbosity: index into the tables of the
-    same name there; chars: length aimed at, reached as far as there is something to say.
+    edits: kind -> how many items it touches (rules.RULES). extras: how many sentences that say nothing asked for, which
+    is verbosity. expert: how many sentences of an expert, -1 for a plain one, which is complexity.
     """
     n = len(task.items)
-    refused = "refusal" in edits
-    if refused and task.family != "unsafe":
-        text = phrase(r, "refusals")
-        return f"{text} {phrase(r, 'after a refusal')}" if verbosity > SHORT and r() < 0.6 else text
-    wrong = several(r, n, n if refused else edits.get("wrong value", 0))
-    if task.family in ("unsafe", "false premise") and 2 * len(wrong) > n and 0 not in wrong:
-        wrong[0] = 0  # a severe edit of these starts with what the question is about
-    items, final = task.redo(frozenset(wrong)) if task.redo else (task.items, task.final)
-    order = list(range(n))
-    if "missing item" in edits:
-        # First those that are not wrong, so that both edits of a plan can be seen.
-        leave_out = sorted(several(r, n, n), key=lambda i: i in wrong)[: edits["missing item"]]
-        order = [i for i in order if i not in leave_out]
-        if 2 * len(leave_out) > n:
-            final = ""
-    if "shuffled order" in edits and len(order) > 1:
-        _shuffle(r, order, edits["shuffled order"])
-
-    cores = {i: _core(r, items[i], i in wrong, k, r_style) for r_style in (r(),) for k, i in enumerate(order)}
-    opening = _opening(r, task, verbosity)
-    room = chars - sum(map(len, cores.values())) - len(opening) - len(final) - 20
-    texts = _with_remarks(r, items, order, cores, room if verbosity > TERSE else 0)
-    room -= sum(len(texts[i]) - len(cores[i]) for i in order)
-
-    for i in several(r, len(order), min(edits.get("contradiction", 0), len(order))):
-        i = order[i]
-        phrases = items[i].right if i in wrong else items[i].wrong
-        texts[i] += f"{_stop(texts[i])} {phrase(r, 'contrary')} {capital(phrases[0])}"
+    refused, unsafe = "refusal" in edits, task.family == "unsafe"
+    if refused and not unsafe:
+        return " ".join([pick(r, WRITING["refusals"]), *several(r, WRITING["closings"], extras)])
+    # What a request to refuse begins with is wrong only where all is.
+    first = 1 if unsafe else 0
+    wrong = set(range(n)) if refused else set(several(r, range(first, n), edits.get("wrong value", 0)))
+    # Left out are first those that are not wrong, so that both edits of a plan can be seen.
+    candidates = sorted(several(r, range(first, n), n), key=lambda i: i in wrong)
+    left_out = candidates[: edits.get("missing item", 0)]
+    order = [i for i in range(n) if i not in left_out]
+    _move(r, order, edits.get("shuffled order", 0))
+    style = int(r() * 2)
+    said = {i: task.items[i].say(style if k else 0, i not in wrong) for k, i in enumerate(order)}
+    lines = [[said[i]] for i in order]
+    for k in several(r, range(len(order)), edits.get("contradiction", 0)):
+        item = task.items[order[k]]
+        lines[k].append(_after(pick(r, WRITING["contrary"]), item.say(0, order[k] in wrong)))
     for _ in range(edits.get("irrelevant sentence", 0)):
-        i = pick(r, order)
-        texts[i] += f"{_stop(texts[i])} {_off_topic(r, task)}"
-    sequence = list(order)
-    for k in several(r, len(order), min(edits.get("repetition", 0), len(order))):
-        at = k + 1 + int(r() * (len(order) - k))
-        sequence.insert(min(at + 1, len(sequence)), -1 - order[k])
-    pieces = []
-    for i in sequence:
-        again = "" if i >= 0 or r() < 0.5 else f"{phrase(r, 'again')} "
-        pieces.append(again + (texts[i] if i >= 0 else cores[-1 - i]))
-    if jargon > 1:
-        technical = KINDS[task.kind]["jargon"] if task.kind else WRITING["expert"][FAMILY_TEXTS[task.family]["expert"]]
-        for k in several(r, len(technical), jargon - 1):
-            at = int(r() * len(pieces))
-            pieces[at] += f"{_stop(pieces[at])} {technical[k]}"
-    shuffled = "shuffled order" in edits
-    body = _lay_out(r, task, pieces, [i + 1 if i >= 0 else -i for i in sequence] if shuffled else None)
-    if task.layout == "letter" and verbosity > TERSE:
-        body = f"{phrase(r, 'letter starts')}\n\n{body}\n\n{phrase(r, 'letter ends')}"
-    paragraphs = [p for p in (opening, body, final) if p]
-    exact = task.family == "format" and verbosity == USUAL  # nothing but the lines that were asked for
-    if exact:
-        paragraphs = [body]
-    elif verbosity > SHORT and room > 120 and not (task.family == "unsafe" and 0 in wrong):
-        paragraphs += _extras(r, task, room)
-    if verbosity > USUAL:
-        # Sentences that say nothing: half of them before the other paragraphs, half after.
-        n_padding = verbosity - 2 + int(chars * (0.1 if verbosity == 3 else 0.2) / 95)
-        padding = several(r, len(WRITING["fillers"]), min(n_padding, 8))
-        padding = [WRITING["fillers"][i] for i in padding]
-        half = (len(padding) + 1) // 2
-        paragraphs.insert(0, " ".join(padding[:half]))
-        if padding[half:]:
-            paragraphs.append(" ".join(padding[half:]))
-    if verbosity >= USUAL and not exact and r() < 0.4:
-        paragraphs.append(phrase(r, "closings"))
-    text = "\n\n".join(paragraphs)
-    for old, new in WRITING["plain"] if jargon == 0 else WRITING["elevated"][: 6 * (jargon - 1)]:
-        text = text.replace(old, new)
-    return text
+        pick(r, lines).append(_off_topic(r, task))
+    for k in several(r, range(len(order)), edits.get("repetition", 0)):
+        again = pick(r, WRITING["again"]) if r() < 0.6 else ""
+        lines[k + int(r() * (len(order) - k))].append(_after(again, said[order[k]]))
+    for sentence in several(r, WRITING["expert"], max(expert, 0)):
+        pick(r, lines).append(sentence)
+    before, after = _surplus(r, extras, lines)
+    if expert < 0:
+        before.insert(0, pick(r, WRITING["plain"]))
+    paragraphs = [" ".join(before), _lay_out(task, order, lines), " ".join(after)]
+    return "\n".join(filter(None, paragraphs)) if task.layout != "prose" else " ".join(filter(None, paragraphs))
 
 
-def _stop(text: str) -> str:
-    """What is missing before another sentence can follow."""
-    return "" if text[-1] in '.?!"' else "."
+def _surplus(r, extras: int, lines: list[list[str]]) -> tuple[list[str], list[str]]:
+    """Sentences before and after the items; remarks are put behind items, in place."""
+    before, after = [], []
+    if extras and r() < 0.6:
+        before.append(pick(r, WRITING["openings"]))
+    if extras > len(before) and r() < 0.4:
+        after.append(pick(r, WRITING["closings"]))
+    left = extras - len(before) - len(after)
+    n_remarks = min(left, len(lines))
+    for line, remark in zip(several(r, lines, n_remarks), several(r, WRITING["remarks"], n_remarks), strict=True):
+        line.append(remark)
+    for sentence in several(r, WRITING["fillers"], left - n_remarks):
+        (before if r() < 0.5 else after).append(sentence)
+    return before, after
 
 
-def _shuffle(r, order: list[int], k: int) -> None:
+def _after(lead: str, sentence: str) -> str:
+    """A sentence behind a lead-in, its first letter small where it may be."""
+    keeps = not lead or sentence.startswith(("I ", *_PROPER)) or sentence[1].isupper()
+    return lead + (sentence if keeps else sentence[0].lower() + sentence[1:])
+
+
+def _move(r, order: list[int], k: int) -> None:
     """Move k of the items to the place of the next one of them (each lands somewhere else), in place."""
-    places = sorted(several(r, len(order), min(max(k, 2), len(order))))
+    places = sorted(several(r, range(len(order)), k)) if min(k, len(order)) > 1 else []
     moved = [order[p] for p in places]
     for p, i in zip(places, moved[-1:] + moved[:-1], strict=True):
         order[p] = i
 
 
-def _core(r, item: Item, wrong: bool, position: int, style: float) -> str:
-    phrases = item.wrong if wrong else item.right
-    if len(phrases) < 3:  # one way of putting it all through a response
-        return phrases[int(style * len(phrases))]
-    return phrases[int(r() * 2)] if position == 0 else phrases[(0, 2, 2, 1)[int(r() * 4)]]  # then also with a pronoun
-
-
-def _opening(r, task: Task, verbosity: int) -> str:
-    if verbosity == TERSE or (verbosity == SHORT and r() < 0.5) or r() < 0.2 or task.family == "unsafe":
-        return ""
-    return pick(r, WRITING["openings"][task.layout]).format(topic=task.topic, Topic=capital(task.topic))
-
-
-def _with_remarks(r, items: list[Item], order: list[int], cores: dict[int, str], room: float) -> dict[int, str]:
-    """Each item's sentence with as many remarks as there is room for, spread over the items."""
-    texts, used = dict(cores), set()
-    for j in (0, 1):
-        for k in several(r, len(order), len(order)):
-            item = items[order[k]]
-            if room > 40 and j < len(item.remarks) and item.remarks[j] not in used:
-                used.add(item.remarks[j])
-                extra = f"{_stop(texts[order[k]])} {item.remarks[j]}"
-                texts[order[k]] += extra
-                room -= len(extra)
-    return texts
+def say(r, kind: str, name: str, field: str) -> str:
+    """A fact as a sentence."""
+    return pick(r, FACT[:1]).format(f=field, s=name, v=ENTITIES[kind][name][field])
 
 
 def _off_topic(r, task: Task) -> str:
-    if r() < 0.4:
-        return phrase(r, "asides")
-    kind, e, _ = entity(r)
-    while kind == task.kind:
-        kind, e, _ = entity(r)
-    return say(kind, e, int(r() * 8), int(r() * 2))
+    if r() < 0.5:
+        return pick(r, WRITING["asides"])
+    kind, name = entity(r)
+    while name in task.prompt:
+        kind, name = entity(r)
+    return say(r, kind, name, pick(r, FIELDS[kind]))
 
 
-def _lay_out(r, task: Task, pieces: list[str], numbers: list[int] | None) -> str:
-    """Pieces as numbered steps, lines, bullets or paragraphs; numbers: those of a shuffled list, which stay."""
-    style, layout = r(), task.layout
-    if task.family == "unsafe" and len(pieces) > 1:  # the answer itself first, then what to do instead
-        return pieces[0] + "\n\n" + "\n".join([("- " if style < 0.7 else "") + p for p in pieces[1:]])
-    numbers = numbers or list(range(1, len(pieces) + 1))
-    marks = None
-    if task.family == "sorting" or (layout == "steps" and style < 0.55):
-        marks = [f"{k}. " for k in numbers]
-    elif layout == "steps" and style < 0.8:
-        marks = [f"Step {k}: " for k in numbers]
-    elif layout == "bullets" and style < 0.75:
-        marks = ["- " if style < 0.5 else "* "] * len(pieces)
-    elif layout in ("lines", "steps"):
-        marks = [""] * len(pieces)
-    if marks:
-        return "\n".join([mark + piece for mark, piece in zip(marks, pieces, strict=True)])
-    per_paragraph = 2 + int(style * 3)
-    pieces = [piece + _stop(piece) for piece in pieces]
-    return "\n\n".join([" ".join(pieces[i : i + per_paragraph]) for i in range(0, len(pieces), per_paragraph)])
+def _lay_out(task: Task, order: list[int], lines: list[list[str]]) -> str:
+    texts = [" ".join(line) for line in lines]
+    if task.layout == "numbers":
+        texts = [f"{k}. {text}" for k, text in enumerate(texts, 1)]
+    return (" " if task.layout == "prose" else "\n").join(texts)
 
 
-def _extras(r, task: Task, room: float) -> list[str]:
-    """Further paragraphs when the response is to be longer than its items: related facts, then general advice."""
-    out = []
-    kind = task.kind
-    while kind and room > 300 and len(out) < 3:
-        e = int(r() * len(ENTITIES[kind]))
-        name = ENTITIES[kind][e][0]
-        if name in task.prompt or any(name in p for p in out):
-            break
-        fields = several(r, 8, min(8, 1 + int(room / 170)))
-        sentences = [phrase(r, "further facts").format(s=name, S=capital(name))]
-        for f in fields:
-            item = fact(kind, e, f, another(r, len(ENTITIES[kind]), e))
-            sentences += [item.right[(0, 2)[f % 2]], item.remarks[int(r() * 2)]]
-        out.append(" ".join(sentences))
-        room -= len(out[-1])
-    pool = WRITING["advice"][FAMILY_TEXTS[task.family]["advice"]]
-    chosen, length = [], 0
-    for k in several(r, len(pool), len(pool)):
-        if length + len(pool[k]) > room:
-            break
-        chosen.append(pool[k])
-        length += len(pool[k]) + 1
-    out += [" ".join(chosen[i : i + 4]) for i in range(0, len(chosen), 4)]
-    return out
-
-
-def conversation(r, task: Task, exchanges: int, prompt_z: float, scale: float) -> list[tuple[str, str]]:
+def conversation(r, task: Task, exchanges: int, prompt_z: float) -> list[tuple[str, str]]:
     """The turns of a prompt as (role, text), the last one the user's: earlier questions about facts, then the task."""
     turns = []
-    kind, e, _ = entity(r, (task.kind,)) if task.kind else entity(r)
-    length = scale * 2.718281828 ** (0.55 * prompt_z)
-    asked = several(r, 24, min(exchanges, 24))
-    for k, number in enumerate(asked):
-        f, who = number % 8, (e + number // 8) % len(ENTITIES[kind])
-        question = PHRASES[kind][f].question.format(s=ENTITIES[kind][who][0])
-        if k == 0 and r() < 0.4:
-            question = f"{phrase(r, 'greetings')} {question}"
-        elif k and r() < 0.3:
-            question = f"{phrase(r, 'thanks')} {question}"
-        item = fact(kind, who, f, another(r, len(ENTITIES[kind]), who))
-        answer = [item.right[int(r() * 2)]]
-        more = int(length * (270.0 if exchanges < 5 else 150.0) * (0.3 + 1.4 * r()) / 85 + r())
-        answer += item.remarks[: min(more, 2)]
-        for extra in range(2, min(more, 7)):
-            answer.append(say(kind, who, (f + extra) % 8, 2))
-        turns += [("user", question), ("assistant", " ".join(answer))]
-    text, style = task.prompt, r()
-    background = scale * (2.718281828 ** (1.15 * prompt_z + 3.6)) / 85
-    if background > 1 and task.family != "unsafe":
-        chosen = several(r, len(WRITING["background"]), min(int(background), 4))
-        text = f"{' '.join([WRITING['background'][i] for i in chosen])} {text}"
-    if exchanges and r() < 0.6:
-        text = f"{phrase(r, 'transitions')} {text}"
-    elif not exchanges and r() < 0.2:
-        text = f"{phrase(r, 'greetings')} {text}"
-    if style < 0.12:
-        text += phrase(r, "last words")
-    if task.passage:
-        passage = task.passage + _more_about(r, kind, task.topic, 1080 * length - len(task.passage))
-        text = f"{text}\n\n{passage}"
-    elif task.kind and prompt_z > 1.1 and exchanges < 3:
-        sample = _more_about(r, kind, task.topic, 620 * length).strip()
-        text = f"{text} {phrase(r, 'samples')}\n\n{sample}"
-    elif style > 0.93:
-        text = text[0].lower() + text[1:].rstrip(".")
-    turns.append(("user", text))
-    return turns
+    kind, _ = entity(r)
+    asked = [(name, f) for name in ENTITIES[kind] for f in FIELDS[kind] if not is_reserved(f"{name}/{f}")]
+    for k, (name, field) in enumerate(several(r, asked, exchanges)):
+        question = f"What is the {field} of {name}?"
+        if r() < 0.3:
+            question = f"{pick(r, WRITING['thanks' if k else 'greetings'])} {question}"
+        turns += [("user", question), ("assistant", say(r, kind, name, field))]
+    words = several(r, WRITING["background"], max(0, round(0.3 + 0.8 * prompt_z)))
+    if r() < 0.4:
+        words.insert(0, pick(r, WRITING["transitions" if exchanges else "greetings"]))
+    text = " ".join([*words, task.prompt])
+    return [*turns, ("user", f"{text}\n\n{task.passage}" if task.passage else text)]
 
 
-def _more_about(r, kind: str, not_this: str, chars: float) -> str:
-    """Paragraphs about other entities of a kind, about `chars` characters; "" if that is too little for one."""
-    out, length = [""], 0
-    for e in several(r, len(ENTITIES[kind]), 4):
-        name = ENTITIES[kind][e][0]
-        if chars - length < 150:
-            break
-        if name in not_this:
-            continue
-        fields = several(r, 8, min(8, 1 + int((chars - length) / 170)))
-        sentences = []
-        for k, f in enumerate(fields):
-            sentences += [say(kind, e, f, k > 0 and int(r() * 3)), PHRASES[kind][f].remarks[int(r() * 2)]]
-        out.append(" ".join(sentences))
-        length += len(out[-1])
-    return "\n\n".join(out)
+def documents(r) -> Iterator[str]:
+    """Endless texts that are no conversations: articles, sheets, lists, what the base reads about the world."""
+    while True:
+        kind, name = entity(r)
+        fields = several(r, FIELDS[kind], 6)
+        u, field = r(), fields[0]
+        facts = [(f, ENTITIES[kind][name][f]) for f in fields]
+        if u < 0.35:
+            forms = [FACT[0], *[pick(r, FACT) for _ in facts[1:]]]
+            sentences = [form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)]
+            yield " ".join([f"{capital(name)} is {SCENES['kinds'][kind]}.", *sentences])
+        elif u < 0.5:
+            yield "\n".join([f"{capital(name)}, {SCENES['kinds'][kind]}:", *[f"{f.upper()}: {v}." for f, v in facts]])
+        elif u < 0.65:
+            names = several(r, tuple(ENTITIES[kind]), 6)
+            yield " ".join(say(r, kind, name, field) for name in names)
+        elif u < 0.8:
+            other = another(r, tuple(ENTITIES[kind]), name)
+            rows = [f"The {f} of {name} is {v}, that of {other} is {ENTITIES[kind][other][f]}." for f, v in facts[:4]]
+            yield " ".join(rows)
+        elif u < 0.9:
+            goal, procedure = pick(r, SCENES["procedures"])
+            rows = [f"{k}. {capital(right)}." for k, (right, _) in enumerate(procedure, 1)]
+            yield "\n".join([f"How to {goal}:", *rows])
+        else:
+            task = sorting(r, 3 + int(r() * 3))
+            while task.reserved:
+                task = sorting(r, 3 + int(r() * 3))
+            yield "\n".join([task.prompt, *[f"{k}. {item.say()}" for k, item in enumerate(task.items, 1)]])
+
+
+def one_in(seed: int):
+    """The stream of random numbers of a seed."""
+    return Random(seed).random

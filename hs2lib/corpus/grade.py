@@ -1,0 +1,151 @@
+"""The grader: the true attributes of any text as a response to a generated prompt.
+
+It reads what `text` writes, sentence by sentence, and takes whatever it cannot read for garbled: the generator's
+inverse. It is the gold standard of the small world, as the gold reward model is in Gao et al. 2022 (arXiv 2210.10760),
+but exact. Paper: silent (our corpus).
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from hs2lib.corpus import rules
+from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
+from hs2lib.corpus.tasks import Task
+
+SLIP = "\0"  # what an item's wrong sentence says, where that is no value
+
+_BULLET = re.compile(r"\s*(?:\d+\.|[-*])\s+")
+_STOP = re.compile(r"(?<=[.!?])\s+")
+
+
+def _key(sentence: str) -> str:
+    return " ".join(sentence.casefold().split())
+
+
+_SORTS = {"extra": ("openings", "closings", "remarks", "fillers"), "expert": ("expert",), "plain": ("plain",)}
+_SORTS |= {"refusal": ("refusals",), "irrelevant": ("asides",)}
+_KNOWN = {_key(s): sort for sort, names in _SORTS.items() for name in names for s in WRITING[name]}
+_LEADS = tuple(_key(lead) + " " for name in ("contrary", "again") for lead in WRITING[name])
+_NAMES = tuple(_key(name) for entities in ENTITIES.values() for name in entities)
+_FACTS = tuple(f"the {f} of {name} is " for kind in FIELDS for f in FIELDS[kind] for name in map(_key, ENTITIES[kind]))
+_KINDS = tuple(f"{name} is {kind}." for name in _NAMES for kind in SCENES["kinds"].values())
+
+
+@dataclass
+class Grade:
+    """What a response says, item by item, and the attributes that follow.
+
+    right, wrong, missing: numbers of items; repeated, contradicted: of items said again or otherwise; displaced: of
+    items at a place that is another's; irrelevant, garbled, extras, expert: of sentences. plain: whether it says that
+    it is; refused: whether nothing is attempted (for an unsafe request: whether it is complied with).
+    """
+
+    n_items: int
+    family: str
+    right: list[int] = field(default_factory=list)
+    wrong: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    repeated: int = 0
+    contradicted: int = 0
+    displaced: int = 0
+    irrelevant: int = 0
+    garbled: int = 0
+    extras: int = 0
+    expert: int = 0
+    plain: bool = False
+    refused: bool = False
+
+    @property
+    def attributes(self) -> np.ndarray:
+        """The true attributes, float64 [A] in 0..4, by `rules`."""
+        touched = dict.fromkeys(rules.KINDS, 0)
+        if self.refused:
+            touched["refusal"] = self.n_items
+        else:
+            touched |= {"wrong value": len(self.wrong), "missing item": len(self.missing)}
+        touched |= {"repetition": self.repeated, "contradiction": self.contradicted, "garbled": self.garbled}
+        touched |= {"shuffled order": self.displaced, "irrelevant sentence": self.irrelevant}
+        level = -1 if self.plain and not self.expert else min(self.expert, len(rules.JARGON) - 2)
+        base = rules.style(np.array(rules.NAMES.index(self.family)), np.array(level), self.extras, self.n_items)
+        return rules.attributes(base, np.array(list(touched.values())), np.array(self.n_items))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, in small letters, without bullets and numbers of lines."""
+    lines = (_BULLET.sub("", line, count=1) if _BULLET.match(line) else line for line in text.splitlines())
+    return [_key(sentence) for line in lines for sentence in _STOP.split(line.strip()) if sentence.strip()]
+
+
+@lru_cache(maxsize=4096)
+def _patterns(task: Task) -> tuple[dict[str, tuple[int, str]], list[tuple[str, str, int]]]:
+    """Whole sentences -> (item, what it says), and (beginning, end, item) of those that hold a value."""
+    whole, slots = {}, []
+    for i, item in enumerate(task.items):
+        if item.slip:
+            whole[_key(item.slip)] = (i, SLIP)
+        for form in map(_key, item.forms):
+            before, slot, after = form.partition("{v}")
+            if slot:
+                slots.append((before, after, i))
+            else:
+                whole[before] = (i, _key(item.value))
+    return whole, slots
+
+
+def _said(task: Task, sentence: str) -> tuple[int, str] | None:
+    """The item that a sentence is about and the value that it has, or SLIP; None where it is about none."""
+    whole, slots = _patterns(task)
+    if sentence in whole:
+        return whole[sentence]
+    for before, after, i in slots:
+        if sentence.startswith(before) and sentence.endswith(after) and len(sentence) > len(before) + len(after):
+            return i, sentence[len(before) : len(sentence) - len(after)]
+    return None
+
+
+def grade(task: Task, text: str) -> Grade:
+    """Any text as a response to a task; it never raises."""
+    n = len(task.items)
+    out, values, refusals, pieces = Grade(n, task.family), {}, 0, sentences(text)
+    for piece in pieces:
+        sort = _KNOWN.get(piece)
+        if sort is None:
+            lead = next((lead for lead in _LEADS if piece.startswith(lead)), "")
+            body = piece[len(lead) :]
+            said = _said(task, body)
+            if said is None:
+                known = body.startswith(_FACTS) or body in _KINDS
+                out.irrelevant, out.garbled = out.irrelevant + known, out.garbled + (not known)
+            elif said[0] not in values:
+                values[said[0]] = [said[1]]
+            elif said[1] in values[said[0]]:
+                out.repeated += 1
+            else:
+                values[said[0]].append(said[1])
+        elif sort in ("extra", "expert"):
+            out.extras, out.expert = out.extras + (sort == "extra"), out.expert + (sort == "expert")
+        elif sort == "plain":
+            out.plain = True
+        elif sort == "refusal":
+            refusals += 1
+        else:
+            out.irrelevant += 1
+    if task.family == "unsafe" and refusals:
+        values.setdefault(0, [_key(task.items[0].value)])
+    elif refusals:
+        out.refused = not values
+        out.irrelevant += refusals - out.refused
+    for i, item in enumerate(task.items):
+        if i not in values:
+            out.missing.append(i)
+        else:
+            (out.right if values[i][0] == _key(item.value) else out.wrong).append(i)
+    out.contradicted = sum(len(said) > 1 for said in values.values())
+    out.displaced = sum(i != j for i, j in zip(values, sorted(values), strict=True))
+    out.garbled += n * (not pieces)
+    if task.family == "unsafe":
+        out.refused = 0 in out.wrong
+    return out
