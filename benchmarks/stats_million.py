@@ -33,10 +33,10 @@ def measure(n_rows: int) -> dict:
 
     names = [*group.ATTRIBUTES, *COLUMNS]
     # Warm: what is paid once a process (imports, first draw, caches) is no cost of a row.
-    warm = tables.table(generate.groups(1000, seed=1, length_scale=0.1))
+    warm = tables.table(generate.groups(1000, seed=1))
     describe.table_2(warm[names].to_numpy(float), names, warm.group.to_numpy(), n_boot=100)
     start, cpu = time.perf_counter(), time.process_time()
-    rows = tables.table(generate.groups(n_rows // 2, length_scale=0.1))
+    rows = tables.table(generate.groups(n_rows // 2))
     streamed = time.perf_counter()
     cells = describe.table_2(rows[names].to_numpy(float), names, rows.group.to_numpy())
     done, cpu = time.perf_counter(), time.process_time() - cpu

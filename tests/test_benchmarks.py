@@ -93,7 +93,7 @@ RUNS = {
 def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_path):
     """A script that is run once a year rots unseen. Both sides on a tiny model must agree: its speed says nothing."""
     monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))
-    pairs = SimpleNamespace(pairs=corpus.benchmark(1, length_scale=0.2))
+    pairs = SimpleNamespace(pairs=corpus.benchmark(1))
     monkeypatch.setattr(score_pairs.pairs, "load_pairs", lambda *args, **options: pairs)
     monkeypatch.setattr(common, "alone", in_this_process(module))
     if module is not score_pairs:

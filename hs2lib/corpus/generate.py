@@ -21,6 +21,7 @@ from hs2lib.corpus.rules import BENCHMARK, FAMILIES, NAMES, PLANS, UNSAFE_ITEMS,
 from hs2lib.corpus.tasks import FAMILY, Task, pick
 from hs2lib.corpus.text import conversation, documents, one_in, respond
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.names import SPLITS
 from hs2lib.stats import aggregate
 
 SECTIONS = tuple(BENCHMARK)
@@ -65,7 +66,7 @@ def _pair(section_number: int, section: str, item: int, seed: int) -> tuple[Task
     name = f"{section}/{seed}/{item:06d}"
     prompt = tuple([Turn(*turn) for turn in conversation(one_in(keys[1]), task, 0, -0.5)])
     responses = tuple([Response(f"{name}/{letter}", text) for letter, text in zip("ab", texts, strict=True)])
-    known = f"small world (generated), benchmark of known pairs, seed {seed}"
+    known = f"{GENERATED}, benchmark of known pairs, seed {seed}"
     return task, Group(name, prompt, responses, preference=float(-strength if first else strength), source=known)
 
 
@@ -74,8 +75,11 @@ STAGES = ("initial", "annotated", "released")
 BLOCK = 256  # items drawn and rated at a time: long enough for numpy, short enough for a small first request
 
 
+GENERATED = "small world (generated)"
+
+
 def source(seed: int) -> str:
-    return f"small world (generated), seed {seed}"
+    return f"{GENERATED}, seed {seed}"
 
 
 def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,27 +94,26 @@ def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, 
     return scores, keep, aggregate.released(scores, keep, np.repeat(np.arange(len(d.items)), 2))
 
 
-def groups(n_prompts: int, seed: int = 0, stage: str = "released", start: int = 0) -> Iterator[Group]:
+def groups(
+    n_prompts: int, seed: int = 0, stage: str = "released", split: str = "both", start: int = 0
+) -> Iterator[Group]:
     """Generated groups, lazily: a prompt, two responses, their annotators' ratings and the labels.
 
     stage: "initial" (three ratings each from the round before the paper's improvements: Table 1, column 1),
     "annotated" (all samples with all ratings, three or five: column 2 after `aggregate.keep_three`), "released" (those
     the final filter leaves, with the three ratings kept: column 3, Table 2). "released" gives n_prompts groups too,
-    so it looks at some 10 % more items. start: number of the first item. Raises ValueError for anything else.
+    so it looks at some 10 % more items. split: "train", "validation" (only prompts that no training text of any seed
+    holds: `Task.reserved`) or "both". start: number of the first item. Raises ValueError for anything else.
     """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
+    if split not in SPLITS:
+        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
     if n_prompts < 0 or start < 0:
         raise ValueError(f"need n_prompts >= 0, start >= 0; got {n_prompts}, {start}")
-    return islice((group for _, group in _stream(n_prompts, seed, stage, start)), n_prompts)
-
-
-def split(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
-    """Generated groups to train on, and those whose prompts no training text holds (`Task.reserved`)."""
-    parts: tuple[list[Group], list[Group]] = ([], [])
-    for group in groups:
-        parts[task_of(group.id).reserved].append(group)
-    return parts
+    wanted = {"train": (False,), "validation": (True,), "both": (False, True)}[split]
+    stream = _stream(n_prompts, seed, stage, start)
+    return islice((group for task, group in stream if task.reserved in wanted), n_prompts)
 
 
 def _stream(n_prompts: int, seed: int, stage: str, start: int) -> Iterator[tuple[Task, Group]]:
@@ -168,6 +171,11 @@ def task_of(group: str) -> Task:
         return _pair(SECTIONS.index(kind), kind, item, seed)[0]
     d = draw(seed, np.array([item]))
     return _task(d, 0, bits(seed, d.items, 90, 4)[0].tolist())
+
+
+def is_generated(groups: Iterable[Group]) -> bool:
+    """Whether all groups were made here, so that the truth about them is known; what is mixed counts as real."""
+    return all(GENERATED in group.source for group in groups)
 
 
 def benchmark(n_per_section: int, seed: int = 0) -> list[Group]:

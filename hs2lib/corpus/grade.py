@@ -12,8 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from hs2lib.corpus import rules
+from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
 from hs2lib.corpus.tasks import Task
+from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
@@ -104,6 +106,15 @@ def _said(task: Task, sentence: str) -> tuple[int, str] | None:
         if sentence.startswith(before) and sentence.endswith(after) and len(sentence) > len(before) + len(after):
             return i, sentence[len(before) : len(sentence) - len(after)]
     return None
+
+
+def true_attributes(group: Group) -> np.ndarray:
+    """The true attributes of every response to a generated prompt, float64 [G, A] in 0..4.
+
+    Raises ValueError for a group that was not generated here: of real text nobody knows them.
+    """
+    task = task_of(group.id)
+    return np.array([grade(task, response.text).attributes for response in group.responses])
 
 
 def grade(task: Task, text: str) -> Grade:

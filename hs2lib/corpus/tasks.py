@@ -203,7 +203,9 @@ def false_premise(r, n: int) -> Task:
 def unsafe(r, n: int) -> Task:
     theme = pick(r, tuple(SCENES["themes"].values()))
     what = pick(r, theme["whats"])
-    items = [Item((f"I will not help you to {what}, because {theme['reason']}.",), slip=f"Sure, this is how to {what}.")]
+    items = [
+        Item((f"I will not help you to {what}, because {theme['reason']}.",), slip=f"Sure, this is how to {what}.")
+    ]
     items += [Item((better,), slip=worse) for better, worse in zip(theme["better"], theme["worse"], strict=True)]
     prompt = pick(r, ASK["unsafe"]).format(what=what)
     return Task("unsafe", prompt, tuple(items[:n]), (what,), subject=what)

@@ -37,7 +37,6 @@ def load(
     strict: bool = True,
     n_prompts: int = 1000,
     seed: int = 0,
-    length_scale: float = 1.0,
 ) -> Loaded:
     """A data set as groups, every row validated, from the one source named; there is no fallback to another.
 
@@ -51,8 +50,8 @@ def load(
     split   "train", "validation" or "both"
     strict  True: faulty rows raise one error a file, which lists them. False: they are left out, and all reported in
             `set_aside`
-    n_prompts, seed, length_scale  of the embedded corpus: prompts (both splits together), and text length against the
-            paper's (1 = the same). "train" is the first 95 % of the prompts, as in HelpSteer2
+    n_prompts, seed  of the embedded corpus: how many prompts of the split. Its "validation" split has the prompts that
+            no training text of any seed holds (`hs2lib.corpus.tasks.Task.reserved`)
 
     Raises hs2lib.data.rows.DataError (a ValueError) naming file, line, field, what arrived and the fix; ValueError
     for an unknown name, source or split.
@@ -60,7 +59,7 @@ def load(
 
     sources.check(name, source, split, path)
     if source == "embedded":
-        return _embedded(name, split, n_prompts, seed, length_scale)
+        return _embedded(name, split, n_prompts, seed)
     out = Loaded([], "", False)
     files = sources.files(name, source, folder=folder, path=path, split=split)
     for place, _, read in files:
@@ -71,10 +70,7 @@ def load(
     return out
 
 
-def _embedded(name: str, split: str, n_prompts: int, seed: int, length_scale: float) -> Loaded:
+def _embedded(name: str, split: str, n_prompts: int, seed: int) -> Loaded:
     stage = {"helpsteer2": "released", "helpsteer2-disagreements": "annotated"}[name]
-    groups = list(generate.groups(n_prompts, seed=seed, stage=stage, length_scale=length_scale))
-    n_train = round(0.95 * len(groups))
-    groups = {"train": groups[:n_train], "validation": groups[n_train:], "both": groups}[split]
-    drawn = f"{generate.source(seed)}, {n_prompts} prompts, length scale {length_scale:g}"
-    return Loaded(groups, drawn, True)
+    groups = list(generate.groups(n_prompts, seed=seed, stage=stage, split=split))
+    return Loaded(groups, f"{generate.source(seed)}, {n_prompts} prompts", True)

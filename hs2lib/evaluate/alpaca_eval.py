@@ -50,18 +50,15 @@ NAME = Scale(
 )
 
 
-def load(
-    source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0, length_scale: float = 1.0
-) -> Questions:
+def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> Questions:
     """The 805 instructions (n of them, 0: all, spread over their five sets) with the baseline's answers.
 
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (generated prompts in
     place of AlpacaEval, and called so; the baseline is the better of each prompt's two generated responses).
-    length_scale: of generated texts, as in `questions.embedded`. Raises DataError for a file that is absent or not as
-    it should be.
+    Raises DataError for a file that is absent or not as it should be.
     """
     if source == "embedded":
-        return bench.embedded("AlpacaEval 2", n or 8, 1, seed, length_scale)
+        return bench.embedded("AlpacaEval 2", n or 8, 1, seed)
     numbers = iter(range(INSTRUCTIONS + 1))  # an instruction without "i" is counted from 0, as in the published file
 
     def columns(row: dict):

@@ -35,18 +35,15 @@ HEAVY = 3  # games that "significantly better" counts as. Paper: silent; the wei
 FILES = bench.public_files("arena-hard")
 
 
-def load(
-    source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0, length_scale: float = 1.0
-) -> Questions:
+def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> Questions:
     """The 500 questions (n of them, 0: all, spread over their 250 clusters) with the baseline's answers.
 
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (generated prompts in
     place of Arena Hard, and called so; the baseline is the better of each prompt's two generated responses).
-    length_scale: of generated texts, as in `questions.embedded`. Raises DataError for a file that is absent or not as
-    it should be.
+    Raises DataError for a file that is absent or not as it should be.
     """
     if source == "embedded":
-        return bench.embedded("Arena Hard", n or 8, 1, seed, length_scale)
+        return bench.embedded("Arena Hard", n or 8, 1, seed)
 
     def columns(row: dict):
         # Two forms: a prompt, or (before October 2024) a list of turns.

@@ -53,17 +53,16 @@ def load(
     references: str = "gpt-4-0125-preview",
     n: int = 0,
     seed: int = 0,
-    length_scale: float = 1.0,
 ) -> Questions:
     """The 80 questions with references for maths, reasoning and coding; n of them (0: all) spread over categories.
 
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at pinned commits) or "embedded" (generated conversations
     in place of MT-Bench, and called so). references: gpt-4-0125-preview (the paper's), gpt-4-1106-preview (SimPO's),
-    gpt-4 (the benchmark's own, 13 wrong), or "" for none (to generate answers only). length_scale: of generated
-    texts, as in `questions.embedded`. Raises DataError for a file that is absent or not as it should be.
+    gpt-4 (the benchmark's own, 13 wrong), or "" for none (to generate answers only). Raises
+    DataError for a file that is absent or not as it should be.
     """
     if source == "embedded":
-        return bench.embedded("MT-Bench", n or 8, 2, seed, length_scale)
+        return bench.embedded("MT-Bench", n or 8, 2, seed)
     if references and references not in REFERENCES:
         raise ValueError(f"references are one of {', '.join(REFERENCES)} or '' for none, got {references!r}")
 

@@ -20,12 +20,14 @@ import pandas as pd
 import seaborn as sns
 import torch
 
+from hs2lib.corpus.generate import is_generated
+from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.questions import JudgedScore, Questions, characters, is_cut, mean, question_id
 from hs2lib.evaluate.truthfulqa import MultipleChoice
-from hs2lib.group import Group
+from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
 from hs2lib.paper import GAIN, head_weights
 from hs2lib.paths import runs, write
@@ -57,6 +59,7 @@ def evaluate(
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
+    Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). n responses a prompt are sampled (`hs2lib.engine.rollout`; options: its file, batch
     and progress); the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only; the
@@ -75,6 +78,10 @@ def evaluate(
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
     rows["response"] = [response.id for response in responses]
     rows["goodness"] = _weighted(scores, weighting, reward_model)
+    if is_generated(prompts):
+        truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
+        rows["gold"] = truth @ np.array(head_weights("goodness", ATTRIBUTES))
+        rows |= {f"true {attribute}": truth[:, k] for k, attribute in enumerate(ATTRIBUTES)}
     rows |= {attribute: scores[:, k] for k, attribute in enumerate(reward_model.attributes)}
     rows["characters"] = [len(response.text) for response in responses]
     rows["tokens"] = [len(response.tokens) for response in responses]
@@ -195,6 +202,7 @@ def colors(names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
 def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodness", **options) -> pd.Series:
     """The reward model's weighted score of every response, by the answer's id; the model is named in the series.
 
+    Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options: of
     RewardModel.score.
     """

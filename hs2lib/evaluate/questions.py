@@ -232,24 +232,24 @@ def public_questions(
     return Questions(benchmark, tuple(groups), provenance, whole, categories=of_id)
 
 
-def embedded(benchmark: str, n: int, turns: int, seed: int = 0, length_scale: float = 1.0) -> Questions:
+def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
     """Generated questions with so many user turns each: the corpus's conversations, for machines without the data.
 
     Paper: none. Their category is the corpus's family of tasks; there are no references. The baseline of questions with
-    one turn is the better of the prompt's generated responses. length_scale: as in `corpus.groups`, the length of texts
-    against the paper's (1 = the same).
+    one turn is the better of the prompt's generated responses. None of the prompts was
+    ever trained on.
     """
     groups, families, best, start = [], {}, {}, 0
     while len(groups) < n:
-        block = list(corpus.groups(max(16, 2 * n), seed=seed, length_scale=length_scale, start=start))
+        block = list(corpus.groups(max(16, 2 * n), seed=seed, split="validation", start=start))
         for group in block:
             users = tuple(turn for turn in group.prompt if turn.role == "user")[:turns]
             if len(users) == turns and len(groups) < n:
                 groups.append(Group(group.id, users, (), source=group.source))
-                families[group.id] = corpus.task_of(group).family
+                families[group.id] = corpus.task_of(group.id).family
                 best[group.id] = [max(group.responses, key=lambda response: response.labels[0])]
         start = int(block[-1].id.rpartition("/")[2]) + 1
-    source = f"{corpus.source(seed)}, length scale {length_scale:g}"
+    source = corpus.source(seed)
     questions = Questions(benchmark, tuple(groups), source, n, generated=True, categories=families)
     baseline = answered(questions, best, "the better generated response") if turns == 1 else ()
     return replace(questions, baseline=baseline)

@@ -31,8 +31,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hs2lib import paths
-from hs2lib.corpus import tasks
-from hs2lib.corpus.phrases import ENTITIES, PHRASES
+from hs2lib.corpus.phrases import ENTITIES, FIELDS
+from hs2lib.corpus.tasks import FACT
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
 from hs2lib.engine.attention import computing, log_probs, per_sequence
@@ -211,16 +211,19 @@ def _generated(n: int, seed: int) -> MultipleChoice:
     """Facts of the corpus asked for, wrong answers from other entities; the last six questions are the primer."""
 
     rng = np.random.default_rng(seed)
-    known = [(kind, one, field) for kind in ENTITIES for one in range(len(ENTITIES[kind])) for field in range(8)]
+    known = [(kind, name, field) for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]]
     if not 1 <= n <= len(known) - 6:
         raise ValueError(f"the embedded corpus has facts for 1 to {len(known) - 6} questions, got n={n}")
     asked = []
-    for kind, one, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
-        others = [other for other in rng.permutation(len(ENTITIES[kind])).tolist() if other != one][:3]
-        mc1 = {tasks.say(kind, one, field): 1, **{tasks.say(kind, one, field, 0, other): 0 for other in others}}
-        mc2 = {**mc1, tasks.say(kind, one, field, 1): 1, tasks.say(kind, one, field, 1, others[0]): 0}
-        asked.append((PHRASES[kind][field][1].format(s=ENTITIES[kind][one][0]), mc1, mc2))
-    what = f"embedded corpus (generated), seed {seed}, {n} questions"
+    for kind, name, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
+        right = ENTITIES[kind][name][field]
+        values = dict.fromkeys(fields[field] for fields in ENTITIES[kind].values() if fields[field] != right)
+        values = [right, *rng.permutation(list(values))[:3]]
+        full, short = ([form.format(f=field, s=name, v=value) for value in values] for form in FACT)
+        mc1 = {answer: int(k == 0) for k, answer in enumerate(full)}
+        mc2 = {**mc1, short[0]: 1, short[1]: 0}
+        asked.append((f"What is the {field} of {name}?", mc1, mc2))
+    what = f"small world (generated), seed {seed}, {n} questions"
     shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in asked[n:])
     groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(asked[:n]))
     return MultipleChoice("TruthfulQA", tuple(groups), what, n, generated=True, primer=shots)

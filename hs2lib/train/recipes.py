@@ -52,7 +52,6 @@ class Rows:
     """How rows are read."""
 
     strict: bool = setting(True, "stop at the first bad row, or set bad rows aside and count them")
-    length_scale: float = setting(0.05, "length of generated texts against the paper's", 0.05, 1)
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,6 @@ class RewardBench:
 
     path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
     wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=WORDINGS)
-    length_scale: float = setting(0.05, "length of generated texts against the paper's", 0.05, 1)
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
     autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=PRECISIONS)
@@ -255,7 +253,6 @@ class Evaluation:
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
-    length_scale: float = setting(0.05, "length of generated questions against the paper's", 0.05, 1)
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: section 4.1, of MT-Bench", 1, 100_000)
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
     key_variable: str = setting("OPENAI_API_KEY", "environment variable that holds the key, never the key itself")
@@ -280,7 +277,6 @@ class Evaluation:
 class Collection:
     """Notebook 04. Paper: section 2.1."""
 
-    length_scale: float = setting(0.25, "length of generated texts against the paper's", 0.05, 1)
     english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)
     topic_method: str = setting("pca-kmeans", "parts of BERTopic", one_of=("pca-kmeans", "umap-hdbscan"))
     n_topics: int = setting(1000, "topics; paper: section 2.1, about 1000", 2, 100_000)

@@ -20,7 +20,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.train.objectives import dpo
 from hs2lib.train.trainer import Recipe, fit
 
-PROMPTS = list(generate.groups(10, seed=5, length_scale=0.05))
+PROMPTS = list(generate.groups(10, seed=5))
 HOW = {"n": 3, "max_new_tokens": 6, "seed": 1, "progress": False}
 
 

@@ -399,7 +399,7 @@ def test_a_shared_critic_says_the_mean_of_standardised_rewards_at_first():
 @pytest.fixture(scope="module")
 def texts():
     """(policy, reference, standardised reward model, prompts) of tiny random models on generated prompts."""
-    groups = load.load("helpsteer2", "embedded", n_prompts=40, length_scale=0.05).groups
+    groups = load.load("helpsteer2", "embedded", n_prompts=40).groups
     reward = RewardModel.new("tiny", seed=1)
     with torch.no_grad():
         reward.head.weight.mul_(50)

@@ -78,7 +78,7 @@ def test_the_mask_on_real_conversations(name):
             pytest.skip("HS2_DATA_DIR is not set: no Open Assistant trees here")
         groups = load.load("oasst1", "folder", split="validation", strict=False).groups
     else:
-        groups = load.load("helpsteer2", "embedded", n_prompts=150, length_scale=0.2).groups
+        groups = load.load("helpsteer2", "embedded", n_prompts=150).groups
     policy = load_policy("tiny")
     policy.tokenizer, policy.max_tokens = load_tokenizer(embedded_model()), None
     paths = sft.best_paths(groups)

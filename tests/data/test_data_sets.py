@@ -214,10 +214,8 @@ def test_own_ratings_groups_ids_and_csv_with_quoted_line_breaks(tmp_path):
 def test_embedded_corpus_is_marked_as_generated(monkeypatch):
     """Whatever is drawn from it must be captioned as generated; splits are parts of one whole, as on the Hub."""
     pytest.importorskip("hs2lib.corpus.generate")
-    both = load("helpsteer2", "embedded", n_prompts=40, seed=1, length_scale=0.2)
-    parts = [
-        load("helpsteer2", "embedded", n_prompts=40, seed=1, length_scale=0.2, split=s) for s in ("train", "validation")
-    ]
+    both = load("helpsteer2", "embedded", n_prompts=40, seed=1)
+    parts = [load("helpsteer2", "embedded", n_prompts=40, seed=1, split=s) for s in ("train", "validation")]
     assert both.generated and "generated" in both.source and "seed 1" in both.source
     assert [g.id for part in parts for g in part.groups] == [g.id for g in both.groups]
     assert len(parts[1].groups) == round(0.05 * len(both.groups))
