@@ -86,7 +86,7 @@ class Measured:
     weighting: str = setting("goodness", "head weights: goodness, a row of Table 3, or text as quality:1")
     eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=PROMPTS)
     eval_source: str = setting("embedded", "where they come from", one_of=SOURCES)
-    eval_split: str = setting("both", "which split of them, never one trained on", one_of=SPLITS)
+    eval_split: str = setting("validation", "which split of them, never one trained on", one_of=SPLITS)
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
     n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
