@@ -19,7 +19,7 @@ from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
-_BULLET = re.compile(r"\s*(?:\d+\.|[-*])\s+")
+_BULLET = re.compile(r"^(?:\d+\.|[-*])\s+")
 _STOP = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -85,8 +85,8 @@ class Grade:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, in small letters, without bullets and numbers of lines."""
-    lines = (_BULLET.sub("", line, count=1) if _BULLET.match(line) else line for line in text.splitlines())
-    return [_key(sentence) for line in lines for sentence in _STOP.split(line.strip()) if sentence.strip()]
+    lines = (_BULLET.sub("", line.strip()) for line in text.splitlines())
+    return [_key(sentence) for line in lines for sentence in _STOP.split(line) if sentence]
 
 
 @lru_cache(maxsize=4096)

@@ -204,13 +204,11 @@ def test_no_prompt_of_the_evaluation_is_ever_trained_on():
     facts = {f"{name}/{field}" for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]}
     kept = {fact for fact in facts if is_reserved(fact)}
     assert 10 <= len(kept) <= 30
-    for seed in range(3):
-        for group in generate.groups(1500, seed=seed, split="train"):
-            task = generate.task_of(group.id)
-            assert kept.isdisjoint(task.keys)
-            for turn in group.prompt[:-1:2]:
-                field, name = re.search(r"What is the ([\w ]+?) of (.+)\?", turn.text).groups()
-                assert f"{name}/{field}" in facts - kept
+    questions = ["What is the {1} of {0}?".format(*fact.split("/")) for fact in kept]
+    for group in chain(*(generate.groups(1500, seed=seed, split="train") for seed in range(3))):
+        assert kept.isdisjoint(generate.task_of(group.id).keys)
+        before = "\n".join(turn.text for turn in group.prompt[:-1:2])
+        assert not any(question in before for question in questions)
 
 
 @pytest.mark.slow
@@ -439,7 +437,7 @@ def test_texts_read_clean(sample):
             match = DEBRIS.search(text)
             assert not match, (g.id, text[max(match.start() - 60, 0) : match.end() + 60])
     starts = Counter(g.responses[0].text[:25] for g in sample[1])
-    assert len(starts) > 500 and starts.most_common(1)[0][1] < 400  # of 6,000: openings vary
+    assert len(starts) > 1500 and starts.most_common(1)[0][1] < 500  # of 6,000: openings vary
 
 
 # --- benchmark ----------------------------------------------------------------------------------------------------

@@ -388,6 +388,18 @@ def test_a_second_value_never_pays():
             assert (values[2][:3] <= values[1][:3]).all() and values[2][2] < values[1][2]
 
 
+@pytest.mark.parametrize("family", FAMILY)
+def test_who_does_not_know_had_better_say_nothing_than_both(family):
+    for seed in range(40):
+        task = FAMILY[family](Random(seed).random, 3)
+        for lead in ("", "But then again, "):
+            for k in (1, 2):
+                rest = [item.say() for item in task.items[k:]]
+                hedges = [item.say() + " " + lead + item.say(right=False) for item in task.items[:k]]
+                silent, hedging = (grade(task, " ".join(text)).attributes for text in (rest, hedges + rest))
+                assert (hedging[:3] < silent[:3]).all()
+
+
 def test_the_longer_the_nonsense_the_worse():
     values = [grade(FACTS, "Its colour is yellow. Its use is jewellery." + " Blah blah." * n) for n in range(8)]
     falling = [read.attributes[2] for read in values]
