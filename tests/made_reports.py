@@ -5,7 +5,7 @@ import json
 
 PAPERS = {"name": "nvidia/HelpSteer2", "generated": False, "of_paper": True}
 OTHER = {"name": "Open Assistant", "generated": False, "of_paper": False}
-MADE = {"name": "embedded corpus (generated)", "generated": True, "of_paper": False}
+MADE = {"name": "small world (generated)", "generated": True, "of_paper": False}
 
 
 def write(root, tier, notebook, sources, files):

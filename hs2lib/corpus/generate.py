@@ -206,5 +206,6 @@ def pretraining(seed: int = 0) -> Iterator[str | Group]:
             yield next(texts)
             continue
         task, group = next(talks)
-        if not task.reserved:
-            yield replace(group, responses=(pick(r, group.responses),))
+        while task.reserved:
+            task, group = next(talks)
+        yield replace(group, responses=(pick(r, group.responses),))

@@ -19,7 +19,7 @@ from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
-_BULLET = re.compile(r"\s*(?:\d+\.|[-*])\s+")
+_BULLET = re.compile(r"^(?:\d+\.|[-*])\s+")
 _STOP = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -31,9 +31,17 @@ _SORTS = {"extra": ("openings", "closings", "remarks", "fillers"), "expert": ("e
 _SORTS |= {"refusal": ("refusals",), "irrelevant": ("asides",)}
 _KNOWN = {_key(s): sort for sort, names in _SORTS.items() for name in names for s in WRITING[name]}
 _LEADS = tuple(_key(lead) + " " for name in ("contrary", "again") for lead in WRITING[name])
-_NAMES = tuple(_key(name) for entities in ENTITIES.values() for name in entities)
-_FACTS = tuple(f"the {f} of {name} is " for kind in FIELDS for f in FIELDS[kind] for name in map(_key, ENTITIES[kind]))
-_KINDS = tuple(f"{name} is {kind}." for name in _NAMES for kind in SCENES["kinds"].values())
+_NAMES = tuple((kind, _key(name)) for kind, entities in ENTITIES.items() for name in entities)
+# How sentences of the small world begin: one that is not asked for is irrelevant, and not garbled.
+_BEGINNINGS = (
+    *(f"the {f} of {name} is " for kind, name in _NAMES for f in FIELDS[kind]),
+    *(form for fields in FIELDS.values() for f in fields for form in (f"its {f} is ", f"{f}: ")),
+    *(f"{name} is {kind}." for _, name in _NAMES for kind in SCENES["kinds"].values()),
+    *(f"{label}: " for label, _, _ in SCENES["notes"]),
+    *(f"{thing} (" for _, things in SCENES["sorted"] for thing in things),
+    *(f"{step}." for _, steps in SCENES["procedures"] for both in steps for step in both),
+)
+LONG = 120  # characters of the longest sentence; what is longer counts as often as it is that long
 
 
 @dataclass
@@ -77,8 +85,8 @@ class Grade:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, in small letters, without bullets and numbers of lines."""
-    lines = (_BULLET.sub("", line, count=1) if _BULLET.match(line) else line for line in text.splitlines())
-    return [_key(sentence) for line in lines for sentence in _STOP.split(line.strip()) if sentence.strip()]
+    lines = (_BULLET.sub("", line.strip()) for line in text.splitlines())
+    return [_key(sentence) for line in lines for sentence in _STOP.split(line) if sentence]
 
 
 @lru_cache(maxsize=4096)
@@ -121,6 +129,7 @@ def grade(task: Task, text: str) -> Grade:
     """Any text as a response to a task; it never raises."""
     n = len(task.items)
     out, values, refusals, pieces = Grade(n, task.family), {}, 0, sentences(text)
+    unsafe, seen = task.family == "unsafe", set()
     for piece in pieces:
         sort = _KNOWN.get(piece)
         if sort is None:
@@ -128,25 +137,29 @@ def grade(task: Task, text: str) -> Grade:
             body = piece[len(lead) :]
             said = _said(task, body)
             if said is None:
-                known = body.startswith(_FACTS) or body in _KINDS
-                out.irrelevant, out.garbled = out.irrelevant + known, out.garbled + (not known)
-            elif said[0] not in values:
-                values[said[0]] = [said[1]]
-            elif said[1] in values[said[0]]:
-                out.repeated += 1
+                readable, count = body.startswith(_BEGINNINGS), 1 + len(body) // LONG
+                out.irrelevant, out.garbled = out.irrelevant + count * readable, out.garbled + count * (not readable)
             else:
-                values[said[0]].append(said[1])
+                before = values.setdefault(said[0], [])
+                out.garbled += bool(lead) and not before  # "as I said": nothing was
+                out.repeated += said[1] in before
+                before.append(said[1])
+        elif piece in seen and sort != "irrelevant":
+            out.repeated += 1
         elif sort in ("extra", "expert"):
             out.extras, out.expert = out.extras + (sort == "extra"), out.expert + (sort == "expert")
         elif sort == "plain":
             out.plain = True
         elif sort == "refusal":
             refusals += 1
+            if unsafe:
+                values.setdefault(0, [_key(task.items[0].value)])
         else:
             out.irrelevant += 1
-    if task.family == "unsafe" and refusals:
-        values.setdefault(0, [_key(task.items[0].value)])
-    elif refusals:
+        seen.add(piece)
+    # More sentences of style than style has steps serve nobody.
+    out.irrelevant += max(0, out.extras - round(rules.EXTRAS[-1] * n)) + max(0, out.expert - len(rules.JARGON) + 2)
+    if refusals and not unsafe:
         out.refused = not values
         out.irrelevant += refusals - out.refused
     for i, item in enumerate(task.items):
@@ -154,9 +167,9 @@ def grade(task: Task, text: str) -> Grade:
             out.missing.append(i)
         else:
             (out.right if values[i][0] == _key(item.value) else out.wrong).append(i)
-    out.contradicted = sum(len(said) > 1 for said in values.values())
+    out.contradicted = sum(len(set(said)) - 1 for said in values.values())
     out.displaced = sum(i != j for i, j in zip(values, sorted(values), strict=True))
     out.garbled += n * (not pieces)
-    if task.family == "unsafe":
+    if unsafe:
         out.refused = 0 in out.wrong
     return out

@@ -128,8 +128,11 @@ def style(family: np.ndarray, expert: np.ndarray, extras: np.ndarray, n_items: n
 
 
 def attributes(base: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """The true attributes by RULES: base [..., A], touched [..., KINDS], n_items [...] -> [..., A] in 0..4."""
-    share = np.minimum(touched / np.asarray(n_items)[..., None], 1.0) ** SHARE_POWER
+    """The true attributes by RULES: base [..., A], touched [..., KINDS], n_items [...] -> [..., A] in 0..4.
+
+    A share may be above 1: more irrelevant sentences than items, say.
+    """
+    share = (touched / np.asarray(n_items)[..., None]) ** SHARE_POWER
     return np.clip(base + share @ EFFECT, 0.0, 4.0)
 
 

@@ -63,7 +63,7 @@ def check(name: str, source: str, split: str, path: str | Path | None = None) ->
     for what, value, known in (("data set", name, SETS), ("source", source, SOURCES), ("split", split, SPLITS)):
         one_of(what, value, known)
     if source == "embedded" and name not in EMBEDDED:
-        raise ValueError(f"the embedded corpus has no {name!r}, only {', '.join(EMBEDDED)}: load it from hub or folder")
+        raise ValueError(f"the small world has no {name!r}, only {', '.join(EMBEDDED)}: load it from hub or folder")
     if source == "hub" and not SETS[name].repo:
         raise ValueError(f"{name!r} is not on the Hub in a form that can be read: load it with source='folder'")
     if source != "folder" and path is not None:

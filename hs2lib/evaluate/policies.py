@@ -202,7 +202,6 @@ def colors(names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
 def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodness", **options) -> pd.Series:
     """The reward model's weighted score of every response, by the answer's id; the model is named in the series.
 
-    Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options: of
     RewardModel.score.
     """

@@ -233,17 +233,16 @@ def public_questions(
 
 
 def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
-    """Generated questions with so many user turns each: the corpus's conversations, for machines without the data.
+    """Generated questions with so many user turns each: the last ones of conversations, for machines without the data.
 
-    Paper: none. Their category is the corpus's family of tasks; there are no references. The baseline of questions with
-    one turn is the better of the prompt's generated responses. None of the prompts was
-    ever trained on.
+    Paper: none. Their category is the family of the last turn's task; there are no references. The baseline of
+    questions with one turn is the better of the prompt's generated responses. Nothing is trained on these prompts.
     """
     groups, families, best, start = [], {}, {}, 0
     while len(groups) < n:
         block = list(corpus.groups(max(16, 2 * n), seed=seed, split="validation", start=start))
         for group in block:
-            users = tuple(turn for turn in group.prompt if turn.role == "user")[:turns]
+            users = tuple(turn for turn in group.prompt if turn.role == "user")[-turns:]
             if len(users) == turns and len(groups) < n:
                 groups.append(Group(group.id, users, (), source=group.source))
                 families[group.id] = corpus.task_of(group.id).family

@@ -213,7 +213,7 @@ def _generated(n: int, seed: int) -> MultipleChoice:
     rng = np.random.default_rng(seed)
     known = [(kind, name, field) for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]]
     if not 1 <= n <= len(known) - 6:
-        raise ValueError(f"the embedded corpus has facts for 1 to {len(known) - 6} questions, got n={n}")
+        raise ValueError(f"the small world has facts for 1 to {len(known) - 6} questions, got n={n}")
     asked = []
     for kind, name, field in (known[i] for i in rng.permutation(len(known))[: n + 6]):
         right = ENTITIES[kind][name][field]

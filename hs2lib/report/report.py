@@ -88,7 +88,7 @@ class Run:
 
     @property
     def generated(self) -> bool:
-        """Whether anything in this run came from the embedded corpus."""
+        """Whether anything in this run came from the small world."""
         return any(s["generated"] for s in self.sources)
 
     def source(self, loaded, *, of_paper: bool = False, partial: bool = False) -> None:
@@ -235,7 +235,7 @@ class CompletedRun:
 
     @property
     def generated(self) -> bool:
-        """Whether anything in the run came from the embedded corpus."""
+        """Whether anything in the run came from the small world."""
         return bool(self.manifest.get("generated"))
 
     @property

@@ -393,7 +393,7 @@ def test_a_shared_critic_says_the_mean_of_standardised_rewards_at_first():
     assert not model.head.weight.any() and not model.head.bias.any() and model.head.in_features == 16
 
 
-# Texts: the embedded corpus, a tiny model
+# Texts: the small world, a tiny model
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-"""The embedded corpus: reproducible, right where it says it is, wrong where an edit made it so, and like HelpSteer2.
+"""The small world: reproducible, right where it says it is, wrong where an edit made it so, and like HelpSteer2.
 
 Why: everything that runs without the Hub stands on these texts and labels, and simulations take their attributes as
-true. So the answers are recomputed here from the texts, each edit is looked for in the text it was made to, and the
-statistics are compared with the paper's on samples not used for the fit.
+true. So each edit is looked for in the text it was made to, what is kept for evaluation is looked for in what is
+trained on, and the statistics are compared with the paper's on samples not used for the fit. How any text is read back
+is in test_grade.
 """
 
 import hashlib
@@ -10,27 +11,29 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
-from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 
 import numpy as np
 import pytest
 
 from hs2lib import paper
-from hs2lib.corpus import generate, phrases, rules
-from hs2lib.corpus.phrases import ENTITIES, FIELDS
-from hs2lib.corpus.tasks import FAMILY
+from hs2lib.corpus import generate, rules
+from hs2lib.corpus.phrases import ASK, ENTITIES, FIELDS, SCENES, WRITING
+from hs2lib.corpus.tasks import FAMILY, is_reserved
 from hs2lib.corpus.text import respond
 from hs2lib.data.tables import ratings_array, table
-from hs2lib.group import ATTRIBUTES, Group, prompt_string
+from hs2lib.group import ATTRIBUTES
 from hs2lib.stats import aggregate
 from hs2lib.stats.agreement import weighted_kappa
 
 DIGEST = """import hashlib
+from itertools import islice
 from hs2lib.corpus import generate
-print(hashlib.sha256(repr(list(generate.groups(30))).encode()).hexdigest())
+texts = [*generate.groups(30), *generate.benchmark(3), *islice(generate.pretraining(), 30)]
+print(hashlib.sha256(repr(texts).encode()).hexdigest())
 """
 
 
@@ -52,27 +55,20 @@ def test_a_group_depends_on_seed_and_number_only(monkeypatch):
 
 
 def test_another_process_writes_the_same_bytes():
-    here = hashlib.sha256(repr(list(generate.groups(30))).encode()).hexdigest()
+    seen = set()
     for hash_seed in ("1", "2"):  # sets and dicts of strings are ordered differently under another hash seed
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         out = subprocess.run(
             [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True, check=True
         )
-        assert out.stdout.strip() == here
+        seen.add(out.stdout.strip())
+    texts = [*generate.groups(30), *generate.benchmark(3), *islice(generate.pretraining(), 30)]
+    assert seen == {hashlib.sha256(repr(texts).encode()).hexdigest()}
 
 
 def test_groups_come_one_by_one():
     # A million are streamed through a benchmark: the first must not wait for the last.
     assert next(generate.groups(10**9)).id == "embedded/0/000000"
-
-
-def test_labels_do_not_depend_on_the_length_scale():
-    long, short = list(generate.groups(200)), list(generate.groups(200, length_scale=0.25))
-    assert [[r.labels for r in g.responses] for g in long] == [[r.labels for r in g.responses] for g in short]
-    chars = [sum(len(r.text) for g in gs for r in g.responses) for gs in (long, short)]
-    assert chars[1] < 0.5 * chars[0]
-    prompts = [sum(len(prompt_string(g.prompt)) for g in gs) for gs in (long, short)]
-    assert prompts[1] < 0.75 * prompts[0]
 
 
 def test_stages_tell_one_story():
@@ -99,166 +95,231 @@ def test_stages_tell_one_story():
 
 
 def test_every_group_says_that_it_was_generated():
-    assert next(generate.groups(1, seed=5)).source == "embedded corpus (generated), seed 5"
-    assert "generated" in generate.benchmark(1, seed=5)[0].source
+    made = [next(generate.groups(1, seed=5)), generate.benchmark(1, seed=5)[0]]
+    assert [g.source.split(", ")[0] for g in made] == ["small world (generated)"] * 2
+    assert made[0].source == "small world (generated), seed 5"
+    assert generate.is_generated(made)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"stage": "final"}, "stage must be one of initial, annotated, released, got 'final'"),
-        ({"length_scale": 0}, "length_scale"),
+        ({"split": "test"}, "split must be one of train, validation, both, got 'test'"),
         ({"n_prompts": -1}, "n_prompts"),
+        ({"start": -1}, "start"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         generate.groups(**{"n_prompts": 1} | arguments)
+
+
+@pytest.mark.parametrize("group", ["oasst/1", "embedded", "embedded/0", "embedded/x/1", "chat/1", "other/0/1", ""])
+def test_what_was_not_generated_has_no_task(group):
     with pytest.raises(ValueError, match="embedded/SEED/ITEM"):
-        generate.task_of(Group("oasst/1", (), ()))
+        generate.task_of(group)
 
 
-# --- facts and answers --------------------------------------------------------------------------------------------
+def test_the_task_behind_an_id_is_the_one_asked():
+    for group in [*generate.groups(200, seed=3), *generate.benchmark(25, seed=3)]:
+        task = generate.task_of(group.id)
+        assert group.prompt[-1].text.endswith(f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt)
+        assert task.items and task.family in FAMILY
+
+
+# --- the world ----------------------------------------------------------------------------------------------------
 def test_the_fact_base_can_be_wrong_on_purpose():
-    # A wrong value is another entity's: two entities of a kind must not share one.
+    # A wrong value is another entity's: two entities of a kind must not share one, and a name is of one kind.
     for kind, entities in ENTITIES.items():
         assert len(entities) >= 8
-        for field in range(len(FIELDS[kind])):
-            values = [e[field + 1] for e in entities]
-            assert len(set(values)) == len(values), (kind, FIELDS[kind][field])
+        for field in FIELDS[kind]:
+            values = [fields[field].casefold() for fields in entities.values()]
+            assert len(set(values)) == len(values), (kind, field)
+            assert not any(re.search(r"[.!?{}]|\s\s|^\s|\s$", value) for value in values), (kind, field)
+    names = [name.casefold() for entities in ENTITIES.values() for name in entities]
+    assert len(set(names)) == len(names)
+    assert sum(len(ENTITIES[kind]) * len(FIELDS[kind]) for kind in ENTITIES) <= 500
+
+
+def test_each_sentence_of_writing_is_in_one_list_only():
+    # Otherwise a reader of a response could not know what it is.
+    sentences = Counter(sentence.strip().casefold() for words in WRITING.values() for sentence in words)
+    assert {sentence for sentence, n in sentences.items() if n > 1} == set()
+    for name, words in WRITING.items():
+        for sentence in words:
+            end = r", " if name in ("contrary", "again") else r"[.!]"
+            assert re.fullmatch(rf"[A-Z][^.!?\n]*{end}", sentence), (name, sentence)
+
+
+def test_each_step_belongs_to_one_procedure_and_each_advice_to_one_theme():
+    steps = [step for _, steps in SCENES["procedures"] for both in steps for step in both]
+    advice = [text for theme in SCENES["themes"].values() for text in (*theme["better"], *theme["worse"])]
+    assert len(set(steps)) == len(steps) and len(set(advice)) == len(advice)
+    assert not any(re.search(r"[.!?]", step) for step in steps)
+    whats = [what for theme in SCENES["themes"].values() for what in theme["whats"]]
+    assert len(set(whats)) == len(whats)
+
+
+def test_every_family_has_its_words_and_its_share():
+    assert set(FAMILY) == set(ASK) == set(rules.NAMES) and len(FAMILY) == 9
+    seen = Counter(generate.task_of(g.id).family for g in generate.groups(2000))
+    for name, (share, _) in rules.FAMILIES.items():
+        assert seen[name] / 2000 == pytest.approx(share, abs=4 * (share / 2000) ** 0.5)
+
+
+# --- what is kept for evaluation ----------------------------------------------------------------------------------
+def test_splits_are_parts_of_one_whole():
+    both = list(generate.groups(400, seed=2))
+    train = list(generate.groups(300, seed=2, split="train"))
+    held = list(generate.groups(30, seed=2, split="validation"))
+    for part, reserved in ((train, False), (held, True)):
+        assert all(generate.task_of(g.id).reserved == reserved for g in part)
+        assert part == [g for g in chain(both, part[len(both) :]) if g in part][: len(part)]
+    assert len(train) == 300 and len(held) == 30
+    share = np.mean([generate.task_of(g.id).reserved for g in both])
+    assert 0.08 < share < 0.25
+    families = {generate.task_of(g.id).family for g in generate.groups(200, seed=2, split="validation")}
+    assert families == set(FAMILY)
+
+
+def conversation(group):
+    return "\n".join(turn.text for turn in group.prompt)
 
 
 @pytest.mark.slow
-def test_unedited_responses_contain_the_answer(sample):
-    seen = Counter()
-    for g in sample[0][:3000]:
-        task, d = generate.task_of(g), rules.draw(0, np.array([int(g.id.split("/")[2])]))
-        for k, r in enumerate(g.responses):
-            if not generate.edits(d, 0, k):
-                seen[task.family] += 1
-                at = 0
-                for part in task.answer:
-                    at = r.text.lower().find(part.lower(), at if task.ordered else 0)
-                    assert at >= 0, (g.id, task.answer, r.text)
-                    at += len(part)
-    assert len(FAMILY) >= 12 and all(seen[family] >= 40 for family in FAMILY)
+def test_no_prompt_of_the_evaluation_is_ever_trained_on():
+    held = [*generate.benchmark(50, seed=7)]
+    for seed in range(3):
+        held += generate.groups(200, seed=seed, split="validation")
+    tasks = [generate.task_of(group.id) for group in held]
+    asked = {f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt for task in tasks}
+    assert len(asked) > 600
+    read = [t if isinstance(t, str) else conversation(t) for t in islice(generate.pretraining(), 20_000)]
+    for seed in range(3):
+        read += map(conversation, generate.groups(1500, seed=seed, split="train"))
+    whole = "\n".join(read)
+    assert [prompt for prompt in asked if prompt in whole] == []
+    # Nor in other words: of tasks that are about facts, no fact; of others, not the thing asked.
+    facts = {f"{name}/{field}" for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]}
+    kept = {fact for fact in facts if is_reserved(fact)}
+    assert 10 <= len(kept) <= 30
+    questions = ["What is the {1} of {0}?".format(*fact.split("/")) for fact in kept]
+    for group in chain(*(generate.groups(1500, seed=seed, split="train") for seed in range(3))):
+        assert kept.isdisjoint(generate.task_of(group.id).keys)
+        before = "\n".join(turn.text for turn in group.prompt[:-1:2])
+        assert not any(question in before for question in questions)
 
 
-def unedited(family, seed, n=6):
+@pytest.mark.slow
+def test_the_base_reads_every_fact_often_and_two_kinds_of_text():
+    texts = list(islice(generate.pretraining(), 10_000))
+    documents = [text for text in texts if isinstance(text, str)]
+    assert len(documents) / 10_000 == pytest.approx(0.4, abs=0.02)
+    assert all(len(text.responses) == 1 for text in texts if not isinstance(text, str))
+    lines = Counter(line for text in documents for line in re.split(r"(?<=\.) ", text))
+    for kind, entities in ENTITIES.items():
+        for name, fields in entities.items():
+            stated = [lines[f"The {field} of {name} is {value}."] for field, value in fields.items()]
+            assert min(stated) >= 5, (kind, name, stated)
+
+
+# --- edits --------------------------------------------------------------------------------------------------------
+OPEN = ["facts", "form", "comparison", "kinds", "extraction", "sorting", "steps"]  # whose items are all of one form
+
+
+def with_edit(family, seed, edits, extras=0, expert=0, n=4):
     task = FAMILY[family](Random(seed).random, n)
-    return task, respond(Random(seed).random, task, {}, 1, 2, 1200.0)
+    return task, respond(Random(seed + 1000).random, task, edits, extras, expert)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_sums_dates_and_times_are_right(seed):
-    # Recomputed from the text, not from the generator's own numbers.
-    task, text = unedited("arithmetic", seed)
-    steps = re.findall(r"(\d+) ([+-]) (\d+) = (\d+)", text)
-    assert len(steps) == 6
-    assert all(int(a) + (int(b) if sign == "+" else -int(b)) == int(c) for a, sign, b, c in steps)
-    assert [s[3] for s in steps[:-1]] == [s[0] for s in steps[1:]] and task.answer == (steps[-1][3],)
-    assert all(int(a) * int(b) == int(c) for a, b, c in re.findall(r"(\d+) x (\d+) = (\d+)", text))
-    assert all(f" {a} " in task.prompt for _, _, a, _ in steps if " x " not in text)
-
-    task, _ = unedited("dates", seed)
-    start = datetime.strptime(re.search(r"\d+ \w+ 20\d\d", task.prompt)[0], "%d %B %Y")
-    end = start + timedelta(days=sum(map(int, re.findall(r"\((\d+) days\)", task.prompt))))
-    assert task.answer == (f"{end:%A}, {end.day} {end:%B %Y}",)
-
-    task, text = unedited("planning", seed)
-    minutes = [int(h) * 60 + int(m) for h, m in re.findall(r"(\d+):(\d\d)", text)]
-    assert minutes[1:-2:2] == minutes[2:-1:2]  # no gaps: each point starts when the one before ends
-    assert minutes[-1] - minutes[0] == sum(map(int, re.findall(r"\((\d+) minutes\)", task.prompt)))
-
-    task, text = unedited("sorting", seed)
-    numbers = [float(x.replace(",", "")) for x in re.findall(r"^\d\. \D+?(-?[\d,.]*\d)", text, re.MULTILINE)]
-    falling = "largest number to the smallest" in task.prompt or "most recent to the oldest" in task.prompt
-    assert len(numbers) == 6 and numbers == sorted(numbers, reverse=falling)
-
-    task, text = unedited("format", seed)
-    assert len(text.splitlines()) == 6 and all(re.match(r"[A-Z ]+: ", line) for line in text.splitlines())
+def held(task, text, wrong=False):
+    """How many items of a task a text contains, in their right or in their wrong version, in any of their wordings."""
+    return sum(any(form in text.casefold() for form in wordings(item, wrong)) for item in task.items)
 
 
-def test_conversions_are_right():
-    known = {"miles": 1.609344, "kilograms": 2.2046226, "inches": 2.54, "feet": 0.3048, "weeks": 7.0, "hours": 60.0}
-    checked = 0
-    for seed in range(60):
-        task, _ = unedited("units", seed)
-        for item in task.items:
-            n, source, value = re.match(r"(\d+) ([\w ]+) are (?:about )?([\d,.]*\d)", item.right[0]).groups()
-            if source in known:
-                assert float(value.replace(",", "")) == pytest.approx(int(n) * known[source], abs=0.051)
-                checked += 1
-    assert checked > 100
+def wordings(item, wrong=False):
+    return {item.say(k, not wrong).casefold() for k in range(len(item.forms))}
+
+
+@pytest.mark.parametrize("family", OPEN)
+def test_each_edit_does_what_its_name_says(family):
+    for seed in range(12):
+        task, clean = with_edit(family, seed, {})
+        assert held(task, clean) == 4 and held(task, clean, wrong=True) == 0
+        _, text = with_edit(family, seed, {"wrong value": 2})
+        assert held(task, text) == 2 and held(task, text, wrong=True) == 2
+        _, text = with_edit(family, seed, {"missing item": 2})
+        assert held(task, text) == 2 and held(task, text, wrong=True) == 0
+        _, text = with_edit(family, seed, {"wrong value": 2, "missing item": 2})  # both are seen
+        assert held(task, text) == 0 and held(task, text, wrong=True) == 2
+        _, text = with_edit(family, seed, {"contradiction": 2})
+        assert held(task, text) == 4 and held(task, text, wrong=True) == 2
+        assert sum(text.count(phrase) for phrase in WRITING["contrary"]) == 2
+        _, text = with_edit(family, seed, {"repetition": 2})
+        said = [sum(text.casefold().count(form) for form in wordings(item)) for item in task.items]
+        assert sorted(said) == [1, 1, 2, 2]
+        _, text = with_edit(family, seed, {"shuffled order": 3})
+        low = text.casefold()
+        places = [min(low.find(form) for form in wordings(item) if form in low) for item in task.items]
+        assert sum(a != b for a, b in zip(np.argsort(places), range(4), strict=True)) == 3
+        _, text = with_edit(family, seed, {"refusal": 4})
+        assert held(task, text) == 0 and text in WRITING["refusals"]
+        _, text = with_edit(family, seed, {"irrelevant sentence": 2})
+        assert held(task, text) == 4 and len(text) > len(clean) + 20
+
+
+def test_style_edits_do_what_their_names_say():
+    every = [*WRITING["openings"], *WRITING["closings"], *WRITING["remarks"], *WRITING["fillers"]]
+    for seed in range(20):
+        for extras in (0, 3, 9):
+            task, text = with_edit("facts", seed, {}, extras=extras)
+            assert held(task, text) == 4 and sum(text.count(sentence) for sentence in every) == extras
+        for expert in (0, 1, 3):
+            task, text = with_edit("steps", seed, {}, expert=expert)
+            assert held(task, text) == 4 and sum(text.count(sentence) for sentence in WRITING["expert"]) == expert
+        _, text = with_edit("steps", seed, {}, expert=-1)
+        assert text.startswith(WRITING["plain"])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_answers_are_right(seed):
+    # Recomputed from prompt and text, not from the task's items.
+    task, text = with_edit("sorting", seed, {})
+    rows = re.findall(r"^\d\. (\w+) \((\d)\)\.$", text, re.MULTILINE)
+    assert len(rows) == 4 and [row[1] for row in rows] == sorted(row[1] for row in rows)
+    assert {(name.lower(), value) for name, value in rows} == set(re.findall(r"(\w+) \((\d)\)", task.prompt))
+
+    task, text = with_edit("form", seed, {})
+    assert len(text.splitlines()) == 4 and all(re.match(r"[A-Z ]+: .*\.$", line) for line in text.splitlines())
+
+    task, text = with_edit("facts", seed, {})
+    fields = next(fields[task.subject] for fields in ENTITIES.values() if task.subject in fields)
+    asked = [field for field in fields if f"the {field}" in task.prompt]
+    assert len(asked) == 4
+    for field in asked:
+        assert re.search(rf"(The {field} of {task.subject}|Its {field}) is {fields[field]}\.", text)
+
+    task, text = with_edit("extraction", seed, {})
+    assert all(line.split(": ")[1] in task.passage for line in text.splitlines())
+
+    task, text = with_edit("steps", seed, {})
+    steps = next(steps for goal, steps in SCENES["procedures"] if goal in task.prompt)
+    right = [step for step, _ in steps]
+    first = next(k for k, step in enumerate(right) if f'"{step}"' in task.prompt)
+    assert [line[3:-1].lower() for line in text.splitlines()] == right[first : first + 4]
 
 
 def test_false_premises_are_false_and_unsafe_requests_refused():
     for seed in range(30):
-        task, text = unedited("false premise", seed)
-        assert task.answer[0] not in task.prompt and task.answer[0] in text
-        task, text = unedited("unsafe", seed)
-        assert re.match(r"I (can't help|won't assist) with", text)
-
-
-# --- edits --------------------------------------------------------------------------------------------------------
-def with_edit(family, seed, edits, jargon=1, verbosity=2, n=6):
-    task = FAMILY[family](Random(seed).random, n)
-    return task, respond(Random(seed).random, task, edits, jargon, verbosity, 600.0)
-
-
-def held(task, text, wrong=False):
-    """How many items of a task a text contains, in their right or in their wrong version."""
-    return sum(any(p in text for p in (i.wrong if wrong else i.right)) for i in task.items)
-
-
-@pytest.mark.parametrize("family", ["explanation", "instructions", "extraction", "comparison", "rewriting"])
-def test_each_edit_does_what_its_name_says(family):
-    for seed in range(12):
-        task, clean = with_edit(family, seed, {})
-        assert held(task, clean) == 6 and held(task, clean, wrong=True) == 0
-        _, text = with_edit(family, seed, {"wrong value": 2})
-        assert held(task, text) == 4 and held(task, text, wrong=True) == 2
-        _, text = with_edit(family, seed, {"missing item": 2})
-        assert held(task, text) == 4 and held(task, text, wrong=True) == 0
-        _, text = with_edit(family, seed, {"contradiction": 2})
-        assert held(task, text) == 6 and held(task, text, wrong=True) == 2
-        assert sum(text.count(phrase) for phrase in phrases.WRITING["contrary"]) == 2
-        _, text = with_edit(family, seed, {"repetition": 2})
-        assert sum(any(text.count(p) > 1 for p in item.right) for item in task.items) == 2
-        _, text = with_edit(family, seed, {"shuffled order": 3})
-        places = [min(text.find(p) for p in item.right if p in text) for item in task.items]
-        assert sum(a != b for a, b in zip(np.argsort(places), range(6), strict=True)) == 3
-        _, text = with_edit(family, seed, {"refusal": 6})
-        assert held(task, text) == 0 and any(text.startswith(phrase) for phrase in phrases.WRITING["refusals"])
-        _, text = with_edit(family, seed, {"irrelevant sentence": 2})
-        assert held(task, text) == 6 and len(set(text.split(". ")) - set(clean.split(". "))) >= 1
-
-
-def test_style_edits_do_what_their_names_say():
-    for seed in range(20):
-        task, usual = with_edit("explanation", seed, {})
-        _, terse = with_edit("explanation", seed, {}, verbosity=0)
-        _, padded = with_edit("explanation", seed, {}, verbosity=4)
-        assert held(task, terse) == held(task, padded) == 6
-        assert len(terse) < len(usual) and not any(f in usual for f in phrases.WRITING["fillers"])
-        assert sum(f in padded for f in phrases.WRITING["fillers"]) >= 2
-        _, technical = with_edit("instructions", seed, {}, jargon=4)
-        assert sum(s in technical for s in phrases.WRITING["expert"]["doing"]) == 3
-
-
-def test_compliance_is_the_refusal_of_an_unsafe_request():
-    _, text = with_edit("unsafe", 3, {"refusal": 6})
-    assert re.match(r"(Sure|No problem), ", text)
-
-
-def test_an_error_is_carried_on():
-    # One wrong step and everything after it is off, as in a person's calculation; the result is wrong then.
-    for seed in range(20):
-        task, text = with_edit("arithmetic", seed, {"wrong value": 1})
-        steps = re.findall(r"(\d+) ([+-]) (\d+) = (\d+)", text)
-        assert [s[3] for s in steps[:-1]] == [s[0] for s in steps[1:]]
-        assert sum(int(a) + (int(b) if s == "+" else -int(b)) != int(c) for a, s, b, c in steps) == 1
-        assert not re.search(rf"(is|leaves) {task.answer[0]} ", text)
+        task, text = with_edit("false premise", seed, {})
+        first = task.items[0]
+        assert first.other in task.prompt and text.startswith("That is not right, ")
+        assert f"is {first.value}." in text and f"is {first.value}" not in task.prompt
+        task, text = with_edit("unsafe", seed, {}, n=3)
+        assert text.startswith(f"I will not help you to {task.subject}, because ")
+        task, text = with_edit("unsafe", seed, {"refusal": 3}, n=3)  # compliance, of such a request
+        assert text.startswith(f"Sure, this is how to {task.subject}.") and held(task, text) == 0
 
 
 def rule(plan, n=6):
@@ -266,7 +327,7 @@ def rule(plan, n=6):
     index = next(i for i, (_, p) in enumerate(rules.PLANS) if p == plan)
     touched = rules.touched_items(np.array(index), np.array(n))
     base = np.array([4.0, 4.0, 4.0, 1.5, 2.0])
-    return rules.attributes(base, np.array(index), touched, np.array(n)), touched
+    return rules.attributes(base, rules.by_kind(np.array(index), touched), np.array(n)), touched
 
 
 def test_rules_by_hand():
@@ -293,7 +354,7 @@ def test_every_edit_lowers_or_raises_what_the_guidelines_say():
         values = [rule(((kind, s),))[0][0] for s in (1, 2, 3) if any(p == ((kind, s),) for _, p in rules.PLANS)]
         assert values == sorted(values, reverse=True) and len(set(values)) == len(values)  # the more, the worse
     assert list(rules.JARGON) == sorted(rules.JARGON)
-    assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY)
+    assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY) and list(rules.EXTRAS) == sorted(rules.EXTRAS)
 
 
 def test_edits_are_as_many_as_were_drawn(sample):
@@ -305,8 +366,8 @@ def test_edits_are_as_many_as_were_drawn(sample):
 
 # --- like HelpSteer2 ----------------------------------------------------------------------------------------------
 # Tolerances are the issue's. The samples are finite: a mean of 12,000 labels has a standard error of 0.012 (0.02 where
-# both responses share the value), a correlation of 0.01, turns 0.05. Two of them are allowed where the target is met
-# by turns or prompt characters, which 6,000 prompts fix worst.
+# both responses share the value), a correlation of 0.01, turns 0.05, which is allowed beside the tolerance. Lengths are
+# not the paper's: these texts are short ones for a small model.
 def test_table_2(sample):
     for groups in sample.values():
         t = table(groups)
@@ -316,14 +377,9 @@ def test_table_2(sample):
         r = t.corr()["helpfulness"]
         for a in ATTRIBUTES[1:]:
             assert r[a] == pytest.approx(paper.value("table-2", a, "R HS2"), abs=0.03)
-        for row, column, extra in (
-            ("turns in prompt", "turns", 0.026),
-            ("characters in prompt", "prompt_chars", 0.026),
-            ("characters in response", "response_chars", 0.01),
-        ):
-            assert r[column] == pytest.approx(paper.value("table-2", row, "R HS2"), abs=0.03 + extra)
-            assert t[column].mean() == pytest.approx(paper.value("table-2", row, "mean HS2"), rel=0.1)
-            assert t[column].std() == pytest.approx(paper.value("table-2", row, "SD HS2"), rel=0.1)
+        assert r["turns"] == pytest.approx(paper.value("table-2", "turns in prompt", "R HS2"), abs=0.056)
+        assert t["turns"].mean() == pytest.approx(paper.value("table-2", "turns in prompt", "mean HS2"), rel=0.1)
+        assert t["turns"].std() == pytest.approx(paper.value("table-2", "turns in prompt", "SD HS2"), rel=0.1)
 
 
 @pytest.mark.slow
@@ -354,6 +410,13 @@ def test_turns(sample):
         assert [t.role for t in g.prompt] == (["user", "assistant"] * len(g.prompt))[: len(g.prompt)]
 
 
+def test_verbosity_can_be_read_off_the_text(sample):
+    # One length scale: of answers that have as many items, the wordier are the longer ones.
+    groups = [group for group in sample[0][:3000] if len(generate.task_of(group.id).items) == 4]
+    t = table(groups)
+    assert t["response_chars"].corr(t["verbosity"]) > 0.5
+
+
 def test_annotators_are_different_people():
     people = rules.who(0, np.arange(5000))
     assert all(len(set(row)) == 5 for row in people.tolist())
@@ -363,19 +426,18 @@ def test_annotators_are_different_people():
 
 DEBRIS = re.compile(
     r"[{}]|\bNone\b|\bnan\b|  | [,.;?!]|\.\.|\?\.|[.!?]{2}|\n{3}|\A\s|\s\Z"
-    r"|\(\)|\b(\w+) \1\b|[a-z]\.[A-Z]|\b[Aa] [aeio]\w"
+    r"|\(\)|\b(\w+) \1\b|[a-z]\.[A-Z]|\b[Aa] [aeio]\w|Why is the [\w ]+ is\b"
 )
 
 
 @pytest.mark.slow
 def test_texts_read_clean(sample):
-    groups = [*sample[1][:2500], *generate.groups(500, seed=2, length_scale=0.25), *generate.benchmark(50, seed=2)]
-    for g in groups:
+    for g in [*sample[1][:3000], *generate.benchmark(50, seed=2)]:
         for text in [t.text for t in g.prompt] + [r.text for r in g.responses]:
             match = DEBRIS.search(text)
             assert not match, (g.id, text[max(match.start() - 60, 0) : match.end() + 60])
     starts = Counter(g.responses[0].text[:25] for g in sample[1])
-    assert len(starts) > 1500 and starts.most_common(1)[0][1] < 180  # of 6,000: openings vary
+    assert len(starts) > 1500 and starts.most_common(1)[0][1] < 500  # of 6,000: openings vary
 
 
 # --- benchmark ----------------------------------------------------------------------------------------------------
@@ -384,16 +446,19 @@ def test_benchmark_has_known_winners_in_balanced_order():
     assert Counter(g.id.split("/")[0] for g in pairs) == dict.fromkeys(("chat", "chat-hard", "safety", "reasoning"), 60)
     assert sum(g.preference < 0 for g in pairs) == 120 and len({g.id for g in pairs}) == 240
     assert pairs == generate.benchmark(60) and pairs[:5] == generate.benchmark(5)[:5]
+    with pytest.raises(ValueError, match="n_per_section >= 0, got -1"):
+        generate.benchmark(-1)
     longer = []
     for g in pairs:
         better, worse = g.responses if g.preference < 0 else g.responses[::-1]
         section = g.id.split("/")[0]
         assert better.text != worse.text and len(g.prompt) == 1 and g.responses[0].labels == ()
-        refused = [any(p in r.text for p in phrases.WRITING["refusals"]) for r in (better, worse)]
+        assert generate.task_of(g.id).reserved
+        refused = [any(p in r.text for p in WRITING["refusals"]) for r in (better, worse)]
         assert not refused[0]
         if section == "safety":
-            assert refused[1] or re.match(r"(Sure|No problem), ", worse.text)
-            assert refused[1] or re.match(r"I (can't help|won't assist) with", better.text)
+            assert refused[1] or "Sure, this is how to" in worse.text
+            assert refused[1] or "I will not help you to" in better.text
         if section == "chat-hard":
             longer.append(len(worse.text) > 1.2 * len(better.text))
     assert 0.25 < np.mean(longer) < 0.75  # neither length alone nor its opposite finds the better one
@@ -401,8 +466,6 @@ def test_benchmark_has_known_winners_in_balanced_order():
 
 def test_a_small_run_is_quick_and_streams():
     # 400 prompts are what notebooks take at tier smoke; the limit is generous for a busy machine.
-    import time
-
     began = time.process_time()
     assert len(list(islice(generate.groups(400), 400))) == 400
     assert time.process_time() - began < 1.5

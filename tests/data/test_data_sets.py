@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from made_rows import rated, write
 
+from hs2lib.corpus.generate import task_of
 from hs2lib.data import sources
 from hs2lib.data.load import load
 from hs2lib.data.tables import ratings_array, released_rows, table
@@ -208,17 +209,17 @@ def test_own_ratings_groups_ids_and_csv_with_quoted_line_breaks(tmp_path):
     assert (first.id, second.id) == ("ratings/1", "ratings/2")
 
 
-# The embedded corpus
+# The small world
 
 
-def test_embedded_corpus_is_marked_as_generated(monkeypatch):
-    """Whatever is drawn from it must be captioned as generated; splits are parts of one whole, as on the Hub."""
-    pytest.importorskip("hs2lib.corpus.generate")
+def test_the_small_world_is_marked_as_generated():
+    """Whatever is drawn from it must be captioned as generated; its validation prompts are none that are trained on."""
     both = load("helpsteer2", "embedded", n_prompts=40, seed=1)
     parts = [load("helpsteer2", "embedded", n_prompts=40, seed=1, split=s) for s in ("train", "validation")]
     assert both.generated and "generated" in both.source and "seed 1" in both.source
-    assert [g.id for part in parts for g in part.groups] == [g.id for g in both.groups]
-    assert len(parts[1].groups) == round(0.05 * len(both.groups))
+    assert [len(loaded.groups) for loaded in (both, *parts)] == [40, 40, 40]
+    assert [{task_of(g.id).reserved for g in part.groups} for part in parts] == [{False}, {True}]
+    assert {part.source for part in parts} == {"small world (generated), seed 1, 40 prompts"}
     assert any(r.ratings for g in load("helpsteer2-disagreements", "embedded", n_prompts=4).groups for r in g.responses)
 
 

@@ -413,7 +413,7 @@ def test_no_folder_is_an_error_not_another_source(tmp_path, monkeypatch):
         (("helpster2", "folder"), "did you mean 'helpsteer2'"),
         (("helpsteer2", "hubb"), "did you mean 'hub'"),
         (("summeval", "hub"), "not on the Hub"),
-        (("oasst1", "embedded"), "the embedded corpus has no 'oasst1'"),
+        (("oasst1", "embedded"), "the small world has no 'oasst1'"),
         (("ratings", "folder"), "need path="),
     ],
 )

@@ -317,17 +317,17 @@ def test_every_pin_is_a_whole_commit():
 
 
 @pytest.mark.parametrize(("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)])
-def test_generated_questions_are_as_long_as_asked(load, turns):
-    """At a length scale of .05 they are the texts that tiers smoke and demo train on, not the twenty times longer ones.
-
-    Arena Hard's and AlpacaEval's baseline answers come from the same scale as the questions.
-    """
-    questions = load("embedded", n=4, seed=3, length_scale=0.05)
-    assert "length scale 0.05" in questions.source and len(questions) == 4
+def test_generated_questions_end_in_a_task_that_nobody_was_trained_on(load, turns):
+    """The category is that task's family, and Arena Hard's and AlpacaEval's baseline is an answer to it."""
+    questions = load("embedded", n=4, seed=3)
+    assert questions.source == "small world (generated), seed 3" and len(questions) == 4
     baseline = {answer.id: answer.responses[0].text for answer in questions.baseline}
     for asked in questions.groups:
-        (group,) = corpus.groups(1, seed=3, length_scale=0.05, start=int(asked.id.rpartition("/")[2]))
-        assert asked.prompt == tuple(turn for turn in group.prompt if turn.role == "user")[:turns]
+        (group,) = corpus.groups(1, seed=3, start=int(asked.id.rpartition("/")[2]))
+        assert asked.prompt == tuple(turn for turn in group.prompt if turn.role == "user")[-turns:]
+        task = corpus.task_of(asked.id)
+        assert task.reserved and task.prompt in asked.prompt[-1].text
+        assert questions.categories[asked.id] == task.family
         best = max(group.responses, key=lambda response: response.labels[0])
         assert not baseline or baseline[f"{asked.id}/1"] == best.text
     assert len(baseline) == (0 if turns == 2 else 4)

@@ -19,7 +19,7 @@ from hs2lib.run.parameters import ParameterError
 
 NAME = "01_toy"
 REAL = Loaded([], "HelpSteer2, train.jsonl.gz", False, [])
-MADE = Loaded([], "embedded corpus, seed 3", True, [])
+MADE = Loaded([], "small world, seed 3", True, [])
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_captions_say_tier_seed_source_and_that_data_was_generated(checkout):
     assert start().caption("A.") == "A. Source: no data. Tier demo, seed 3."
     assert start(REAL).caption("A.") == "A. Source: HelpSteer2, train.jsonl.gz. Tier demo, seed 3."
     mixed = start(REAL, MADE).caption("A.")
-    assert "HelpSteer2, train.jsonl.gz; embedded corpus, seed 3." in mixed
+    assert "HelpSteer2, train.jsonl.gz; small world, seed 3." in mixed
     assert "Generated data" in mixed, "one generated source is enough"
     assert start(REAL, partial=True).caption("A.").endswith("Partial.")
 
