@@ -30,6 +30,7 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group
 from hs2lib.models.backbones import BEGIN, END, PAD, SMALL, replace_folder
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.names import PRECISIONS
 from hs2lib.report.report import commit, device
 from hs2lib.run.parameters import setting
 from hs2lib.train import objectives, progress
@@ -59,14 +60,14 @@ class Pretraining(Recipe):
     inner: int = setting(512, "width inside the feed-forward layers", 32, 4096)
     vocabulary: int = setting(3072, "entries of the tokenizer, special ones and bytes included", 300, 65_000)
     positions: int = setting(1024, "longest text, tokens", 16, 65_000)
-    tokens: int = setting(8_000_000, "read in training, each once", 1, 10**9)
+    tokens: int = setting(20_000_000, "read in training, each once", 1, 10**9)
     step_tokens: int = setting(4096, "in a step, on average", 1, 10**6)
     held_out: int = setting(200, "texts kept out of training, for the held-out loss", 1, 100_000)
     validations: int = setting(20, "of them, evenly over the training", 1, 10_000)
     learning_rate: float = setting(2e-3, "highest, after the warm-up; then it falls to 0 in a straight line", 0, 1)
     warmup: int = setting(100, "steps of warm-up", 0, 100_000)
     betas: tuple[float, float] = setting((0.9, 0.95), "of AdamW", 0, 1)
-    autocast: str = setting("float32", "what the backbone computes in", one_of=("float32", "bfloat16"))
+    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=PRECISIONS)
     budget: int = setting(2048, "size of a micro-batch, tokens", 1, 10_000_000)
     keep: int = setting(0, "the last weights are kept", 0, 0)
 
@@ -159,7 +160,7 @@ def items_of(policy: Policy, texts: Iterable[Text]) -> Iterator[Item]:
 
 
 def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
-    """A new policy, its training items, its held-out items and the held-out conversations.
+    """A new policy, its training items and its held-out items.
 
     source: begins the endless corpus anew. The first texts are held out, and whatever begins as they do is not trained.
     """
@@ -173,14 +174,18 @@ def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
         size += len(item.sequences[0])
         if size >= recipe.tokens:
             break
-    return policy, items, list(items_of(policy, held)), [text for text in held if isinstance(text, Group)]
+    return policy, items, list(items_of(policy, held))
 
 
 def pretrain(
-    source: Callable[[], Iterator[Text]], recipe: Pretraining, into: Path, parent: Path, callbacks=()
+    source: Callable[[], Iterator[Text]], recipe: Pretraining, into: Path, parent: Path, prompts=(), callbacks=()
 ) -> TrainingResult:
-    """Train the base in a folder under `parent` that says which run it is, then write it to the folder `into`."""
-    policy, items, held_out, talks = prepare(source, recipe)
+    """Train the base in a folder under `parent` that says which run it is, then write it to the folder `into`.
+
+    source: begins the endless corpus anew. prompts: groups whose prompts it answers, for the reader of `into`.
+    callbacks: as for `fit`.
+    """
+    policy, items, held_out = prepare(source, recipe)
     sizes = np.array([len(item.sequences[0]) for item in items])  # [B]
     batch = max(1, round(recipe.step_tokens / sizes.mean()))
     shared = {field.name: getattr(recipe, field.name) for field in fields(Recipe)}
@@ -194,7 +199,7 @@ def pretrain(
     read = np.cumsum([sizes[batch].sum() for batch in shares(ids, how, steps, 0, 1)])  # [steps]
     facts = {"corpus": corpus_digest(source()), "commit": commit(), "device": device(), "steps": steps, "batch": batch,
              "tokens": int(read[-1]), "threads": torch.get_num_threads(), "seconds": result.seconds}  # fmt: skip
-    replace_folder(into, lambda folder: save(folder, policy, held_out, talks, recipe, facts, curve(result, read)))
+    replace_folder(into, lambda folder: save(folder, policy, held_out, prompts, recipe, facts, curve(result, read)))
     return result
 
 
@@ -208,7 +213,9 @@ def curve(result: TrainingResult, read: np.ndarray) -> pd.DataFrame:
     return rows[["step", "tokens", "loss", "held-out loss"]]
 
 
-def save(folder: Path, policy: Policy, held_out, talks, recipe: Pretraining, facts: dict, points: pd.DataFrame) -> None:
+def save(
+    folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, facts: dict, points: pd.DataFrame
+) -> None:
     """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md. Raises ValueError on overflow."""
     half = Policy(policy.backbone.to(torch.float16), policy.tokenizer)
     if wrong := [name for name, weight in half.named_parameters() if not weight.isfinite().all()]:
@@ -224,7 +231,8 @@ def save(folder: Path, policy: Policy, held_out, talks, recipe: Pretraining, fac
     }
     points.round(4).to_csv(folder / "curve.csv", index=False)
     (folder / "training.json").write_text(json.dumps(facts | {"recipe": asdict(recipe)}, indent=1) + "\n")
-    shown = rollouts(written, talks[:SHOWN], n=1, max_new_tokens=200, progress=False) if talks else []
+    room = min(200, recipe.positions // 2)
+    shown = rollouts(written, prompts, n=1, max_new_tokens=room, progress=False) if prompts else []
     (folder / "README.md").write_text(readme(facts, shown))
 
 
@@ -262,7 +270,8 @@ def main(argv: list[str] | None = None) -> None:
     options = vars(parser.parse_args(argv))
     into, folder = options.pop("into"), options.pop("folder")
     recipe = Pretraining(**options)
-    result = pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder)
+    prompts = list(generate.groups(SHOWN, recipe.seed, split="validation"))
+    result = pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder, prompts)
     print(f"{into}: {result.steps} steps, held-out loss {result.best_loss:.4f}")
 
 

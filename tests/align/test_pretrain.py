@@ -20,7 +20,7 @@ from hs2lib.models.reward_model import RewardModel
 
 METALS = ("iron", "tin", "gold", "nickel", "zinc")
 SMALL = dict(width=32, layers=1, inner=32, vocabulary=400, positions=64, step_tokens=100, held_out=6, warmup=1)
-HOW = Pretraining(**SMALL, tokens=700, steps=3, validations=3, save_every=1, seed=4)
+HOW = Pretraining(**SMALL, tokens=700, steps=4, validations=4, save_every=1, seed=4)
 
 
 def texts():
@@ -32,6 +32,9 @@ def texts():
         else:
             prompt = (Turn("user", f"Sample {i}: when does {metal} melt?"),)
             yield Group(f"t{i}", prompt, (Response(f"t{i}/0", f"At {number} degrees."),))
+
+
+TALK = next(text for text in texts() if isinstance(text, Group))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +84,8 @@ def test_items_hold_whole_texts(tokenizer):
 
 def test_what_is_held_out_is_not_trained():
     """A base that had read the held-out prompts would report a loss of what it remembers."""
-    policy, items, held_out, talks = prepare(texts, HOW)
-    assert len(held_out) == 6 and [talk.id for talk in talks] == ["t1", "t2", "t4", "t5"]
+    policy, items, held_out = prepare(texts, HOW)
+    assert len(held_out) == 6
     seen = {policy.tokenizer.decode(item.sequences[0]) for item in items}
     assert not seen & {policy.tokenizer.decode(item.sequences[0]) for item in held_out}
     assert 700 <= sum(len(item.sequences[0]) for item in items) < 800
@@ -116,24 +119,24 @@ class Rates(TrainerCallback):
 def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeypatch):
     """Seventy minutes on a laptop are often cut short."""
     rates = Rates()
-    whole = pretrain.pretrain(texts, HOW, tmp_path / "a", tmp_path / "runs-a", [rates])
+    whole = pretrain.pretrain(texts, HOW, tmp_path / "a", tmp_path / "runs-a", [TALK], [rates])
     with pytest.raises(KeyboardInterrupt):
-        pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [Killed()])
+        pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], [Killed()])
     assert not (tmp_path / "b").exists()
-    parts = pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b")
-    assert parts.steps == whole.steps == 3 and parts.best_loss == whole.best_loss
+    parts = pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK])
+    assert parts.steps == whole.steps == 4 and parts.best_loss == whole.best_loss
     a, b = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     assert all(torch.equal(a[name], b[name]) and a[name].dtype == torch.float16 for name in a)
-    assert rates.rates == pytest.approx([1e-3, 2e-3, 1e-3], rel=0.01) or rates.rates[-1] < rates.rates[0]
+    assert rates.rates == pytest.approx([1e-3, 2e-3, 2e-3, 1e-3])  # rises, then falls
 
     # The folder is complete, and small.
     files = {path.name: path.stat().st_size for path in (tmp_path / "a").iterdir()}
     known = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert set(files) == known | {"README.md", "curve.csv", "training.json"}
     facts = json.loads((tmp_path / "a" / "training.json").read_text())
-    assert facts["corpus"] == corpus_digest(texts()) and facts["recipe"]["seed"] == 4 and facts["steps"] == 3
+    assert facts["corpus"] == corpus_digest(texts()) and facts["recipe"]["seed"] == 4 and facts["steps"] == 4
     lines = (tmp_path / "a" / "curve.csv").read_text().splitlines()
-    assert lines[0] == "step,tokens,loss,held-out loss" and len(lines) == 5
+    assert lines[0] == "step,tokens,loss,held-out loss" and len(lines) == 6
     assert facts["held-out loss"] == pytest.approx(float(lines[-1].split(",")[-1]), abs=1e-3)
     assert "Answers to held-out prompts" in (tmp_path / "a" / "README.md").read_text()
 
@@ -142,10 +145,9 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
     policy, reward = load_policy("small"), RewardModel.new("small")
     assert {weight.dtype for weight in policy.parameters()} == {torch.float32}
     assert policy.max_tokens == reward.max_tokens == 64
-    (talk,) = [text for text in islice(texts(), 2) if isinstance(text, Group)]
-    (sampled,) = rollouts(policy, [talk], n=2, max_new_tokens=4, progress=False)
+    (sampled,) = rollouts(policy, [TALK], n=2, max_new_tokens=4, progress=False)
     assert np.isfinite([response.log_prob for response in sampled.responses]).all()
-    assert reward.score([talk]).shape == (1, 5)
+    assert reward.score([TALK]).shape == (1, 5)
 
 
 def test_a_checkout_without_the_base_says_what_to_do(tmp_path, monkeypatch):
