@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports lab lint format check test bench bench-gpu clean-nb clean
+.PHONY: help setup demo smoke laptop tables base reports lab lint format check test bench bench-gpu clean-nb clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ laptop: $(READY) ## run on real data in HS2_DATA_DIR
 
 tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a network)
 	@$(BIN)/python -m hs2lib.run --tier paper --cores $(CORES) 01 02 03
+
+base: $(READY) ## train the small base from nothing; once killed, it goes on
+	@OMP_NUM_THREADS=$(CORES) $(BIN)/python -m hs2lib.align.pretrain
 
 reports: $(READY) ## make the static site of all reports: reports/site/index.html
 	@$(BIN)/python -m hs2lib.report.site

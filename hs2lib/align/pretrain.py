@@ -1,6 +1,6 @@
 """The small base: a Llama of a few million weights, trained from nothing on generated texts.
 
-    python -m hs2lib.align.pretrain                   # trains, writes hs2lib/corpus/base; once killed, it goes on
+    python -m hs2lib.align.pretrain                   # `make base`: writes hs2lib/corpus/base; once killed, it goes on
     policy = load_policy("small")                     # what it wrote
 
 It reads whole texts: documents, and conversations in its chat template. Each is a sequence of its own, so it never
@@ -239,7 +239,7 @@ def save(
 ABOUT = """# The small base
 
 A Llama that began with random weights and was trained on the generated texts of this package, on nothing else. It
-knows that world only. `python -m hs2lib.align.pretrain` makes it again. `training.json` has the recipe, `curve.csv`
+knows that world only. `make base` makes it again. `training.json` has the recipe, `curve.csv`
 the loss by step.
 
 {facts}

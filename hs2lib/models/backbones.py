@@ -71,7 +71,7 @@ def small_model() -> Path:
     Paper: none. Raises FileNotFoundError where it has not been trained yet.
     """
     if not (SMALL / "model.safetensors").is_file():
-        raise FileNotFoundError(f"there is no small base in {SMALL}: python -m hs2lib.align.pretrain trains it")
+        raise FileNotFoundError(f"there is no small base in {SMALL}: make base (python -m hs2lib.align.pretrain) trains it")
     return SMALL
 
 
