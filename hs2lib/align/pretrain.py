@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group
-from hs2lib.models.backbones import BEGIN, END, PAD, SMALL, replace_folder
+from hs2lib.models.backbones import BEGIN, END, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.names import PRECISIONS
 from hs2lib.report.report import commit, device
@@ -105,25 +105,15 @@ def tokenizer_of(texts: Iterable[Text], vocabulary: int = 2048, positions: int =
 
     SteerLM's label strings are among the texts, so that a label costs few tokens.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import models, pre_tokenizers, trainers
 
-    core = Tokenizer(models.BPE())
-    digits, bytes_ = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=[PAD, BEGIN, END], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    core, special = byte_level(models.BPE()), [PAD, BEGIN, END]
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
     sample = [message for text in texts for message in messages(text)]
     labels = [f"<extra_id_{i % 3}>{label_string((i % 5,) * 5)}\n" for i in range(len(sample) // 10)]
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, **options)
     core.train_from_iterator(sample + labels, trainer)
-    out = PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
-    )
-    out.chat_template, out.model_max_length = TEMPLATE, positions
-    return out
+    return fast_tokenizer(core, TEMPLATE, positions)
 
 
 def new(tokenizer, recipe: Pretraining) -> Policy:
@@ -188,17 +178,14 @@ def pretrain(
     policy, items, held_out = prepare(source, recipe)
     sizes = np.array([len(item.sequences[0]) for item in items])  # [B]
     batch = max(1, round(recipe.step_tokens / sizes.mean()))
-    shared = {field.name: getattr(recipe, field.name) for field in fields(Recipe)}
     steps = recipe.steps or len(items) // batch
-    every = max(1, math.ceil(steps / recipe.validations))
-    how = Recipe(**shared | {"batch": batch, "steps": steps, "validate_every": every})
-    task = policy, items, held_out, objectives.sft(), how
+    how = replace(recipe, batch=batch, steps=steps, validate_every=math.ceil(steps / recipe.validations))
     about = {"learning rate": "falls to 0"} | {name: getattr(recipe, name) for name in ("width", "layers", "inner")}
+    task = policy, items, held_out, objectives.sft(), how
     result = fit(*task, folder_of(parent, *task, about), about=about, trainer=Falling, callbacks=callbacks)
-    ids = [item.id for item in items]
-    read = np.cumsum([sizes[batch].sum() for batch in shares(ids, how, steps, 0, 1)])  # [steps]
-    facts = {"corpus": corpus_digest(source()), "commit": commit(), "device": device(), "steps": steps, "batch": batch,
-             "tokens": int(read[-1]), "threads": torch.get_num_threads(), "seconds": result.seconds}  # fmt: skip
+    read = np.cumsum([sizes[at].sum() for at in shares([item.id for item in items], how, steps, 0, 1)])  # [steps]
+    facts = {"corpus": corpus_digest(source()), "commit": commit(), "device": device(), "steps": steps, "batch": batch}
+    facts |= {"tokens": int(read[-1]), "threads": torch.get_num_threads(), "seconds": result.seconds}
     replace_folder(into, lambda folder: save(folder, policy, held_out, prompts, recipe, facts, curve(result, read)))
     return result
 
@@ -213,17 +200,15 @@ def curve(result: TrainingResult, read: np.ndarray) -> pd.DataFrame:
     return rows[["step", "tokens", "loss", "held-out loss"]]
 
 
-def save(
-    folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, facts: dict, points: pd.DataFrame
-) -> None:
+def save(folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, facts: dict, points: pd.DataFrame):
     """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md. Raises ValueError on overflow."""
-    half = Policy(policy.backbone.to(torch.float16), policy.tokenizer)
+    half = policy.backbone.to(torch.float16)
     if wrong := [name for name, weight in half.named_parameters() if not weight.isfinite().all()]:
         raise ValueError(f"16 bit cannot hold {wrong[0]}: its weights are too large")
-    half.backbone.save_pretrained(folder)
-    half.tokenizer.save_pretrained(folder, save_jinja_files=False)
-    policy.backbone.float()
+    half.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder, save_jinja_files=False)
     written = load_policy(folder)
+    policy.backbone = written.backbone
     facts = {"weights": sum(weight.numel() for weight in written.parameters()), **facts}
     facts |= {
         "held-out loss": round(sft.nll(written, held_out), 4),
@@ -233,31 +218,26 @@ def save(
     (folder / "training.json").write_text(json.dumps(facts | {"recipe": asdict(recipe)}, indent=1) + "\n")
     room = min(200, recipe.positions // 2)
     shown = rollouts(written, prompts, n=1, max_new_tokens=room, progress=False) if prompts else []
-    (folder / "README.md").write_text(readme(facts, shown))
+    talks = ["\n".join([*[turn.text for turn in group.prompt], "> " + group.responses[0].text]) for group in shown]
+    lines = [f"- {name}: {value}" for name, value in facts.items()]
+    (folder / "README.md").write_text(ABOUT.format(facts="\n".join(lines), answers="\n\n".join(talks)))
 
 
 ABOUT = """# The small base
 
 A Llama that began with random weights and was trained on the generated texts of this package, on nothing else. It
-knows that world only. `make base` makes it again. `training.json` has the recipe, `curve.csv`
-the loss by step.
+knows that world only. `make base` makes it again. `training.json` has the recipe, `curve.csv` the loss by step.
 
 {facts}
 
-## Answers to held-out prompts
+## Answers to prompts that no training text holds
 
-Sampled at temperature 0.7 and top-p 0.9. The base has seen no reward and no fine-tuning.
-{answers}"""
+Sampled at temperature 0.7 and top-p 0.9, before any fine-tuning; the answer begins at `>`.
 
-
-def readme(facts: dict, shown: Iterable[Group]) -> str:
-    """What a reader of the folder wants to know, with answers to held-out prompts."""
-    answers = ""
-    for group in shown:
-        turns = [*[(turn.role, turn.text) for turn in group.prompt], ("answer", group.responses[0].text)]
-        answers += "\n```text\n" + "\n".join(f"[{role}] {text}" for role, text in turns) + "\n```\n"
-    rows = [f"- {name}: {value:,}" if isinstance(value, int) else f"- {name}: {value}" for name, value in facts.items()]
-    return ABOUT.format(facts="\n".join(rows), answers=answers)
+```text
+{answers}
+```
+"""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -265,14 +245,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--into", type=Path, default=SMALL, help="folder to write the base to")
     parser.add_argument("--folder", type=Path, default=paths.runs() / "base", help="folder of checkpoints")
     for field in fields(Pretraining):
-        if field.name in ("seed", "tokens", "width", "layers", "inner", "steps", "learning_rate", "autocast"):
+        if field.name in ("seed", "tokens", "width", "layers", "inner", "learning_rate", "step_tokens"):
             parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
     options = vars(parser.parse_args(argv))
     into, folder = options.pop("into"), options.pop("folder")
     recipe = Pretraining(**options)
     prompts = list(generate.groups(SHOWN, recipe.seed, split="validation"))
-    result = pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder, prompts)
-    print(f"{into}: {result.steps} steps, held-out loss {result.best_loss:.4f}")
+    pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder, prompts)
+    print((into / "README.md").read_text())
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def small_model() -> Path:
     Paper: none. Raises FileNotFoundError where it has not been trained yet.
     """
     if not (SMALL / "model.safetensors").is_file():
-        raise FileNotFoundError(f"there is no small base in {SMALL}: make base (python -m hs2lib.align.pretrain) trains it")
+        raise FileNotFoundError(f"there is no small base in {SMALL}: `make base` trains it")
     return SMALL
 
 
@@ -180,26 +180,39 @@ def _fields() -> dict:
 
 def _tokenizer(vocabulary: int | None = None):
     """SmolLM2's tokenizer, or its first `vocabulary` tokens, as a transformers fast tokenizer."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import AddedToken, models
 
     fields = _fields()
     tokens = fields["tokens"][:vocabulary]
     ids = {token: i for i, token in enumerate(tokens)}
     merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
     merges = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
-    core = Tokenizer(models.BPE(ids, merges))
+    core = byte_level(models.BPE(ids, merges))
+    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
+    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    return fast_tokenizer(core, fields["chat_template"], 8192)
+
+
+def byte_level(model):
+    """A tokenizer of bytes, its digits apart, over a model of the tokenizers library."""
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+
+    core = Tokenizer(model)
     digits = pre_tokenizers.Digits(individual_digits=True)  # lost in transformers' own conversion
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     core.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
     core.decoder = decoders.ByteLevel()
-    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
-    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    return core
+
+
+def fast_tokenizer(core, template: str, positions: int):
+    """A tokenizer of the tokenizers library as transformers', with SmolLM2's special tokens and a chat template."""
+    from transformers import PreTrainedTokenizerFast
+
     out = PreTrainedTokenizerFast(
         tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
     )
-    out.chat_template = fields["chat_template"]
-    out.model_max_length = 8192
+    out.chat_template, out.model_max_length = template, positions
     return out
 
 

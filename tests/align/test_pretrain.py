@@ -138,7 +138,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
     lines = (tmp_path / "a" / "curve.csv").read_text().splitlines()
     assert lines[0] == "step,tokens,loss,held-out loss" and len(lines) == 6
     assert facts["held-out loss"] == pytest.approx(float(lines[-1].split(",")[-1]), abs=1e-3)
-    assert "Answers to held-out prompts" in (tmp_path / "a" / "README.md").read_text()
+    assert f"{TALK.prompt[0].text}\n> " in (tmp_path / "a" / "README.md").read_text()
 
     # Every kind of model loads it by name, in float32.
     monkeypatch.setattr(backbones, "SMALL", tmp_path / "a")
@@ -152,5 +152,5 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
 
 def test_a_checkout_without_the_base_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(backbones, "SMALL", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"hs2lib\.align\.pretrain"):
+    with pytest.raises(FileNotFoundError, match="make base"):
         load_policy("small")
