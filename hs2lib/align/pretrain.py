@@ -1,0 +1,259 @@
+"""The small base: a Llama of a few million weights, trained from nothing on generated texts.
+
+    python -m hs2lib.align.pretrain                   # `make base`: writes hs2lib/corpus/base; once killed, it goes on
+    policy = load_policy("small")                     # what it wrote
+
+It reads whole texts: documents, and conversations in its chat template. Each is a sequence of its own, so it never
+looks at another text, and texts that begin alike share their beginning. Every token counts but the first of a text.
+Paper: silent (its bases were trained by others).
+"""
+
+import argparse
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from hs2lib import paths
+from hs2lib.align import sft
+from hs2lib.corpus import generate
+from hs2lib.engine.chat import label_string
+from hs2lib.engine.rollout import rollouts
+from hs2lib.group import Group
+from hs2lib.models.backbones import BEGIN, END, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.names import PRECISIONS
+from hs2lib.report.report import commit, device
+from hs2lib.run.parameters import setting
+from hs2lib.train import objectives, progress
+from hs2lib.train.items import Item, shares
+from hs2lib.train.recipes import Recipe
+from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit
+
+Text = str | Group  # a document, or a conversation: a group of exactly one response
+
+SAMPLE = 20_000  # texts that the tokenizer is made from
+DIGESTED = 1_000  # texts that tell one corpus from another
+SHOWN = 8  # held-out prompts whose answers README shows
+
+# SmolLM2's template without its system message.
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class Pretraining(Recipe):
+    """How the small base is trained; Recipe's batch and steps follow from tokens and step_tokens."""
+
+    width: int = setting(192, "of the hidden states, in heads of 32", 32, 1024)
+    layers: int = setting(4, "of the decoder", 1, 32)
+    inner: int = setting(512, "width inside the feed-forward layers", 32, 4096)
+    vocabulary: int = setting(3072, "entries of the tokenizer, special ones and bytes included", 300, 65_000)
+    positions: int = setting(1024, "longest text, tokens", 16, 65_000)
+    tokens: int = setting(20_000_000, "read in training, each once", 1, 10**9)
+    step_tokens: int = setting(4096, "in a step, on average", 1, 10**6)
+    held_out: int = setting(200, "texts kept out of training, for the held-out loss", 1, 100_000)
+    validations: int = setting(20, "of them, evenly over the training", 1, 10_000)
+    learning_rate: float = setting(2e-3, "highest, after the warm-up; then it falls to 0 in a straight line", 0, 1)
+    warmup: int = setting(100, "steps of warm-up", 0, 100_000)
+    betas: tuple[float, float] = setting((0.9, 0.95), "of AdamW", 0, 1)
+    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=PRECISIONS)
+    budget: int = setting(2048, "size of a micro-batch, tokens", 1, 10_000_000)
+    keep: int = setting(0, "the last weights are kept", 0, 0)
+
+
+class Falling(GroupTrainer):
+    """A trainer whose learning rate, after its warm-up, falls to 0 in a straight line."""
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        rise, steps = self.args.warmup_steps + 1, num_training_steps
+        shape = lambda step: min((step + 1) / rise, (steps - step) / max(1, steps - rise))  # noqa: E731
+        self.lr_scheduler = LambdaLR(self.optimizer if optimizer is None else optimizer, shape)
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+
+def messages(text: Text) -> list[str]:
+    """The messages of a conversation, or a document as the only one. Raises ValueError unless one response is there."""
+    if isinstance(text, str):
+        return [text]
+    if len(text.responses) != 1:
+        raise ValueError(f"group {text.id} has {len(text.responses)} responses: a conversation has one")
+    return [*[turn.text for turn in text.prompt], text.responses[0].text]
+
+
+def corpus_digest(texts: Iterable[Text]) -> str:
+    """A digest of the first texts of a corpus: a base that was trained on others has another."""
+    out = hashlib.sha256()
+    for text in islice(texts, DIGESTED):
+        out.update("\0".join([*messages(text), "\0"]).encode())
+    return out.hexdigest()[:16]
+
+
+def tokenizer_of(texts: Iterable[Text], vocabulary: int = 2048, positions: int = 1024):
+    """A byte-level BPE tokenizer made from texts; digits stand alone, special tokens have SmolLM2's ids 0, 1, 2.
+
+    SteerLM's label strings are among the texts, so that a label costs few tokens.
+    """
+    from tokenizers import models, pre_tokenizers, trainers
+
+    core, special = byte_level(models.BPE()), [PAD, BEGIN, END]
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    sample = [message for text in texts for message in messages(text)]
+    labels = [f"<extra_id_{i % 3}>{label_string((i % 5,) * 5)}\n" for i in range(len(sample) // 10)]
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, **options)
+    core.train_from_iterator(sample + labels, trainer)
+    return fast_tokenizer(core, TEMPLATE, positions)
+
+
+def new(tokenizer, recipe: Pretraining) -> Policy:
+    """A policy with random weights, the same for the same seed."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=recipe.width, intermediate_size=recipe.inner,
+        num_hidden_layers=recipe.layers, num_attention_heads=recipe.width // 32,
+        max_position_embeddings=recipe.positions, tie_word_embeddings=True, bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return Policy(LlamaForCausalLM(config), tokenizer, base="small")
+
+
+def items_of(policy: Policy, texts: Iterable[Text]) -> Iterator[Item]:
+    """Items that train every token of a text after its first; a document ends with <|endoftext|>.
+
+    A document that is longer than the model's positions becomes several items.
+    """
+    texts, count = iter(texts), 0
+    while chunk := list(islice(texts, 256)):
+        documents = [text + PAD for text in chunk if isinstance(text, str)]
+        read = iter(policy.tokenizer(documents, add_special_tokens=False)["input_ids"] if documents else ())
+        talks = policy.tokenise([text for text in chunk if isinstance(text, Group)])
+        for text in chunk:
+            whole = np.array(next(read) if isinstance(text, str) else next(talks).sequences[0], np.uint16)  # [T]
+            for start in range(0, len(whole) - 1, policy.max_tokens):
+                ids = whole[start : start + policy.max_tokens]
+                yield Item(f"{count:07d}", (ids,), np.array([[len(ids) - 1]], np.float32), starts=(1,))
+                count += 1
+
+
+def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
+    """A new policy, its training items and its held-out items.
+
+    source: begins the endless corpus anew. The first texts are held out, and whatever begins as they do is not trained.
+    """
+    tokenizer = tokenizer_of(islice(source(), SAMPLE), recipe.vocabulary, recipe.positions)
+    policy, texts = new(tokenizer, recipe), source()
+    held = list(islice(texts, recipe.held_out))
+    known = {messages(text)[0] for text in held}
+    items, size = [], 0
+    for item in items_of(policy, (text for text in texts if messages(text)[0] not in known)):
+        items.append(item)
+        size += len(item.sequences[0])
+        if size >= recipe.tokens:
+            break
+    return policy, items, list(items_of(policy, held))
+
+
+def pretrain(
+    source: Callable[[], Iterator[Text]], recipe: Pretraining, into: Path, parent: Path, prompts=(), callbacks=()
+) -> TrainingResult:
+    """Train the base in a folder under `parent` that says which run it is, then write it to the folder `into`.
+
+    source: begins the endless corpus anew. prompts: groups whose prompts it answers, for the reader of `into`.
+    callbacks: as for `fit`.
+    """
+    policy, items, held_out = prepare(source, recipe)
+    sizes = np.array([len(item.sequences[0]) for item in items])  # [B]
+    batch = max(1, round(recipe.step_tokens / sizes.mean()))
+    steps = recipe.steps or len(items) // batch
+    how = replace(recipe, batch=batch, steps=steps, validate_every=math.ceil(steps / recipe.validations))
+    about = {"learning rate": "falls to 0"} | {name: getattr(recipe, name) for name in ("width", "layers", "inner")}
+    task = policy, items, held_out, objectives.sft(), how
+    result = fit(*task, parent, about=about, trainer=Falling, callbacks=callbacks)
+    read = np.cumsum([sizes[at].sum() for at in shares([item.id for item in items], how, steps, 0, 1)])  # [steps]
+    facts = {"corpus": corpus_digest(source()), "commit": commit(), "device": device(), "steps": steps, "batch": batch}
+    facts |= {"tokens": int(read[-1]), "threads": torch.get_num_threads(), "seconds": result.seconds}
+    replace_folder(into, lambda folder: save(folder, policy, held_out, prompts, recipe, facts, curve(result, read)))
+    return result
+
+
+def curve(result: TrainingResult, read: np.ndarray) -> pd.DataFrame:
+    """Loss by step: held out, and in training on average since the validation before; tokens read by then."""
+    training, validation = progress.curves(result.history)
+    rows = validation[["step", "loss"]].rename(columns={"loss": "held-out loss"}).drop_duplicates("step")
+    cut = pd.cut(training.step, rows.step, labels=rows.step[1:])
+    rows["loss"] = rows.step.map(training.loss.groupby(cut, observed=True).mean().to_dict())
+    rows["tokens"] = [int(read[step - 1]) if step else 0 for step in rows.step]
+    return rows[["step", "tokens", "loss", "held-out loss"]]
+
+
+def save(folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, facts: dict, points: pd.DataFrame):
+    """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md. Raises ValueError on overflow."""
+    half = policy.backbone.to(torch.float16)
+    if wrong := [name for name, weight in half.named_parameters() if not weight.isfinite().all()]:
+        raise ValueError(f"16 bit cannot hold {wrong[0]}: its weights are too large")
+    half.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder, save_jinja_files=False)
+    written = load_policy(folder)
+    policy.backbone = written.backbone
+    facts = {"weights": sum(weight.numel() for weight in written.parameters()), **facts}
+    facts |= {
+        "held-out loss": round(sft.nll(written, held_out), 4),
+        "sha256": paths.sha256(folder / "model.safetensors"),
+    }
+    points.round(4).to_csv(folder / "curve.csv", index=False)
+    (folder / "training.json").write_text(json.dumps(facts | {"recipe": asdict(recipe)}, indent=1) + "\n")
+    room = min(200, recipe.positions // 2)
+    shown = rollouts(written, prompts, n=1, max_new_tokens=room, progress=False) if prompts else []
+    talks = ["\n".join([*[turn.text for turn in group.prompt], "> " + group.responses[0].text]) for group in shown]
+    lines = [f"- {name}: {value}" for name, value in facts.items()]
+    (folder / "README.md").write_text(ABOUT.format(facts="\n".join(lines), answers="\n\n".join(talks)))
+
+
+ABOUT = """# The small base
+
+A Llama that began with random weights and was trained on the generated texts of this package, on nothing else. It
+knows that world only. `make base` makes it again. `training.json` has the recipe, `curve.csv` the loss by step.
+
+{facts}
+
+## Answers to prompts that no training text holds
+
+Sampled at temperature 0.7 and top-p 0.9, before any fine-tuning; the answer begins at `>`.
+
+```text
+{answers}
+```
+"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="train the small base from nothing")
+    parser.add_argument("--into", type=Path, default=SMALL, help="folder to write the base to")
+    parser.add_argument("--folder", type=Path, default=paths.runs() / "base", help="folder of checkpoints")
+    for field in fields(Pretraining):
+        if field.name in ("seed", "tokens", "width", "layers", "inner", "learning_rate", "step_tokens"):
+            parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
+    options = vars(parser.parse_args(argv))
+    into, folder = options.pop("into"), options.pop("folder")
+    recipe = Pretraining(**options)
+    prompts = list(generate.groups(SHOWN, recipe.seed, split="validation"))
+    pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder, prompts)
+    print((into / "README.md").read_text())
+
+
+if __name__ == "__main__":
+    main()
