@@ -143,7 +143,7 @@ class Run:
         if self.generated:
             fig.draw_without_rendering()  # the layout, and so how far the drawing reaches, is known only then
             drawn, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
-            right, bottom = (drawn.x1 / width, drawn.y0 / height) if np.isfinite(drawn.x1) else (1.0, 0.0)
+            right, bottom = (drawn.x1 / width, (drawn.y0 - 0.05) / height) if np.isfinite(drawn.x1) else (1.0, 0.0)
             fig.text(right, bottom, GENERATED, ha="right", va="top", size=7, color="0.45", in_layout=True)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
             drawn = BytesIO()
