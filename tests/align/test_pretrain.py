@@ -9,8 +9,10 @@ import torch
 from safetensors.torch import load_file
 from transformers import TrainerCallback
 
+from hs2lib import paths
 from hs2lib.align import pretrain
 from hs2lib.align.pretrain import Pretraining, corpus_digest, items_of, messages, new, prepare, tokenizer_of
+from hs2lib.corpus import generate
 from hs2lib.engine.chat import chat, label_string, prompt_tokens
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
@@ -146,7 +148,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
     assert {weight.dtype for weight in policy.parameters()} == {torch.float32}
     assert policy.max_tokens == reward.max_tokens == 64
     (sampled,) = rollouts(policy, [TALK], n=2, max_new_tokens=4, progress=False)
-    assert np.isfinite([response.log_prob for response in sampled.responses]).all()
+    assert all(np.isfinite(response.log_probs).all() for response in sampled.responses)
     assert reward.score([TALK]).shape == (1, 5)
 
 
@@ -154,3 +156,12 @@ def test_a_checkout_without_the_base_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(backbones, "SMALL", tmp_path)
     with pytest.raises(FileNotFoundError, match="make base"):
         load_policy("small")
+
+
+def test_the_packaged_base_is_of_this_corpus():
+    """A phrase that changes makes the base one of another world: train it anew, or leave the phrase."""
+    facts = json.loads((backbones.SMALL / "training.json").read_text())
+    assert facts["corpus"] == pretrain.corpus_digest(generate.pretraining(facts["recipe"]["seed"]))
+    assert facts["weights"] <= 5_000_000
+    assert sum(file.stat().st_size for file in backbones.SMALL.iterdir()) < 12_000_000
+    assert facts["sha256"] == paths.sha256(backbones.SMALL / "model.safetensors")
