@@ -79,6 +79,8 @@ class Measured:
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
     n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
+    eval_temperature: float = setting(0.7, "of sampling them", 0, 10)
+    eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
