@@ -79,6 +79,8 @@ class Measured:
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
     n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
+    eval_temperature: float = setting(0.7, "of sampling them", 0, 10)
+    eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
@@ -111,12 +113,14 @@ class RewardModel(Written, Weights, Rows, Recipe):
 
     path: str = setting("", "file with your own ratings, for data set ratings")
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
-    test_share: float = setting(0.25, "of the prompts, for the metrics, unless a test_split is named", 0, 0.5)
+    test_share: float = setting(0.25, "of the prompts, for the metrics; as many of a generated test_split", 0, 0.5)
     objective: str = setting("regression", "the loss", one_of=names.OBJECTIVES)
     compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
     too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=names.TOO_LONG)
     head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
-    frozen_ridge: bool = setting(True, "fit the ridge baseline: a pass of the frozen base over all data")
+    ridge_groups: int = setting(
+        1600, "training groups that baselines are fitted to, or 0 for all, without ridge", 0, 10**7
+    )
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 

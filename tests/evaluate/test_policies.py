@@ -181,7 +181,7 @@ def test_earlier_policies_are_those_of_lower_notebooks(tmp_path):
 def test_all_policies_are_evaluated_alike(tier):
     """One table compares notebooks 07 to 12: prompts, seeds, lengths and weights must be the same in each of them."""
     names = ["eval_dataset", "eval_source", "eval_split", "n_eval_prompts", "n_eval_samples", "eval_tokens"]
-    names += ["weighting", "seed"]
+    names += ["eval_temperature", "eval_top_p", "weighting", "seed"]
     numbers = ("07", "08", "09", "10", "11", "12")
     found = [name for name in runner.notebooks() if name.startswith(numbers)]
     assert len(found) == len(numbers)
