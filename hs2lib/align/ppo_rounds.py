@@ -184,15 +184,12 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """The curves of `rounds`: reward (and minus its penalty), KL, length, entropy, both losses, clip fraction, ends."""
-    fig = Figure(figsize=(10, 4.6), layout="constrained")
-    units = {"reward": "SD of goodness", "kl": "nats a response", "length": "tokens", "entropy": "nats a token"}
-    panels = ("reward", "kl", "length", "entropy", "policy loss", "value loss", "clip fraction", "finished")
-    for ax, name in zip(fig.subplots(2, 4).flat, panels, strict=True):
-        ax.plot(frame["round"], frame[name], "o-", ms=3, color="#0072b2", label=name)
-        ax.set(title=name if name not in units else f"{name}, {units[name]}", xlabel="round")
-        ax.title.set_fontsize(9)
-    reward = fig.axes[0]
-    reward.plot(frame["round"], frame["penalised reward"], ":", color="#d55e00", label="minus the penalty")
-    reward.legend(fontsize=7)
+    """The curves of `rounds` that say whether the training is sound: KL, length, clip fraction, values."""
+    panels = {"kl": "KL from the start, nats a response", "length": "length, tokens"}
+    panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained"}
+    fig = Figure(figsize=(10, 2.4), layout="constrained")
+    for ax, (name, title) in zip(fig.subplots(1, 4), panels.items(), strict=True):
+        ax.plot(frame["round"], frame[name], color="#0072b2")
+        ax.set(xlabel="round")
+        ax.set_title(title, fontsize=9)
     return fig

@@ -3,8 +3,7 @@
     labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
     text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
     trained = items(policy, labelled)                     # for trainer.fit with objectives.sft()
-    frame = steer(policy, prompts, reward_model, {"verbosity": 0, ..}, ..)            # generate under each target
-    steering(frame, "verbosity", seed=0)                  # target against measured, with intervals
+    targets(base, "verbosity", [0, 2, 4])                 # the label strings to ask for
 
 The label line stands before the answer (`hs2lib.engine.chat`), so the policy learns P(answer | prompt, attributes);
 at use the line names the attributes that are wanted. The file of labels is the reference format, one answer a line,
@@ -22,10 +21,8 @@ import torch
 
 from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
-from hs2lib.engine.rollout import rollouts
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
-from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train.items import Item, tokenised
 
 LEVELS = ("rounded", "fifths", "ratings")
@@ -178,46 +175,19 @@ def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
     return {level: ",".join(f"{name}:{value:g}" for name, value in these.items()) for level, these in of.items()}
 
 
-def steer(
-    policy: Policy, prompts: Sequence[Group], reward_model, labels: dict, *, n: int, file: Path | None = None, **options
-) -> pd.DataFrame:
-    """Sample answers under each label string and score them: one row a response.
+def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
+    """Give tokens of a label line that look the same to the policy embeddings of their own; returns how many did.
 
-    labels: name of the target -> label string. Each prompt's samples have the same random numbers under every target,
-    so differences between targets are paired. Columns: target, prompt, response, characters, tokens, finished, and each
-    of the reward model's attributes. file: a folder to keep samples and scores in. options: as for `rollouts`. Paper:
-    section 4.5, "Inference Attributes".
+    Paper: silent. What a base never read it was taught to write nowhere, all such tokens alike, so that in the end they
+    have one embedding: to the small base `verbosity` is `coherence`, and only their places differ. Each gets a random
+    vector added, as long as its own. Larger bases know the words, and nothing is changed.
     """
-    rows = []
-    for target, text in labels.items():
-        sampled = rollouts(policy, prompts, n=n, label=text, file=file and Path(file) / "samples", **options)
-        measured = reward_model.score(sampled, autocast=options.get("autocast", "float32"), cache=file).tolist()
-        flat = [(group.id, sample) for group in sampled for sample in group.responses]
-        for (prompt, sample), values in zip(flat, measured, strict=True):
-            size = (len(sample.text), len(sample.tokens), sample.finished)
-            rows.append((target, prompt, sample.id, *size, *values))
-    names = ["target", "prompt", "response", "characters", "tokens", "finished", *reward_model.attributes]
-    return pd.DataFrame(rows, columns=names)
-
-
-def steering(frame: pd.DataFrame, measures: Sequence[str], *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Mean of each measured column under each target, and the last target minus the first, with 95 % intervals.
-
-    frame: of `steer`. Whole prompts are resampled, the same ones for every target. Columns: measure, target, mean, low,
-    high; the difference's target is "last - first" by name.
-    """
-    prompts, rows = pd.factorize(frame.prompt)[0], []
-    levels = list(dict.fromkeys(frame.target))
-    under = np.array([(frame.target == level).to_numpy(float) for level in levels])
-    for measure in measures:
-        value = frame[measure].to_numpy(float)
-        parts = np.concatenate([under * value, under]).T
-        intervals = bootstrap(parts, prompts, lambda s: _with_difference(s, len(levels)), n_boot=n_boot, seed=seed)
-        for at, name in enumerate([*levels, f"{levels[-1]} - {levels[0]}"]):
-            rows.append((measure, name, *(float(x) for x in intervals.at(at))))
-    return pd.DataFrame(rows, columns=["measure", "target", "mean", "low", "high"])
-
-
-def _with_difference(sums: np.ndarray, number: int) -> np.ndarray:
-    means = sums[:, :number] / sums[:, number:]
-    return np.column_stack([means, means[:, -1] - means[:, 0]])
+    table = policy.backbone.get_input_embeddings().weight
+    tokens = torch.tensor(sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"])))
+    rows = table.detach()[tokens]
+    alike = torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1).fill_diagonal_(0) > 0.99
+    tokens = tokens[alike.any(1)]
+    noise = torch.randn(len(tokens), table.shape[1], generator=torch.Generator().manual_seed(seed)).to(table)
+    with torch.no_grad():
+        table[tokens] += table[tokens].norm(dim=1, keepdim=True) * torch.nn.functional.normalize(noise, dim=1)
+    return len(tokens)

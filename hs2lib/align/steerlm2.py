@@ -19,8 +19,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hs2lib.engine.attention import log_probs, per_sequence
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
@@ -133,7 +135,17 @@ class Iteration:
 
 
 def iterate(
-    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple
+    policy,
+    prior,
+    reward_model,
+    prompts,
+    validation,
+    target: str,
+    recipe: SteerLM2,
+    folder: Path,
+    *,
+    callbacks=tuple,
+    after=lambda number, policy: None,
 ) -> list[Iteration]:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
@@ -142,7 +154,8 @@ def iterate(
     of each iteration; validation: groups, or none. Each iteration samples from the policy as
     it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
     (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
-    iteration. callbacks: a function that makes those of `fit`.
+    iteration. callbacks: a function that makes those of `fit`. after: called with each iteration's number and the
+    policy that it left, to save or evaluate it.
     Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
     """
     options = {"budget": recipe.budget, "autocast": recipe.autocast}
@@ -161,7 +174,7 @@ def iterate(
         task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)
         about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
         result = fit(*task, place, about=about, callbacks=callbacks())
-        policy.merge()
+        after(number, policy.merge())
         out.append(Iteration(*both, result))
     return out
 
@@ -180,6 +193,26 @@ def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarr
         targets, sampler = torch.from_numpy(one.log_weights)[None], torch.from_numpy(one.sampler)[None]  # [1, n]
         out.append(losses.steerlm2_loss(targets, q[None], sampler).item())
     return np.array(out)
+
+
+def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
+    """Variance of a group's gradient, summed over all trained weights: by equation 8, and by equation 11.
+
+    Paper: section 4.5 (the baseline b'). groups: several of samples for one prompt. Raises ValueError for fewer than 2.
+    """
+    if len(groups) < 2:
+        raise ValueError(f"{len(groups)} groups have no variance")
+    weights = [weight for weight in policy.parameters() if weight.requires_grad]
+    estimates: tuple[list, list] = ([], [])
+    for one in groups:
+        batch = pack([one.sequences], [[one.start] * len(one.sequences)])
+        log_q = per_sequence(log_probs(policy.backbone, batch), batch)  # [n]
+        w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
+        b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()
+        for kept, coefficient in zip(estimates, (w, w - b), strict=True):
+            parts = torch.autograd.grad(-(coefficient[0] * log_q).sum(), weights, retain_graph=True)
+            kept.append(torch.cat([part.flatten() for part in parts]))
+    return tuple(torch.stack(each).var(0).sum().item() for each in estimates)
 
 
 ALPHABET = 3

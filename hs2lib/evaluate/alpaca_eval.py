@@ -42,6 +42,8 @@ _FIELDS = ("instruction", "output_1", "output_2")
 
 NAMES = ("m", "M")  # of the answer shown first, and second; those of the published prompt
 
+TIE = "="  # which no reply says, but one who knows the truth may
+
 # The whole reply is a name, or it is no verdict: a single letter in prose means anything.
 NAME = Scale(
     r"^[\s\"'`*]*([mM])[\s\"'`*.]*$",
@@ -108,12 +110,12 @@ def asks(questions: Questions, answers: Sequence[Group], prompt: Template, *, se
 
 
 def preferences(questions: Questions, verdicts: Sequence[Verdict], *, seed: int = 0) -> np.ndarray:
-    """Preferences [N], 2 where the model was preferred, 1 the baseline, nan where no name could be read."""
+    """Preferences [N], 2 where the model was preferred, 1 the baseline, 1.5 at a tie, nan where none could be read."""
     named = {verdict.id: verdict.value for verdict in verdicts}
     values = []
     for group in questions.groups:
-        ours = NAMES[0] if shown_first(group.id, seed) else NAMES[1]
-        values.append(np.nan if named[group.id] is None else 1.0 + (named[group.id] == ours))
+        preferred = (2.0, 1.0) if shown_first(group.id, seed) else (1.0, 2.0)
+        values.append((dict(zip(NAMES, preferred, strict=True)) | {TIE: 1.5}).get(named[group.id], np.nan))
     return np.array(values)
 
 

@@ -130,7 +130,7 @@ def score(
     present = set(frame.category)
     ordered = [name for name in CATEGORIES if name in present] + sorted(present - set(CATEGORIES))
     parts = [("category", name, frame.category == name) for name in ordered]
-    parts += [("turn", f"turn {turn}", frame.turn == turn) for turn in (1, 2)]
+    parts += [("turn", f"turn {turn}", frame.turn == turn) for turn in sorted(set(frame.turn))]
     parts += [("overall", "overall", pd.Series(True, index=frame.index))]
     member = np.column_stack([rows.to_numpy() for _, _, rows in parts])  # [responses, parts]
     read = frame.grade.notna().to_numpy()[:, None] & member  # [responses, parts]

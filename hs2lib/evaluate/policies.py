@@ -25,6 +25,7 @@ from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
+from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import JudgedScore, Questions, characters, is_cut, mean, question_id
 from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
@@ -152,6 +153,18 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, s
     return pd.DataFrame(rows, columns=["measure", "policy", f"less {against}", "95 % low", "95 % high"])
 
 
+def wins(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Of how many prompts, in per cent, a policy's answers are truly better than those of `against`; ties count half.
+
+    Paper: silent (its win rates are a judge's). In the form of `table`, from the column `gold`. Raises as `table`.
+    """
+    gold = _joined(frames).pivot_table("gold", "prompt", "policy", sort=False)  # [prompts, policies]
+    won = 50 + 50 * np.sign(gold.sub(gold[against], axis=0).round(9)).drop(columns=against)
+    rows = [(f"win rate over {against} by gold, %", policy) for policy in won]
+    rows = [(*row, *mean(won[row[1]], won.index, n_boot=n_boot, seed=seed)) for row in rows]
+    return pd.DataFrame(rows, columns=COLUMNS[:-1])
+
+
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     whole = pd.concat(frames, ignore_index=True).drop_duplicates(["policy", "response"], keep="last")
     prompts = {policy: frozenset(part.prompt) for policy, part in whole.groupby("policy", sort=False)}
@@ -174,7 +187,9 @@ PROTOCOLS = {"MT-Bench": mt_bench, "Arena Hard": arena_hard, "AlpacaEval 2": alp
 
 NOT_RUN = "not run: no judge"
 
-JUDGES = ("none", "reward_model")  # or the name of the model that judges
+JUDGES = ("none", "reward_model")  # or "gold", or the name of the model that judges
+
+MOST = 4 * sum(head_weights("goodness", ATTRIBUTES))  # goodness of an answer that lacks nothing
 
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 
@@ -208,6 +223,29 @@ def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodnes
     values = _weighted(reward_model.score(answers, **options).numpy(), weighting, reward_model)  # [R]
     name = f"{weighting} of reward model {reward_model.fingerprint()}"
     return pd.Series(values, index=[answer.id for answer in answers], name=name)
+
+
+def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
+    """The grader as a judge (`judge: gold`): verdicts on answers to generated questions, in the benchmark's own form.
+
+    Paper: silent (the gold judge of Gao et al. 2022, arXiv 2210.10760). MT-Bench: 1 to 10, linear in true goodness. In
+    pairs the answer of the larger true goodness, or a tie. answers: to last turns, which alone have a task. seed: of
+    AlpacaEval's order. Raises ValueError for real questions, of which nobody knows the truth.
+    """
+    if not questions.generated:
+        raise ValueError(f"judge: gold knows generated questions only, and these are real: {questions.title}")
+    weights, values = np.array(head_weights("goodness", ATTRIBUTES)), {}
+    for answer, other in zip(answers, questions.baseline or answers, strict=False):
+        id, ours, theirs = question_id(answer), *(true_attributes(group)[0] @ weights for group in (answer, other))
+        better = int(np.sign(round(ours - theirs, 9)))
+        if questions.benchmark == "MT-Bench":
+            values[answer.id] = 1 + 9 * ours / MOST
+        elif questions.benchmark == "Arena Hard":  # the model is B in game 1, A in game 2
+            values |= {f"{id}/1": ("A>B", "A=B", "B>A")[1 + better], f"{id}/2": ("A>B", "A=B", "B>A")[1 - better]}
+        else:
+            mine, its = alpaca_eval.NAMES[:: 1 if alpaca_eval.shown_first(id, seed) else -1]
+            values[id] = (its, alpaca_eval.TIE, mine)[1 + better]
+    return [Verdict(id, value, "", 1) for id, value in values.items()]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 import latex2mathml.converter
 import nbformat
+import yaml
 from jinja2 import Environment, FileSystemLoader, pass_context, select_autoescape
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -244,7 +245,11 @@ class Site:
                 except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
                     shown.update(state="incomplete: being written", run=None)
         measured, log = benchmarks(reports()), reports() / "LOG.md"
-        self.page("index.html", tiers, lambda: page("index.html", "index", "hs2 reports", tiers=tiers))
+        scenes = story([shown["run"] for *_, rows in tiers for shown in rows if shown["run"]])
+        heading = "HelpSteer2, reproduced"
+        self.page(
+            "index.html", [tiers, scenes], lambda: page("index.html", "index", heading, tiers=tiers, story=scenes)
+        )
         name = "benchmarks.html"
         self.page(name, measured, lambda: page(name, "benchmarks", "Benchmarks", benchmarks=measured))
         self.page("log.html", log.exists() and sha256(log), self.log)
@@ -253,6 +258,20 @@ class Site:
                 path.unlink()
         write(self.folder / ".built.json", json.dumps(self.now, indent=1) + "\n")
         return self.folder / "index.html"
+
+
+def story(runs: list[CompletedRun]) -> list[dict]:
+    """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
+    scenes = yaml.safe_load((Path(__file__).parent / "pages" / "story.yaml").read_text()) if runs else []
+    for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
+        left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
+        for scene in scenes:
+            if left and scene["notebook"] == run.notebook and "image" not in scene:
+                name = next((name for name in scene["figures"] if name in left), next(iter(left)))
+                image = base64.b64encode(left[name]["png"].read_bytes()).decode()
+                place = f"{run.tier}/{run.notebook}/index.html#{name}"
+                scene |= {"tier": run.tier, "caption": left[name]["caption"], "image": image, "place": place}
+    return scenes
 
 
 def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:

@@ -190,9 +190,9 @@ def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     Paper: silent. run: `report.Run`. Its manifest gets the counts of verdicts at its own tier.
     """
     words = run.caption(caption(TABLES[table]))
-    shown = html(table, frames)
+    shown = f'<div class="scroll" style="overflow-x:auto;white-space:nowrap">{html(table, frames)}</div>'
     place = f"{run.tier}/{run.notebook}/{table}.html"
-    whole = site.page(place, "plain", TABLES[table].title, body=f'<div class="scroll">{shown}</div>')
+    whole = site.page(place, "plain", TABLES[table].title, body=shown)
     for kind, content in (("tex", latex(table, frames)), ("csv", csv(frames)), ("html", whole)):
         run.keep(f"{table}.{kind}", content, words)
     if run.tier in frames:

@@ -200,8 +200,8 @@ class SteerLM(Supervised, Written, Aligned):
     too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=names.TOO_LONG)
     levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",
                           one_of=("rounded", "fifths", "ratings"))  # fmt: skip
-    balance: tuple = setting((), "levels of steer_by to take n_answers of, as even as can be, or () for any", 0, 4)
-    steer_levels: tuple = setting((0, 4), "levels of steer_by; the first and the last are compared", 0, 4)
+    balance: tuple = setting((), "levels of the first of steer_by, taken as evenly as can be, or () for any", 0, 4)
+    steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
     n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
     steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
@@ -225,6 +225,8 @@ class SteerLM2(Sampled, Aligned):
     by_length: bool = setting(False, "divide the loss of a group by its mean length; reference code: yes")
     toy_groups: int = setting(4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000)
     toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
+    real_prompts: int = setting(2, "prompts by which the variance of the policy's gradient is measured", 1, 1000)
+    real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
 @dataclass(frozen=True)

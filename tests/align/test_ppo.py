@@ -349,7 +349,7 @@ def test_what_is_logged_lies_in_files(tmp_path):
     best = [x for x in result.history if "eval_loss" in x]
     assert result.best_loss == pytest.approx(min(x["eval_loss"] for x in best))
     assert best[0]["eval_loss"] == pytest.approx(-best[0]["eval_penalised reward"])
-    assert len(draw(curves).axes) == 8
+    assert len(draw(curves).axes) == 4
 
 
 # Rounds

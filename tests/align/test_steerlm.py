@@ -6,8 +6,6 @@ import math
 import os
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -15,6 +13,7 @@ from hs2lib.align import steerlm
 from hs2lib.data import load
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
+from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.policy import load_policy
@@ -214,13 +213,25 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
     asked = [Group(w, (Turn("user", f"Is it {w}?"),), ()) for w in words[6:]]
     base = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
     labels = steerlm.targets(base, "verbosity", [0, 4])
-    reward_model = RewardModel.new("tiny").eval()
     options = {"n": 3, "max_new_tokens": 24, "progress": False}
-    frame = steerlm.steer(policy, asked, reward_model, labels, file=tmp_path, **options)
-    assert len(frame) == 2 * 2 * 3 and set(ATTRIBUTES) < set(frame.columns)
-    table = steerlm.steering(frame, ["characters"], n_boot=100).set_index("target")
-    assert table.loc[4, "mean"] > 2 * table.loc[0, "mean"] and table.loc["4 - 0", "low"] > 0
-    pd.testing.assert_frame_equal(steerlm.steer(policy, asked, reward_model, labels, file=tmp_path, **options), frame)
+    short, long = (
+        [len(sample.text) for group in rollouts(policy, asked, label=label, **options) for sample in group.responses]
+        for label in labels.values()
+    )
+    assert min(long) > 2 * max(short)
+
+
+def test_tokens_that_look_the_same_get_embeddings_of_their_own():
+    policy, label = load_policy("tiny"), "helpfulness:4,verbosity:2"
+    assert steerlm.tell_apart(policy, label) == 0
+    table = policy.backbone.get_input_embeddings().weight
+    tokens = sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"]))[:3]
+    with torch.no_grad():
+        table[tokens] = torch.ones(table.shape[1])
+    kept = table.detach().clone()
+    assert steerlm.tell_apart(policy, label) == 3 and steerlm.tell_apart(policy, label) == 0
+    changed = (table.detach() != kept).any(1).nonzero()[:, 0].tolist()
+    assert changed == tokens
 
 
 def test_targets_vary_one_attribute_of_the_base():
@@ -228,13 +239,3 @@ def test_targets_vary_one_attribute_of_the_base():
     assert labels == {0: "helpfulness:4,verbosity:0", 4: "helpfulness:4,verbosity:4"}
     with pytest.raises(ValueError, match="does not name 'humor'"):
         steerlm.targets("helpfulness:4", "humor", [0])
-
-
-def test_steering_by_hand():
-    """Two prompts, two targets: means 2 and 5, difference 3 in both prompts: its interval is a point."""
-    rows = [(0, "p", 1.0), (0, "q", 3.0), (4, "p", 4.0), (4, "q", 6.0)]
-    frame = pd.DataFrame(rows, columns=["target", "prompt", "verbosity"])
-    table = steerlm.steering(frame, ["verbosity"], n_boot=200).set_index("target")
-    assert table["mean"].tolist() == [2.0, 5.0, 3.0]
-    np.testing.assert_allclose(table.loc["4 - 0", ["low", "high"]].astype(float), 3.0)
-    assert table.loc[0, "low"] == 1.0 and table.loc[0, "high"] == 3.0

@@ -144,17 +144,19 @@ def whole(policy: Policy) -> torch.Tensor:
     return policy.log_probs([TokenGroup(None, sequences, (len(PROMPT),) * 9)])[0].double()
 
 
-def drawn(policy: Policy, prior: torch.Tensor, groups: int, n: int, seed: int = 0) -> list[Item]:
-    """Items of samples from the policy; P(a|x,y) is the toy's, P(y|x) the prior's."""
+def weighed(policy: Policy, prior: torch.Tensor, groups: int, n: int, seed: int = 0) -> list[steerlm2.Weighed]:
+    """Samples from the policy; P(a|x,y) is the toy's, P(y|x) the prior's."""
     sampler, out = whole(policy), []
     for i, y in enumerate(steerlm2.sample(sampler, groups, n, seed)):
         three = (TOY.attributes[y], prior[y], sampler[y])
         sequences = tuple([*PROMPT, *steerlm2.RESPONSES[k].tolist()] for k in y)
-        weighed = steerlm2.Weighed(
-            Group(f"{i:03d}", (), ()), sequences, len(PROMPT), *(x.numpy() for x in three), np.full(n, 2)
-        )
-        out.append(weighed)
-    return steerlm2.items(out)
+        named = Group(f"{i:03d}", (), ())
+        out.append(steerlm2.Weighed(named, sequences, len(PROMPT), *(x.numpy() for x in three), np.full(n, 2)))
+    return out
+
+
+def drawn(policy: Policy, *how, **more) -> list[Item]:
+    return steerlm2.items(weighed(policy, *how, **more))
 
 
 def test_all_nine_responses_have_all_the_probability():
@@ -187,6 +189,29 @@ def test_the_first_step_has_no_loss_but_that_of_uniform_weights(tmp_path):
     recipe = Recipe(steps=1, batch=8, warmup=0, autocast="float32")
     result = fit(policy, drawn_items, [], objective(), recipe, tmp_path / "run")
     assert result.history[0]["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_variance_on_a_policy_is_that_of_the_estimates_written_out():
+    """Each response's gradient by a plain forward pass, weighed by w' for equation 8 and by w' - 1/n for 11."""
+    policy, n = small(1), 4
+    groups = weighed(policy, whole(small(2)), 12, n)
+    weights = list(policy.parameters())
+
+    def gradient(sequence):
+        log_probs = policy.backbone(torch.tensor([sequence])).logits[0].log_softmax(-1)
+        total = sum(log_probs[k - 1, sequence[k]] for k in range(len(PROMPT), len(sequence)))
+        return torch.cat([part.flatten() for part in torch.autograd.grad(total, weights)])
+
+    each = [torch.stack([gradient(sequence) for sequence in one.sequences]) for one in groups]  # [n, weights]
+    w = [torch.from_numpy(np.exp(one.log_weights)).float() for one in groups]
+    expected = [
+        torch.stack([-(x - baseline) @ g for x, g in zip(w, each, strict=True)]).var(0).sum().item()
+        for baseline in (0, 1 / n)
+    ]
+    assert steerlm2.variances(policy, groups) == pytest.approx(expected, rel=1e-3)
+    assert expected[1] < expected[0]
+    with pytest.raises(ValueError, match="1 groups have no variance"):
+        steerlm2.variances(policy, groups[:1])
 
 
 # Log-probabilities of long responses
@@ -340,7 +365,7 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
 
 @pytest.mark.slow
 def test_adapters_are_merged_after_each_iteration(models, tmp_path):
-    policy = load_policy("tiny")
+    policy, left = load_policy("tiny"), []
     steerlm2.iterate(
         policy,
         models[0],
@@ -350,7 +375,9 @@ def test_adapters_are_merged_after_each_iteration(models, tmp_path):
         steerlm2.TARGET,
         replace(RECIPE, steps=1, method="lora", lora_rank=2),
         tmp_path,
+        after=lambda number, policy: left.append((number, policy.adapter)),
     )
+    assert left == [(1, None), (2, None)]
     assert policy.adapter is None and not any("lora" in name for name, _ in policy.named_parameters())
     assert (
         load_policy(policy.save(tmp_path / "policy")).fingerprint().rpartition("-")[2]

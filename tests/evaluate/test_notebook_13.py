@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,12 @@ from cells import execute
 from judge_server import Reply, serve
 
 from hs2lib import paper
-from hs2lib.evaluate import policies, truthfulqa
+from hs2lib.corpus.grade import true_attributes
+from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, policies, truthfulqa
 from hs2lib.evaluate.judge import JudgeError, Replies
 from hs2lib.evaluate.questions import Questions
-from hs2lib.group import Group, Turn
+from hs2lib.group import Group, Response, Turn
+from hs2lib.paths import runs
 from hs2lib.report import claims
 from hs2lib.report.report import Run
 
@@ -44,6 +47,12 @@ def smoke(tmp_path, monkeypatch):
         return tmp_path / "reports" / "smoke" / NAME
 
     return run
+
+
+def held_out(policy, gold):
+    """What a notebook leaves of a policy's answers to three prompts."""
+    ids = {"prompt": list("abc"), "response": ["a/0", "b/0", "c/0"], "settings": "one and the same"}
+    return pd.DataFrame(ids | {"policy": policy, "gold": gold, "goodness": gold, "characters": [10, 20, 30]})
 
 
 def judged(folder):
@@ -107,7 +116,14 @@ def test_a_further_policy_is_in_every_table_and_figure(smoke, monkeypatch):
     drawn, titles = {}, policies.makers("policy") | {"15_mine": "Mine"}
     monkeypatch.setattr(policies, "makers", lambda kind: titles)
     monkeypatch.setattr(Run, "figure", lambda run, figure, name, caption: drawn.update({name: figure}))
+    for k, policy in enumerate(("SFT", "DPO", "PPO", "Mine")):  # PPO 1 better everywhere, Mine 2
+        policies.save(runs() / "smoke" / f"0{k}_made", held_out(policy, np.array([2.0, 3.0, 4.0]) + k - (k == 3)))
     folder = smoke(skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
+    table = pd.read_csv(folder / "held-out.csv").set_index("policy")
+    assert table.index.tolist() == ["SFT", "DPO", "Mine"] and table.columns[0] == "gold"
+    assert table["win rate over SFT by gold, %"].tolist() == ["\u2013"] + ["100.00 [100.00, 100.00]"] * 2
+    gains = pd.read_csv(folder / "held-out-gains.csv").set_index(["measure", "policy"])
+    assert gains.loc[("gold", "Mine"), ["less SFT", "95 % low", "95 % high"]].tolist() == [2, 2, 2]
     for name in ("truthfulqa", "benchmarks", "trades", "examples"):
         assert "Mine" in set(pd.read_csv(folder / f"{name}.csv").policy), name
     for name in ("judged", "categories"):
@@ -116,9 +132,28 @@ def test_a_further_policy_is_in_every_table_and_figure(smoke, monkeypatch):
         figure.canvas.draw()
         labels = {label.get_text() for axes in figure.axes for label in axes.get_yticklabels()}
         assert {"DPO", "Mine"} <= labels, name
-    assert set(drawn) == {"truthfulqa", "trades"}
+    assert set(drawn) == {"held-out", "truthfulqa", "trades"}
     # The paper has no row for it: it is beside Table 4, never in it.
     assert "Mine" not in (folder / "against-table-4.csv").read_text()
+
+
+def test_the_truth_is_a_judge_of_generated_questions_only():
+    """The baseline's own answers tie with it, empty ones lose; a grade is linear in goodness; real ones are refused."""
+    for protocol, n in ((arena_hard, 4), (alpaca_eval, 24)):
+        asked = protocol.load("embedded", n=n, seed=2)
+        empty = [replace(answer, responses=(Response("x", ""),)) for answer in asked.baseline]
+        for replies, rate in ((asked.baseline, 50), (empty, 0)):
+            result = protocol.score(asked, replies, policies.by_truth(asked, replies, seed=3), seed=3, n_boot=100)
+            assert result.values.tolist() == [rate] * n and result.unparsable == 0
+    asked = mt_bench.load("embedded", n=6, seed=2)
+    replies = [Group(f"{group.id}/2", (*group.prompt, group.prompt[0]), (Response("x", ""),)) for group in asked.groups]
+    grades = mt_bench.score(asked, replies, policies.by_truth(asked, replies), n_boot=100)
+    expected = [1 + 9 * true_attributes(reply)[0] @ [0.65, 0.8, 0.45, 0, 0] / 7.6 for reply in replies]
+    np.testing.assert_allclose(grades.values, expected)
+    assert "turn 1" not in set(grades.table.name) and 1 <= grades.overall[0] < 6
+    real = replace(asked, generated=False)
+    with pytest.raises(ValueError, match="gold knows generated questions only, and these are real: MT-Bench"):
+        policies.by_truth(real, [])
 
 
 def test_every_policy_has_a_colour_of_its_own():

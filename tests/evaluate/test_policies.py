@@ -140,6 +140,15 @@ def test_means_and_gains_by_hand():
     assert gains.policy.tolist() == ["DPO", "DPO"] and (gains.iloc[:, 2:] == 1).all(axis=None)
 
 
+def test_wins_by_hand():
+    """Of three prompts one won, one a tie, one lost: half; where a prompt has two answers their means are compared."""
+    frames = [made("SFT", [1.0, 5.0, 4.0], list("abc")), made("DPO", [3.0, 5.0, 2.0], list("abc"))]
+    frames = [frame.assign(gold=frame.goodness) for frame in frames]
+    assert policies.wins(frames, "SFT", n_boot=200).iloc[0, 1:].tolist() == ["DPO", 50, 0, 100]
+    two = [made("SFT", [1.0, 5.0], ["a", "a"]), made("DPO", [2.0, 4.5], ["a", "a"])]
+    assert policies.wins([frame.assign(gold=frame.goodness) for frame in two], "SFT")["mean"].tolist() == [100]
+
+
 def test_intervals_are_by_prompt():
     """Ten equal responses to each of two prompts tell no more than one each: the interval is that of two."""
     one = policies.table([made("x", [0.0, 1.0], ["a", "b"])], n_boot=300)

@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -11,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from hs2lib.paths import root, sha256
 from hs2lib.report import site
+from hs2lib.run import runner
 
 NAME = "01_first"
 PIXEL = base64.b64decode(
@@ -156,6 +158,21 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     assert "ratio 2.5" in read(folder / "benchmarks.html").text
     index = read(folder / "index.html").text
     assert "current source" in index and "2026-01-01 00:00" in index
+
+
+def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_other_tiers(monkeypatch, tmp_path):
+    """A scene whose notebook has not run says so; the figure named first in story.yaml is taken where it is there."""
+    made = {}
+    for tier, names in (("laptop", ["kappa"]), ("demo", ["extra", "filters", "kappa"])):
+        figures = [{"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"} for name in names]
+        made[tier] = SimpleNamespace(tier=tier, notebook="03_annotator_agreement", figures=lambda shown=figures: shown)
+    (tmp_path / "x.png").write_bytes(PIXEL)
+    scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
+    assert scenes["03_annotator_agreement"]["place"] == "demo/03_annotator_agreement/index.html#kappa"
+    assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "04_data_collection"
+    text = site.page("index.html", "index", "T", tiers=[], story=list(scenes.values()))
+    assert text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
+    assert set(scenes) == set(runner.notebooks())
 
 
 def test_states_in_the_index(suite):
