@@ -82,21 +82,16 @@ def source(seed: int) -> str:
     return f"{GENERATED}, seed {seed}"
 
 
-def ratings(
-    seed: int, items: np.ndarray, latent: np.ndarray, initial: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ratings of B pairs with true attributes [B, 2, A]: ratings [2B, 5, A], kept [2B, 5], released [2B].
-
-    A rating is nan where it was not asked for, or lost.
-    """
-    scores, lost = rate(seed, items, latent, initial)
+def ratings(seed: int, d: Draw, initial: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ratings of a block: ratings [2B, 5, A] (nan: not asked, or lost), kept [2B, 5], released [2B]."""
+    scores, lost = rate(seed, d.items, d.latent, initial)
     if initial:
         scores[:, 3:] = np.nan
     else:
         scores = aggregate.recruit(scores)
         scores[lost, 3:] = np.nan
     keep = aggregate.keep_three(scores)
-    return scores, keep, aggregate.released(scores, keep, np.repeat(np.arange(len(items)), 2))
+    return scores, keep, aggregate.released(scores, keep, np.repeat(np.arange(len(d.items)), 2))
 
 
 def groups(
@@ -127,7 +122,7 @@ def _stream(n_prompts: int, seed: int, stage: str, start: int) -> Iterator[tuple
         left = n_prompts - written  # of one split alone more are looked at
         size = min(BLOCK, 8 + int(1.15 * left)) if left > 0 else BLOCK
         d = draw(seed, np.arange(start, start + size))
-        scores, keep, survives = ratings(seed, d.items, d.latent, stage == "initial")
+        scores, keep, survives = ratings(seed, d, stage == "initial")
         labels = aggregate.aggregate(scores, keep).tolist()
         present = keep if stage == "released" else ~np.isnan(scores[:, :, 0])
         # Of each item the seeds of four streams: the task, the conversation, the two responses.

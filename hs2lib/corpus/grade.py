@@ -6,18 +6,16 @@ but exact. Paper: silent (our corpus).
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 from hs2lib.corpus import rules
-from hs2lib.corpus.generate import ratings, task_of
+from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
 from hs2lib.corpus.tasks import Task
-from hs2lib.group import ATTRIBUTES, Group
-from hs2lib.stats import aggregate
+from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
@@ -125,25 +123,6 @@ def true_attributes(group: Group) -> np.ndarray:
     """
     task = task_of(group.id)
     return np.array([grade(task, response.text).attributes for response in group.responses])
-
-
-def annotated(groups: Sequence[Group], seed: int = 0) -> list[Group]:
-    """Pairs of responses to generated prompts, whoever wrote them, rated as `generate.groups` are; released ones only.
-
-    HelpSteer2's own responses were written by models (section 2.1). Each group has two responses; the annotators of a
-    pair follow from the seed and the pair's place. Raises ValueError for a group of another size.
-    """
-    latent = np.array([true_attributes(group) for group in groups])  # [B, 2, A]
-    scores, keep, survives = ratings(seed, np.arange(len(groups)), latent)
-    labels = aggregate.aggregate(scores, keep)
-    out = []
-    for b in np.flatnonzero(survives[::2]):
-        rated = []
-        for row, response in zip((2 * b, 2 * b + 1), groups[b].responses, strict=True):
-            kept = tuple(map(tuple, scores[row][keep[row]].tolist()))
-            rated.append(replace(response, labels=tuple(labels[row].tolist()), ratings=kept))
-        out.append(replace(groups[b], responses=tuple(rated), attributes=ATTRIBUTES))
-    return out
 
 
 def grade(task: Task, text: str) -> Grade:
