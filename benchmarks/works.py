@@ -49,9 +49,10 @@ CONTROLS = {
 STARTS = {"sft": "base", "dpo": "sft", "iterative dpo": "dpo", "ppo": "sft", "steerlm": "sft", "steerlm 2": "steerlm"}
 TARGET = (4, 4, 4, 2, 2)
 GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))
-N_PROMPTS, N_EVALUATED, N_STEERED, LONGEST = 1500, 200, 60, 128
-SAMPLED = {"max_new_tokens": LONGEST, "temperature": 0.7, "top_p": 0.9, "progress": False, "batch": 256}
-BASIC = {"autocast": "float32", "budget": 2048, "save_every": 10_000, "keep": 0, "warmup": 10}
+N_PROMPTS, N_EVALUATED, N_STEERED, LONGEST = 2400, 200, 60, 128
+# At temperature 1 from all tokens: the policy itself. At .7 and .9 the base's likeliest answers hardly have a fault.
+SAMPLED = {"max_new_tokens": LONGEST, "temperature": 1.0, "top_p": 1.0, "progress": False, "batch": 256}
+BASIC = {"autocast": "bfloat16", "budget": 2048, "save_every": 10_000, "keep": 0, "warmup": 10}
 
 
 class World:
@@ -108,9 +109,9 @@ class World:
         fit(model, training, validation, objective, recipe, self.folder / "training")
 
     def sampled(self, name: str, prompts: list[Group], levels: tuple) -> list[Group]:
-        """One response of a policy to each prompt; SteerLM's are asked for levels."""
+        """Two responses of a policy to each prompt; SteerLM's are asked for levels."""
         label = label_string(levels) if name.startswith("steerlm") else None
-        return rollouts(self.policy(name), prompts, n=1, label=label, seed=self.seed, **SAMPLED)
+        return rollouts(self.policy(name), prompts, n=2, label=label, seed=self.seed, **SAMPLED)
 
     def measured(self, name: str, what: str) -> pd.Series:
         """What a policy reaches by held-out prompt: true goodness, or the slope of steering."""
@@ -122,8 +123,8 @@ class World:
         return pd.read_csv(file).set_index("prompt").value
 
     def gold(self, name: str) -> list[float]:
-        """The true goodness of a policy's response to each held-out prompt."""
-        return [(true_attributes(g) @ GOODNESS).item() for g in self.sampled(name, self.held_out, TARGET)]
+        """The true goodness of a policy's responses to each held-out prompt, mean by prompt."""
+        return [float((true_attributes(g) @ GOODNESS).mean()) for g in self.sampled(name, self.held_out, TARGET)]
 
     def slope(self, name: str) -> np.ndarray:
         """Change of the true attribute for a level of it asked for, mean over the attributes, by prompt."""
@@ -131,7 +132,7 @@ class World:
         for k in range(len(ATTRIBUTES)):
             ends = [tuple(level if i == k else x for i, x in enumerate(TARGET)) for level in (0, 4)]
             low, high = (
-                np.array([true_attributes(g)[0, k] for g in self.sampled(name, self.held_out[:N_STEERED], end)])
+                np.array([true_attributes(g)[:, k].mean() for g in self.sampled(name, self.held_out[:N_STEERED], end)])
                 for end in ends
             )
             slopes.append((high - low) / 4)
@@ -141,7 +142,7 @@ class World:
 def supervised(world: World, policy: Policy, control: bool) -> None:
     drawn = [replace(group, responses=(Random(group.id).choice(group.responses),)) for group in world.train]
     made, _ = sft.prepare(policy, drawn if control else sft.best_paths(world.train))
-    recipe = recipes.SFT(**BASIC, batch=16, learning_rate=3e-4, epochs=1, seed=world.seed)
+    recipe = recipes.SFT(**BASIC, batch=16, learning_rate=2e-4, epochs=1, seed=world.seed)
     world.fit(policy, made, [], objectives.sft(), recipe)
 
 
@@ -156,7 +157,7 @@ def direct(world: World, policy: Policy, control: bool) -> None:
 def prefer(world: World, policy: Policy, pairs: list[Group]) -> None:
     """Train on pairs by DPO."""
     made, _ = dpo.items(policy, pairs)
-    recipe = recipes.DPO(**BASIC, batch=16, learning_rate=1e-4, epochs=1, beta=0.1, seed=world.seed)
+    recipe = recipes.DPO(**BASIC, batch=16, learning_rate=3e-5, epochs=1, beta=0.1, seed=world.seed)
     world.fit(policy, made, [], objectives.dpo(recipe.beta), recipe)
 
 
