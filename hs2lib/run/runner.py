@@ -144,12 +144,12 @@ def _code(notebook: str) -> str:
 def library(notebook: str, generated: bool) -> list[Path]:
     """Files of hs2lib that the notebook uses: modules it imports, directly or through others, and their data files.
 
-    The generator of text, `hs2lib.corpus`, counts only where rows are `generated`: real data never reach it. A module
-    of it that the notebook imports itself always counts, as the rules of annotators that 04 simulates by; all but
-    `generate`, which makes text. Raises ImportError as `module_file`.
+    The small world, `hs2lib.corpus`, counts only where rows are `generated`: real data never reach it. Only the rules
+    of annotators, by which 04 simulates, count at any tier. Raises ImportError as `module_file`.
     """
     corpus = package() / "corpus"
-    todo = [file for file in map(module_file, _read(_code(notebook))[0]) if generated or file != corpus / "generate.py"]
+    todo = list(map(module_file, _read(_code(notebook))[0]))
+    todo = [file for file in todo if generated or corpus not in file.parents or file.name == "rules.py"]
     modules: set[Path] = set()
     while todo:
         file = todo.pop()

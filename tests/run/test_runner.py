@@ -268,6 +268,8 @@ def test_every_data_file_is_used_by_some_module():
     """One that no module names would change a report without making it stale."""
     package = CHECKOUT / "hs2lib"
     files = {file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    base = set((package / "corpus" / "base").iterdir())  # its weights count where `model_name` is "small"
+    files -= base
     modules = {file for file in files if file.suffix == ".py"}
     assert files - modules == set().union(*map(runner.data_files, modules))
 
