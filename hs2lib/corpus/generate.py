@@ -4,10 +4,9 @@ For machines without the Hub, for tests, and to show each method at work. Determ
 calibrated to Tables 1 and 2 of the paper; every group says that it was generated. Item i depends on (seed, i) only.
 
     rules      what an item will be: family, edits, the attributes that follow; about 1,000 raters
-    tasks      the families: a prompt and the items of its answer
-    text       responses with edits, conversations, documents
+    tasks      the families: a prompt and the items of its answer; their facts and words lie in `phrases/`
+    text       responses with edits, conversations
     grade      the true attributes of any text
-    phrases    the facts and words themselves, as data files
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,8 +17,8 @@ from itertools import islice
 import numpy as np
 
 from hs2lib.corpus.rules import BENCHMARK, FAMILIES, NAMES, PLANS, UNSAFE_ITEMS, Draw, bits, draw, rate
-from hs2lib.corpus.tasks import FAMILY, Task, pick
-from hs2lib.corpus.text import conversation, documents, one_in, respond
+from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, SCENES, Task, another, capital, entity, pick, several
+from hs2lib.corpus.text import conversation, one_in, respond, say
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.names import SPLITS
 from hs2lib.stats import aggregate
@@ -210,3 +209,34 @@ def pretraining(seed: int = 0) -> Iterator[str | Group]:
         while task.reserved:
             task, group = next(talks)
         yield replace(group, responses=(pick(r, group.responses),))
+
+
+def documents(r) -> Iterator[str]:
+    """Endless texts that are no conversations: articles, sheets, lists, what the base reads about the world."""
+    while True:
+        kind, name = entity(r)
+        fields = several(r, FIELDS[kind], 6)
+        u, field = r(), fields[0]
+        facts = [(f, ENTITIES[kind][name][f]) for f in fields]
+        if u < 0.35:
+            forms = [FACT[0], *[pick(r, FACT) for _ in facts[1:]]]
+            sentences = [form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)]
+            yield " ".join([f"{capital(name)} is {SCENES['kinds'][kind]}.", *sentences])
+        elif u < 0.5:
+            yield "\n".join([f"{capital(name)}, {SCENES['kinds'][kind]}:", *[f"{f.upper()}: {v}." for f, v in facts]])
+        elif u < 0.65:
+            names = several(r, tuple(ENTITIES[kind]), 6)
+            yield " ".join(say(r, kind, name, field) for name in names)
+        elif u < 0.8:
+            other = another(r, tuple(ENTITIES[kind]), name)
+            rows = [f"The {f} of {name} is {v}, that of {other} is {ENTITIES[kind][other][f]}." for f, v in facts[:4]]
+            yield " ".join(rows)
+        elif u < 0.9:
+            goal, procedure = pick(r, SCENES["procedures"])
+            rows = [f"{k}. {capital(right)}." for k, (right, _) in enumerate(procedure, 1)]
+            yield "\n".join([f"How to {goal}:", *rows])
+        else:
+            task = FAMILY["sorting"](r, 3 + int(r() * 3))
+            while task.reserved:
+                task = FAMILY["sorting"](r, 3 + int(r() * 3))
+            yield "\n".join([task.prompt, *[f"{k}. {item.say()}" for k, item in enumerate(task.items, 1)]])

@@ -13,8 +13,7 @@ import numpy as np
 
 from hs2lib.corpus import rules
 from hs2lib.corpus.generate import task_of
-from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
-from hs2lib.corpus.tasks import Task
+from hs2lib.corpus.tasks import ENTITIES, FIELDS, SCENES, WRITING, Task
 from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value

@@ -2,12 +2,34 @@
 
 Each family is a function (random, n_items) -> Task. `text` writes responses to a task, `grade` reads any text as one.
 Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
+The facts and words lie in the data files of `phrases/`, every list of theirs a tuple here:
+
+    ENTITIES   kind, such as "metal" -> name -> field, such as "melting point" -> value
+    FIELDS     kind -> names of its fields
+    ASK        family of tasks -> what a user says
+    SCENES     what the tasks that need no facts are about
+    WRITING    what responses and conversations are written with, whatever the task
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from zlib import crc32
 
-from hs2lib.corpus.phrases import ASK, ENTITIES, FIELDS, SCENES
+from hs2lib.corpus.rules import read_yaml
+
+
+def _entities(kind: str) -> dict[str, dict[str, str]]:
+    """Name -> field -> value, from a tab-separated file of `phrases/` with a heading."""
+    text = (Path(__file__).parent / "phrases" / f"{kind}.tsv").read_text()
+    heading, *rows = (line.split("\t") for line in text.splitlines())
+    return {row[0]: dict(zip(heading[1:], row[1:], strict=True)) for row in rows}
+
+
+SCENES = read_yaml("phrases/scenes.yaml")
+WRITING = read_yaml("phrases/writing.yaml")
+ASK = {family: texts["ask"] for family, texts in read_yaml("phrases/families.yaml").items()}
+ENTITIES = {kind: _entities(kind) for kind in SCENES["kinds"]}
+FIELDS = {kind: tuple(next(iter(entities.values()))) for kind, entities in ENTITIES.items()}
 
 # Of facts, and of prompts that need none: one in so many is kept for evaluation.
 RESERVED_FACTS, RESERVED_PROMPTS = 24, 8

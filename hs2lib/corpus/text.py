@@ -3,11 +3,9 @@
 Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
 """
 
-from collections.abc import Iterator
 from random import Random
 
-from hs2lib.corpus.phrases import ENTITIES, FIELDS, SCENES, WRITING
-from hs2lib.corpus.tasks import FACT, Task, another, capital, entity, is_reserved, pick, several, sorting
+from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS, WRITING, Task, entity, is_reserved, pick, several
 
 _PROPER = tuple(name for kind in ("city", "planet") for name in ENTITIES[kind] if not name.startswith("the "))
 
@@ -116,37 +114,6 @@ def conversation(r, task: Task, exchanges: int, prompt_z: float) -> list[tuple[s
         words.insert(0, pick(r, WRITING["transitions" if exchanges else "greetings"]))
     text = " ".join([*words, task.prompt])
     return [*turns, ("user", f"{text}\n\n{task.passage}" if task.passage else text)]
-
-
-def documents(r) -> Iterator[str]:
-    """Endless texts that are no conversations: articles, sheets, lists, what the base reads about the world."""
-    while True:
-        kind, name = entity(r)
-        fields = several(r, FIELDS[kind], 6)
-        u, field = r(), fields[0]
-        facts = [(f, ENTITIES[kind][name][f]) for f in fields]
-        if u < 0.35:
-            forms = [FACT[0], *[pick(r, FACT) for _ in facts[1:]]]
-            sentences = [form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)]
-            yield " ".join([f"{capital(name)} is {SCENES['kinds'][kind]}.", *sentences])
-        elif u < 0.5:
-            yield "\n".join([f"{capital(name)}, {SCENES['kinds'][kind]}:", *[f"{f.upper()}: {v}." for f, v in facts]])
-        elif u < 0.65:
-            names = several(r, tuple(ENTITIES[kind]), 6)
-            yield " ".join(say(r, kind, name, field) for name in names)
-        elif u < 0.8:
-            other = another(r, tuple(ENTITIES[kind]), name)
-            rows = [f"The {f} of {name} is {v}, that of {other} is {ENTITIES[kind][other][f]}." for f, v in facts[:4]]
-            yield " ".join(rows)
-        elif u < 0.9:
-            goal, procedure = pick(r, SCENES["procedures"])
-            rows = [f"{k}. {capital(right)}." for k, (right, _) in enumerate(procedure, 1)]
-            yield "\n".join([f"How to {goal}:", *rows])
-        else:
-            task = sorting(r, 3 + int(r() * 3))
-            while task.reserved:
-                task = sorting(r, 3 + int(r() * 3))
-            yield "\n".join([task.prompt, *[f"{k}. {item.say()}" for k, item in enumerate(task.items, 1)]])
 
 
 def one_in(seed: int):

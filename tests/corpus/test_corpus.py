@@ -21,8 +21,7 @@ import pytest
 
 from hs2lib import paper
 from hs2lib.corpus import generate, rules
-from hs2lib.corpus.phrases import ASK, ENTITIES, FIELDS, SCENES, WRITING
-from hs2lib.corpus.tasks import FAMILY, is_reserved
+from hs2lib.corpus.tasks import ASK, ENTITIES, FAMILY, FIELDS, SCENES, WRITING, is_reserved
 from hs2lib.corpus.text import respond
 from hs2lib.data.tables import ratings_array, table
 from hs2lib.group import ATTRIBUTES

@@ -13,8 +13,7 @@ import pytest
 
 from hs2lib.corpus import generate, rules
 from hs2lib.corpus.grade import grade, sentences, true_attributes
-from hs2lib.corpus.phrases import ENTITIES, FIELDS, WRITING
-from hs2lib.corpus.tasks import FACT, FAMILY, Item, Task
+from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, WRITING, Item, Task
 from hs2lib.corpus.text import respond
 from hs2lib.group import Group, Response, Turn
 

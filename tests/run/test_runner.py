@@ -221,7 +221,7 @@ DRY = {"07", "08", "09", "10", "11", "12"}
 @pytest.mark.parametrize(
     ("file", "tier", "stale"),
     [
-        ("hs2lib/corpus/phrases.py", "laptop", set()),
+        ("hs2lib/corpus/tasks.py", "laptop", set()),
         (PHRASES, "laptop", set()),
         (PHRASES, "smoke", ALL - {"14"}),
         (PHRASES, "paper", DRY | {"04"}),  # 04 has no file at tier paper: its own values, generated prompts
@@ -276,7 +276,7 @@ def test_every_data_file_is_used_by_some_module():
 
 def test_a_notebook_that_always_generates_depends_on_the_generator(suite):
     """One without a parameter for its source, as a method of your own may be."""
-    corpus = "hs2lib/corpus/phrases.py"
+    corpus = "hs2lib/corpus/tasks.py"
     load = "from hs2lib.data.load import load\n\n"
     toy(suite, "01_first", load + "rows = load('helpsteer2', 'hub') if n != 'embedded' else []")
     assert corpus not in runner.inputs("01_first", "demo")
