@@ -27,7 +27,8 @@ def notebook(name: str) -> Path:
 
 def sha256(path: Path) -> str:
     """Hex digest of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write(path: Path, content: str | bytes) -> None:

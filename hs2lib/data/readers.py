@@ -7,6 +7,7 @@ A reader takes (path, faults, prefix, source) and yields groups whose ids start 
 import math
 import re
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -297,8 +298,8 @@ def _label_string(label: object) -> tuple[float, ...]:
     if label is None or label == "":
         return ()
     try:
-        return parse_label(str(label))
-    except ValueError:
+        return parse_label(label)
+    except (ValueError, AttributeError):  # AttributeError: no text at all
         what = f"expected a label string of whole numbers from 0 to 4, got {shown(label)}"
         fix = "write helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
         raise Fault(None, what, fix) from None
@@ -370,10 +371,12 @@ class Scores(with_columns(OASST_ATTRIBUTES, real(0, 1), default=NAN), extra="ign
         if not isinstance(labels, dict):
             return labels
         if isinstance(labels.get("name"), list):
-            values = labels.get("value")
-            if not isinstance(values, list) or len(values) != len(labels["name"]):
-                raise Fault(None, "the lists name and value differ in length", "write the labels as exported")
-            return dict(zip(labels["name"], values, strict=True))
+            names, values = labels["name"], labels.get("value")
+            if not isinstance(values, list) or len(values) != len(names) or not all(isinstance(n, str) for n in names):
+                raise Fault(
+                    None, "the lists name and value differ in length, or a name is none", "write them as exported"
+                )
+            return dict(zip(names, values, strict=True))
         return {name: entry.get("value") if isinstance(entry, dict) else entry for name, entry in labels.items()}
 
 
@@ -513,34 +516,64 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
     """Groups of your own rated responses, in the order in which their prompts first occur.
 
     Without an `annotator` column the row's values are the labels. With it they are raw ratings, and the labels the
-    plain mean of those present (the paper's rule, three most in agreement, is `hs2lib.stats.aggregate`'s). Two rows
-    of one response by one annotator, or without annotators, are a fault: which of them counts cannot be known.
+    plain mean of those present (the paper's rule, three most in agreement, is `hs2lib.stats.aggregate`'s).
     """
-    lines: dict[tuple, int] = {}  # (group, response, annotator) -> line
-    groups: dict[object, list[tuple[int, OwnRating]]] = {}
+    groups: dict[tuple, tuple[str, list[OwnRating]]] = {}
+    for name, key, row in own_rows(path, faults):
+        groups.setdefault(key, (f"{prefix}/{name}", []))[1].append(row)
+    for name, rows in groups.values():
+        responses: dict[str, list[OwnRating]] = {}
+        for row in rows:
+            responses.setdefault(row.response, []).append(row)
+        merged = [_own_response(f"{name}/{i}", same) for i, same in enumerate(responses.values())]
+        yield Group(name, rows[0].prompt, tuple(merged), source=source)
+
+
+def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, tuple, OwnRating]]:
+    """(name and key of its group, row) of own ratings, as far as they fit those before; of these digests are kept.
+
+    What cannot be known is a fault: which of two ratings counts, which of two ids, whose a rating is, which group.
+    """
+    seen: dict[tuple, tuple[int, object]] = {}
+
+    def differs(key: tuple, value: object) -> int | None:
+        """The line that first said something else of this key."""
+        first, known = seen.setdefault(key, (line, value))
+        return first if known != value else None
+
     for line, row in checked(path, OwnRating, faults):
         if not row:
             continue
-        key = row.group or row.prompt
-        rows = groups.setdefault(key, [])
-        earlier = lines.setdefault((key, row.response, row.annotator), line)
-        if rows and rows[0][1].prompt != row.prompt:
-            what = f"the prompt differs from that of an earlier row of group {row.group!r}"
-            faults.add(line, Fault("prompt", what, "give one group one prompt"))
-        elif earlier != line:
+        prompt, response = digest(repr(row.prompt)), digest(row.response)
+        key = ("group", row.group) if row.group else ("prompt", prompt)
+        name = row.group or seen.get(key, (line,))[0] - 1
+        if first := differs(key, prompt):
+            what = f"the prompt differs from that of line {first}, of the same group {row.group!r}"
+            fault = Fault("prompt", what, "give one group one prompt")
+        elif first := differs(("name", str(name)), key):
+            what = f"lines {first} and {line}, one with a group and one without, would both be group {str(name)!r}"
+            fault = Fault("group", what, "name the group in every row")
+        elif first := differs(("named",), row.annotator is None):
+            what = f"an annotator is named in only one of this row and line {first}"
+            fault = Fault("annotator", what, "name who gave the rating in every row or in none")
+        elif row.id is not None and (first := differs(("id", row.id), (key, response))):
+            fault = Fault("id", f"another response has the id {row.id!r} (line {first})", "give each an id of its own")
+        elif row.id is not None and (first := differs(("id of", key, response), row.id)):
+            fault = Fault("id", f"this response has another id in line {first}", "give a response one id")
+        elif first := differs(("rating", key, response, row.annotator), line):
             who = f"by annotator {row.annotator!r}" if row.annotator is not None else "and no annotator is named"
-            what = f"this response is rated a second time (first in line {earlier}) {who}"
+            what = f"this response is rated a second time (first in line {first}) {who}"
             fix = "keep one of the rows, or name who gave each rating in a column annotator"
-            faults.add(line, Fault("annotator", what, fix))
+            fault = Fault("annotator", what, fix)
         else:
-            rows.append((line, row))
-    for (line, first), *others in groups.values():
-        name = f"{prefix}/{first.group or line - 1}"
-        responses = {first.response: [first]}
-        for _, row in others:
-            responses.setdefault(row.response, []).append(row)
-        merged = [_own_response(f"{name}/{i}", same) for i, same in enumerate(responses.values())]
-        yield Group(name, first.prompt, tuple(merged), source=source)
+            yield str(name), key, row
+            continue
+        faults.add(line, fault)
+
+
+def digest(text: str) -> bytes:
+    """What stands for a text where many are only compared."""
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _own_response(name: str, rows: list[OwnRating]) -> Response:

@@ -9,13 +9,15 @@ one `DataError` that lists them, or with strict=False are set aside and reported
             ...
 """
 
+import codecs
 import csv
 import gzip
-import io
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +25,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import core_schema
 
 SHOWN = 20  # so many faults of a file are listed, the others are counted
+MOST = 100_000  # faults, after which the rest of a file is not read
+
+# Bounds of what is held in memory, bytes. A small file that unpacks to a huge one is refused.
+ROW = 2**24
+ARRAY = 2 * ROW  # a JSON array is read as a whole
+UNPACKED, TIMES = 2**30, 100  # a packed file may unpack to so much, or to so many times its size
 
 
 class Fault(ValueError):
@@ -83,8 +91,10 @@ class Faults:
     partners: dict[int, str] = field(default_factory=dict)  # line of a sound row left out with another -> why
 
     def add(self, line: int, fault: Fault) -> None:
-        """Note a fault of the row in `line`."""
+        """Note a fault of the row in `line`; raises DataError for one too many."""
         self.faults.append((line, *fault.args))
+        if len(self.faults) > MOST:
+            raise DataError.listing(self.file, self.faults, "The rest of the file was not read.")
 
     def __enter__(self) -> "Faults":
         return self
@@ -114,12 +124,26 @@ class Expected:
 
     def __get_pydantic_core_schema__(self, source, handler):
         """The field's own schema, whose every error becomes one of this kind."""
-        return core_schema.custom_error_schema(handler(source), self.kind, custom_error_message=self.words)
+        schema = handler(source)
+        if self.kind == "number":  # in a CSV cell: Python would also read 0_3 and the digits of other scripts
+            plain = core_schema.no_info_before_validator_function(_plain_number, schema)
+            schema = core_schema.lax_or_strict_schema(lax_schema=plain, strict_schema=schema)
+        return core_schema.custom_error_schema(schema, self.kind, custom_error_message=self.words)
 
 
-# A text with something other than white space in it. JSON may hold half a surrogate pair, which nothing can encode,
-# tokenise or save: pydantic refuses it.
-Text = Annotated[str, StringConstraints(pattern=r"\S"), Expected("text", "text")]
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
+
+
+def _plain_number(cell: str | None) -> str | None:
+    if cell is not None and not _NUMBER.fullmatch(cell):
+        raise ValueError
+    return cell
+
+
+# A text with something in it that can be seen: not only white space, zero-width or control characters. JSON may hold
+# half a surrogate pair, which nothing can encode, tokenise or save: pydantic refuses it.
+VISIBLE = r"[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\x{2800}]"
+Text = Annotated[str, StringConstraints(pattern=VISIBLE), Expected("text", "text")]
 
 
 def whole(low: int, high: int):
@@ -191,7 +215,9 @@ def _fault(error: dict, model: type[Row]) -> Fault:
 def _unfit(value: str) -> tuple[str, str]:
     if not value.strip():
         return f"the text is empty, got {shown(value)}", "remove the row or give its text"
-    half = next(character for character in value if "\ud800" <= character <= "\udfff")
+    half = next((character for character in value if "\ud800" <= character <= "\udfff"), None)
+    if half is None:
+        return f"nothing in the text can be seen, got {value[:20]!a}", "remove the row or give its text"
     return f"half a surrogate pair (\\u{ord(half):04x}), which is not text", "write the whole character"
 
 
@@ -207,7 +233,10 @@ def _number_fix(value: object, words: str) -> str:
 
 def shown(value: object) -> str:
     """A value as an error message shows it: its beginning if it is long, and its kind."""
-    written = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        written = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, or nested deeply
+        written = "a value"
     return f"{written if len(written) <= 60 else written[:57] + '...'} ({type(value).__name__})"
 
 
@@ -232,15 +261,18 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
         fix = f"use one of {', '.join(readers)} (all but Parquet also as .gz)"
         raise DataError(path, None, None, f"unknown kind of file {path.suffix or path.name!r}", fix)
     empty = True
-    for line, row in readers[Path(name).suffix](path, faults):
-        empty = False
-        yield line, row
+    try:
+        for line, row in readers[Path(name).suffix](path, faults):
+            empty = False
+            yield line, row
+    except OSError as error:
+        raise DataError(path, None, None, f"cannot be read ({error.strerror or error})", "check the file") from None
     if empty:
         raise DataError(path, None, None, "the file has no rows", "download or write it again")
 
 
 def _jsonl(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
-    for number, line in _lines(path):
+    for number, line in _lines(path, ROW):
         try:
             row = _object(_decode(line.decode()))
         except (ValueError, RecursionError) as error:
@@ -255,18 +287,29 @@ def _object(value: object) -> dict:
     return value
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    number = 0
+def _lines(path: Path, longest: int) -> Iterator[tuple[int, bytes]]:
+    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds."""
+    number, size, most = 0, 0, max(UNPACKED, TIMES * path.stat().st_size)
+    packed = path.suffix == ".gz"
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, line
+        with gzip.open(path) if packed else path.open("rb") as file:
+            for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+                size += len(line)
+                if len(line) > longest:
+                    raise DataError(path, number, None, f"the line is longer than {longest:,} bytes", LONG)
+                if packed and size > most:
+                    what = f"it unpacks to more than {most:,} bytes, {most // path.stat().st_size:,} times its size"
+                    raise DataError(path, number, None, what, "unpack it yourself if you trust it")
+                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     except EOFError:
         what = "the gzip stream ends before its end mark (a truncated download?)"
         raise DataError(path, number + 1, None, what, "download the file again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         fix = "download the file again (in a git clone: git lfs pull); if it is plain text, take .gz off its name"
         raise DataError(path, number + 1, None, f"this is not a sound gzip file ({error})", fix) from None
+
+
+LONG = "write one row a line, as JSON Lines, and leave out or cut what is longer"
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
@@ -307,29 +350,36 @@ def _field_of(line: bytes, mark: str) -> str | None:
     try:
         row = json.loads(line.decode(errors="replace"))
         return next(name for name, value in row.items() if mark in str(value))
-    except (ValueError, AttributeError, StopIteration):
+    except (ValueError, AttributeError, StopIteration, RecursionError):
         return None
 
 
-def _whole_text(path: Path) -> str:
-    raw = b"".join(line for _, line in _lines(path))
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        what = f"broken UTF-8, byte 0x{raw[error.start]:02x}"
-        raise DataError(path, line, None, what, "save the file as UTF-8") from None
+def _text(path: Path, longest: int) -> Iterator[str]:
+    """The lines of a file that is of no use beyond the first broken one."""
+    for number, line in _lines(path, longest):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            what = f"broken UTF-8, byte 0x{line[error.start]:02x}"
+            raise DataError(path, number, None, what, "save the file as UTF-8") from None
 
 
 def _json(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
-    text = _whole_text(path)
+    lines, size = [], 0
+    for line in _text(path, ARRAY):
+        lines.append(line)
+        size += len(line)
+        if size > ARRAY:
+            raise DataError(path, None, None, f"the array is longer than {ARRAY:,} characters", LONG)
     try:
-        values = _decode(text)
-    except json.JSONDecodeError as error:
-        what = f"bad JSON at column {error.colno}: {error.msg}"
-        raise DataError(path, error.lineno, None, what, "write one JSON array of objects") from None
+        values = _decode("".join(lines))
     except Fault as fault:
         raise DataError(path, None, *fault.args) from None
+    except (ValueError, RecursionError) as error:
+        line, what = getattr(error, "lineno", None), "bad JSON: a number too long or lists nested too deeply"
+        if line:
+            what = f"bad JSON at column {error.colno}: {error.msg}"
+        raise DataError(path, line, None, what, "write one JSON array of objects") from None
     if not isinstance(values, list):
         what = f"expected a JSON array, got {shown(values)}"
         raise DataError(path, 1, None, what, "write one JSON array of objects")
@@ -343,8 +393,8 @@ def _json(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
 
 def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     # The default limit of 131,072 characters a field is shorter than some conversations.
-    csv.field_size_limit(2**31 - 1)
-    lines = csv.reader(io.StringIO(_whole_text(path), newline=""), strict=True)
+    csv.field_size_limit(ROW)
+    lines = csv.reader(_text(path, ROW), strict=True)
     try:
         names = next(lines, [])
         if (twice := _twice(names)) is not None:
@@ -369,10 +419,24 @@ def _parquet(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
 
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=4096):
-                yield from enumerate(batch.to_pylist(), number + 1)
-                number += batch.num_rows
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        what = f"this is not a sound Parquet file ({str(error).splitlines()[0]})"
+        # Few rows at a time, and no column as a whole: a dictionary page can name one long text a million times.
+        with pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
+            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+            most = max(UNPACKED, TIMES * path.stat().st_size)
+            if sum(group.total_byte_size for group in groups) > most:
+                raise Fault(None, f"it unpacks to more than {most:,} bytes", "write it again with less compression")
+            for batch in file.iter_batches(batch_size=BATCH):
+                for i, row in enumerate(batch.to_pylist()):
+                    number += 1
+                    if batch.nbytes > ROW and batch.slice(i, 1).nbytes > ROW:
+                        faults.add(number, Fault(None, f"the row is longer than {ROW:,} bytes", "cut its texts"))
+                        row = None
+                    yield number, row
+    except Fault as fault:
+        raise DataError(path, None, *fault.args) from None
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        what = f"this is not a sound Parquet file ({(str(error).splitlines() or [type(error).__name__])[0]})"
         raise DataError(path, number + 1, None, what, "download or write the file again") from None
+
+
+BATCH = 16  # rows of a Parquet file that are in memory at once

@@ -132,9 +132,14 @@ def own_file(path: str | Path, folder: str | Path | None) -> Path:
     path = Path(path).expanduser()
     root = folder or os.environ.get("HS2_DATA_DIR")
     tried = [path] if path.is_absolute() or not root else [path, Path(root).expanduser() / path]
-    for candidate in tried:
-        if candidate.is_file():
-            return candidate
+    try:
+        for candidate in tried:
+            if candidate.is_file():
+                with candidate.open("rb") as file:
+                    file.read(1)
+                return candidate
+    except OSError as error:
+        raise DataError(candidate, None, None, f"cannot be read ({error.strerror})", "check the file") from None
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
     raise DataError(path, None, None, what, "correct path=, or put the file there")
 

@@ -5,8 +5,12 @@ costs an afternoon, and a silently skipped row a wrong table.
 """
 
 import gzip
+import json
+import tracemalloc
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from made_rows import caught, line, rated, write
 
@@ -68,6 +72,7 @@ BAD_ROWS = [
         "response",
         ["broken UTF-8, byte 0xe9", "as UTF-8"],
     ),
+    ("zero width", line(rated("q", "\u200b \u3164\u2800")), "response", ["nothing in the text can be seen", "\\u200b"]),
     ("lone surrogate", line(rated("q", "\ud83d")), "response", ["half a surrogate pair", "\\ud83d", "whole character"]),
     (
         "pair differs",
@@ -94,6 +99,133 @@ def test_bad_row(tmp_path, bad, field, words, suffix):
     assert [[response.text for response in group.responses] for group in loaded.groups] == [["r", "s"]]
     assert [(aside.file, aside.line) for aside in loaded.set_aside] == [(str(path), 3), (str(path), 4)]
     assert loaded.set_aside[0].field == field and words[0] in loaded.set_aside[0].reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "field", "words"),
+    [
+        ([{"id": "a"}, {"response": "s", "id": "a"}], "id", "another response has the id 'a' (line 1)"),
+        ([{"id": "a", "annotator": 1}, {"id": "b", "annotator": 2}], "id", "has another id in line 1"),
+        ([{"annotator": 1}, {"response": "s"}], "annotator", "only one of this row and line 1"),
+        ([{"response": "s"}, {"annotator": 1}], "annotator", "only one of this row and line 1"),
+        ([{"group": 1}, {"prompt": "q"}], "group", "lines 1 and 2, one with a group and one without"),
+        ([{}, {"prompt": "q", "group": "0"}], "group", "would both be group '0'"),
+        ([{"prompt": "q"}, {"group": "q"}, {"group": "q", "prompt": "r"}], "prompt", "from that of line 2"),
+    ],
+)
+def test_own_ratings_that_do_not_fit_together(tmp_path, rows, field, words):
+    """Each was read without a word once: an id twice, the second of two ids dropped, two groups made one."""
+    path = write(tmp_path / "rows.jsonl", [rated(**row) for row in rows])
+    error = caught(path, "ratings")
+    assert (error.line, error.field) == (len(rows), field) and words in str(error)
+    kept = load("ratings", "folder", path=path, strict=False)
+    assert sum(len(group.responses) for group in kept.groups) == len(rows) - 1 == len(rows) - len(kept.set_aside)
+
+
+@pytest.mark.parametrize("cell", ["0_3", "\u0663", "0x3", "three", "1e999", "--3"])
+def test_a_csv_cell_is_a_number_in_plain_digits_only(tmp_path, cell):
+    """float() reads 0_3 and Arabic digits: as a typing slip or another column they must not become a rating."""
+    path = tmp_path / "own.csv"
+    path.write_text(f"{HEADER}\np,r,1,1,1,1,{cell}\n")
+    assert caught(path, "ratings").field == "verbosity"
+    path.write_text(f"{HEADER}\np,r, 3 ,+1,2.,.5,1e0\n")
+    assert load("ratings", "folder", path=path).groups[0].responses[0].labels == (3, 1, 2, 0.5, 1)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".json"])
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path, suffix):
+    """Windows editors write one; it was refused in JSON Lines alone."""
+    content = {".csv": f"{HEADER}\np,r,1,1,1,1,1\n", ".json": json.dumps([rated()]), ".jsonl": line(rated()).decode()}
+    path = tmp_path / f"own{suffix}"
+    path.write_text(content[suffix], encoding="utf-8-sig")
+    assert load("ratings", "folder", path=path).groups[0].prompt[0].text == "p"
+
+
+DEEP, LONG_NUMBER = "[" * 100_000, "1" * 5_000
+
+
+@pytest.mark.parametrize("content", [DEEP, f"[{LONG_NUMBER}]"])
+def test_json_that_python_cannot_hold_is_an_error_of_the_file(tmp_path, content):
+    path = tmp_path / "testset.json"
+    path.write_text(content)
+    assert "a number too long or lists nested too deeply" in str(caught(path, "pandalm"))
+
+
+def test_values_that_cannot_be_shown_or_compared_are_faults_too(tmp_path):
+    """A list where a name belongs, a key that is no text, a number beyond every float: none may end in a traceback."""
+    listed = {**MESSAGE, "labels": {"name": [["quality"]], "value": [0.5]}}
+    assert caught(write(tmp_path / "a.jsonl", [listed]), "oasst1").field == "labels"
+    assert caught(write(tmp_path / "b.jsonl", [{**MESSAGE, "role": ["prompter"]}]), "oasst1").field == "role"
+    huge = {**MESSAGE, "labels": {"quality": {"value": 10**400}}}
+    assert caught(write(tmp_path / "c.jsonl", [huge]), "oasst1").field == "labels.quality"
+    assert "a value (dict)" in rows.shown({("a", "b"): 1})
+
+
+def test_a_parquet_file_whose_dates_python_has_not(tmp_path):
+    path = tmp_path / "own.parquet"
+    far = pa.array([2**30], pa.date32())
+    pq.write_table(pa.table({"prompt": ["p"], "annotator": far}), path)
+    assert "not a sound Parquet file" in str(caught(path, "ratings"))
+    pd.DataFrame([rated(annotator=pd.Timestamp("2024-01-01"))]).to_parquet(path)
+    assert 'got "2024-01-01 00:00:00"' in str(caught(path, "ratings"))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.symlink_to("/proc/self/mem")  # a file by its looks, whose reading fails
+    assert "cannot be read (Input/output error)" in str(caught(path, "ratings"))
+    with pytest.raises(DataError, match=r"own.jsonl: cannot be read"):
+        rows.rows(path)
+
+
+# Bounds: what is held in memory is a row, whatever the file
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".json"])
+def test_a_row_or_an_array_beyond_the_bound_is_refused(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(rows, "ROW", 1000)
+    monkeypatch.setattr(rows, "ARRAY", 2000)
+    path = tmp_path / f"own{suffix}"
+    path.write_bytes(b'{"prompt": "' + b"p" * 3000 if suffix != ".csv" else b'prompt\n"' + b"p\n" * 1000)
+    assert any(words in str(caught(path, "ratings")) for words in ("longer than", "field larger than field limit"))
+
+
+def test_a_row_of_parquet_beyond_the_bound_is_a_fault_of_that_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "ROW", 1000)
+    path = tmp_path / "own.parquet"
+    pd.DataFrame([rated(str(i), "r" * (2000 if i == 20 else 2)) for i in range(40)]).to_parquet(path)
+    loaded = load("ratings", "folder", path=path, strict=False)
+    assert [aside.line for aside in loaded.set_aside] == [21] and len(loaded.groups) == 39
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path, monkeypatch):
+    """A compressed bomb would be unpacked until memory or time is gone; what is allowed is a share of the file."""
+    monkeypatch.setattr(rows, "UNPACKED", 1000)
+    path = tmp_path / "own.jsonl.gz"
+    path.write_bytes(gzip.compress(line(rated(response="r" * 10_000)) * 20))
+    assert "it unpacks to more than" in str(caught(path, "ratings"))
+    path = tmp_path / "own.parquet"
+    pd.DataFrame([rated(response="r" * 3_000_000)]).to_parquet(path, compression="gzip")
+    assert "it unpacks to more than" in str(caught(path, "ratings"))
+
+
+def test_a_csv_is_read_row_by_row(tmp_path):
+    """A file of 20 MB was held five times over; now a row of it is."""
+    path = tmp_path / "own.csv"
+    path.write_text(f"{HEADER}\n" + f"p,{'r' * 1000},1,1,1,1,1\n" * 20_000)
+    tracemalloc.start()
+    with rows.Faults(path) as faults:
+        assert sum(1 for _ in rows.read(path, faults)) == 20_000
+    assert tracemalloc.get_traced_memory()[1] < 2e6
+    tracemalloc.stop()
+
+
+def test_of_a_file_that_is_all_faults_the_rest_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "MOST", 30)
+    path = tmp_path / "own.jsonl"
+    path.write_bytes(b"\n" * 1000)
+    error = caught(path, "ratings", strict=False)
+    assert "31 faults" in str(error) and "The rest of the file was not read." in str(error)
 
 
 def test_every_character_of_emoji_escapes_is_kept(tmp_path):
