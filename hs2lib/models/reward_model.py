@@ -25,6 +25,8 @@ class RewardModel(Decoder):
     model shall be exported exactly; the state's norm is fixed, so a direction of it serves as the constant.
     """
 
+    warning = ""  # what every caption of its scores must say: set where a saved model was seen to be weak
+
     def __init__(
         self, backbone: nn.Module, tokenizer, attributes: Sequence[str] = ATTRIBUTES, *, bias=False, seed=0, **options
     ):
@@ -120,6 +122,9 @@ class RewardModel(Decoder):
             raise ValueError(f"{folder}: {what}")
         model.head.load_state_dict(head)
         model.folded = state["folded"]
+        about = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved
+        verdict = about.read_text().strip() if about.is_file() else ""
+        model.warning = verdict if "NO better" in verdict or "untrained" in verdict else ""
         return model._adapt(folder, state)
 
 

@@ -82,6 +82,7 @@ class Run:
         self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
         self.folder = reports() / self.tier / notebook
         self.sources: list[dict] = []
+        self.warning = ""  # what every caption from here on must say: that a reward model is weak
         self.artefacts: dict[str, dict] = {}
         self.verdicts: dict[str, dict[str, int]] = {}
         self.started = time.time()
@@ -114,7 +115,8 @@ class Run:
     def caption(self, text: str) -> str:
         """`text` with the provenance every caption must carry."""
         names = "; ".join(dict.fromkeys(s["name"] for s in self.sources)) or "no data"
-        notes = " Generated data: says nothing about the paper's." if self.generated else ""
+        notes = f" {self.warning}" if self.warning else ""
+        notes += " Generated data: says nothing about the paper's." if self.generated else ""
         notes += " Partial." if any(s["partial"] for s in self.sources) else ""
         return f"{text} Source: {names}. Tier {self.tier}, seed {self.values.get('seed', DASH)}.{notes}"
 
@@ -134,13 +136,14 @@ class Run:
         display(style.set_caption(html.escape(caption, quote=False)))
         return frame
 
-    def figure(self, fig: plt.Figure, name: str, caption: str) -> None:
+    def figure(self, fig: plt.Figure, name: str, caption: str, *, marked: bool = True) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, and close it.
 
-        A run that read generated data says so in the image too, below its right corner.
+        A run that read generated data says so in the image too, below its right corner, unless `marked` is False:
+        the figure shows none of them.
         """
         caption = self.caption(caption)
-        if self.generated:
+        if self.generated and marked:
             fig.draw_without_rendering()  # the layout, and so how far the drawing reaches, is known only then
             drawn, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
             right, bottom = (drawn.x1 / width, (drawn.y0 - 0.05) / height) if np.isfinite(drawn.x1) else (1.0, 0.0)

@@ -59,6 +59,9 @@ def test_captions_say_tier_seed_source_and_that_data_was_generated(checkout):
     assert "HelpSteer2, train.jsonl.gz; small world, seed 3." in mixed
     assert "Generated data" in mixed, "one generated source is enough"
     assert start(REAL, partial=True).caption("A.").endswith("Partial.")
+    weak = start(REAL)
+    weak.warning = "It is NO better than length."
+    assert weak.caption("A.").endswith("seed 3. It is NO better than length.")
 
 
 def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkout):
@@ -88,11 +91,11 @@ def test_generated_data_is_never_judged(checkout, value):
 
 
 def test_the_image_of_generated_data_says_so(checkout):
-    for loaded, words in ((MADE, [report.GENERATED]), (REAL, [])):
+    for loaded, marked, words in ((MADE, True, [report.GENERATED]), (MADE, False, []), (REAL, True, [])):
         fig, ax = plt.subplots()
         ax.set(xlabel="an axis")
         run = start(loaded)
-        run.figure(fig, "curve", "A curve.")
+        run.figure(fig, "curve", "A curve.", marked=marked)
         assert [text.get_text() for text in fig.texts] == words
         assert b"/Type0" in (run.folder / "curve.pdf").read_bytes(), "letters are embedded whole (Type 42), not drawn"
 
