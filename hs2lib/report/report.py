@@ -124,7 +124,7 @@ class Run:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it. Missing is a dash."""
         caption = self.caption(caption)
         index = not isinstance(frame.index, pd.RangeIndex)
-        self.keep(f"{name}.csv", frame.to_csv(index=index, float_format="%.10g", lineterminator="\n"), caption)
+        self.keep(f"{name}.csv", csv_text(frame, index=index), caption)
         style = frame.style.set_uuid(name).format(precision=digits, na_rep=DASH, escape="html", thousands=",")
         tex = frame.style.format(precision=digits, na_rep="--", escape="latex", thousands=",")
         tex = tex.format_index(escape="latex", axis=1).format_index(escape="latex", axis=0)
@@ -281,7 +281,7 @@ class CompletedRun:
             return None
         if sha256(self.folder / name) != self.files[name]["sha256"]:
             raise ValueError(f"{self.folder / name}: not as the run left it; run notebook {self.notebook} again")
-        return pd.read_csv(StringIO((self.folder / name).read_text()))
+        return pd.read_csv(StringIO((self.folder / name).read_text())).map(plain_cell).rename(columns=plain_cell)
 
     def figures(self) -> list[dict]:
         """Figures (notebook, name, caption, pdf, png) that the run left and nobody changed."""
@@ -308,6 +308,27 @@ def read_json(path: Path) -> dict | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def csv_text(frame: pd.DataFrame, *, index: bool = False) -> str:
+    """`frame` as CSV in which a spreadsheet finds no formula, numbers with ten digits.
+
+    A text that begins with one of = + - @, a tab, a return or an apostrophe gets an apostrophe in front, which
+    `plain_cell` takes away again. Numbers stay as they are, also those that are written as text.
+    """
+    safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
+    return safe.to_csv(index=index, float_format="%.10g", lineterminator="\n")
+
+
+def _safe_cell(value: object) -> object:
+    if not isinstance(value, str) or not value.startswith(tuple("=+-@\t\r'\uff1d\uff0b\uff0d\uff20")):
+        return value  # the last four are the first four in full width, which some spreadsheets take for them
+    return value if re.fullmatch(r"[+-][\d.]+(e[+-]?\d+)?", value, re.I) else f"'{value}"
+
+
+def plain_cell(value: object) -> object:
+    """The cell that `csv_text` wrote: without the apostrophe in front."""
+    return value.removeprefix("'") if isinstance(value, str) else value
 
 
 _TEX = {c: f"\\{c}" for c in "&%$#_{}"}

@@ -29,7 +29,7 @@ from traitlets import Any, List, Set
 
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, sha256, write
-from hs2lib.report.report import DASH, CompletedRun, completed, read_json
+from hs2lib.report.report import DASH, CompletedRun, completed, plain_cell, read_json
 from hs2lib.run import runner
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
@@ -178,7 +178,8 @@ def shorter(text: str) -> str:
 
 def table(path: Path) -> dict:
     """A csv file as `header`, `rows` of (shown, in full) and `numeric`, one a column; `more` counts rows left out."""
-    header, *rows = list(csv.reader(io.StringIO(path.read_text()))) or [[]]
+    read = csv.reader(io.StringIO(path.read_text()))
+    header, *rows = [list(map(plain_cell, row)) for row in read] or [[]]
     numeric = [all(_NUMBER.fullmatch(x) for x in column if x) and any(column) for column in zip(*rows, strict=False)]
     shown = [[(shorter(text), text) for text in row] for row in rows[:SHOWN_ROWS]]
     return {"header": header, "rows": shown, "numeric": numeric, "more": max(0, len(rows) - SHOWN_ROWS)}

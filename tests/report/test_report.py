@@ -1,8 +1,10 @@
 """What a run leaves behind: captions with the source, verdicts only on the paper's rows, no half files."""
 
+import csv
 import json
 import os
 import random
+from io import StringIO
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -14,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
 from hs2lib.paths import sha256
-from hs2lib.report import report
+from hs2lib.report import report, site
 from hs2lib.run.parameters import ParameterError
 
 NAME = "01_toy"
@@ -152,8 +154,8 @@ def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
     judged = run.against_paper("table-2", ours(2.8655))
     rest = judged[judged.verdict == "not run at this tier"]
     assert len(rest) == 47 and rest[["ours", "95 % low", "95 % high", "difference"]].isna().all(axis=None)
-    csv = pd.read_csv(run.folder / "against-table-2.csv")
-    assert csv.loc[csv.verdict == "not run at this tier", "ours"].isna().all()
+    kept = pd.read_csv(run.folder / "against-table-2.csv")
+    assert kept.loc[kept.verdict == "not run at this tier", "ours"].isna().all()
     missing = run.against_paper("table-2", ours(np.nan))
     assert verdict(missing) == "not run at this tier"
 
@@ -197,6 +199,22 @@ def test_csv_keeps_ten_digits_and_an_index_that_says_something(checkout):
     assert (run.folder / "named.csv").read_text() == "name,x\na,0.3333333333\nb,\n"
     run.table(pd.DataFrame({"x": [1]}), "plain", "Plain.")
     assert (run.folder / "plain.csv").read_text() == "x\n1\n"
+
+
+def test_a_spreadsheet_finds_no_formula_in_a_table_and_reading_it_gives_the_texts_back(checkout):
+    """Prompts and titles come from data: `=cmd|' /C calc'!A0` is a program to a spreadsheet that opens the table."""
+    texts = ["=cmd|' /C calc'!A0", "+1 for this", "-2+3", "@SUM(A1)", "\t=1", "'quoted", "\uff1d1", "-0.5", "a=b", ""]
+    frame = pd.DataFrame({"text": texts, "=x": -1.5, "n": -3}, index=pd.Index(texts, name="key"))
+    run = start()
+    run.table(frame, "texts", "Texts.")
+    run.finish()
+    rows = list(csv.reader(StringIO((run.folder / "texts.csv").read_text())))
+    cells = [cell for row in rows for cell in row]
+    assert rows[0] == ["key", "text", "'=x", "n"] and "-0.5" in cells and {row[2] for row in rows[1:]} == {"-1.5"}
+    assert all(not cell.startswith(tuple("=+-@\t\uff1d")) for cell in cells if cell not in ("-0.5", "-1.5", "-3"))
+    back = report.completed("demo", NAME, run.folder).table("texts.csv")
+    assert back.columns.tolist() == ["key", "text", "=x", "n"] and back.text.fillna("").tolist() == texts
+    assert site.table(run.folder / "texts.csv")["rows"][0][1][1] == texts[0]
 
 
 def test_latex_special_characters_are_escaped(checkout):
