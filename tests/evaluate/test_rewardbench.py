@@ -250,7 +250,14 @@ def test_official_rows_conversations_and_own_files(tmp_path):
     [
         ({"prompt": "a", "chosen": "b"}, "field 'rejected': the column is missing"),
         ({"prompt": "a", "chosen": "b", "rejected": " "}, "field 'rejected': the text is empty"),
-        ({"prompt": "a", "chosen": "b", "rejected": "c", "subset": "a/b"}, "field 'subset': expected a name without /"),
+        ({"prompt": "a", "chosen": "b", "rejected": "c", "subset": " "}, "field 'subset': expected a name"),
+        ({"prompt": "a", "response_a": "b", "response_b": "c"}, "no column says which is better"),
+        ({"prompt": "a", "response_a": "b", "response_b": "c", "label": "A=B"}, "field 'label': expected which answer"),
+        (
+            {"prompt": "a", "response_1": "b", "label": 1},
+            "field 'response_2': the column is missing; the row has: prompt",
+        ),
+        ({"prompt": ["a"], "chosen": "b", "rejected": "c"}, "field 'prompt': a list of texts"),
         ({"chosen": "b", "rejected": "c"}, "field 'prompt': no prompt"),
         (
             {"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": "c"},
@@ -264,7 +271,6 @@ def test_official_rows_conversations_and_own_files(tmp_path):
             },
             "does not begin with the prompt",
         ),
-        ({"prompt": "a", "chosen": "b", "rejected": "c", "extra": 1}, "unknown extra column"),
     ],
 )
 def test_bad_pairs_are_named_by_file_line_and_field(tmp_path, row, message):
@@ -273,6 +279,73 @@ def test_bad_pairs_are_named_by_file_line_and_field(tmp_path, row, message):
     with pytest.raises(DataError, match="line 2") as error:
         pair_sets.load_pairs("folder", path=file)
     assert message in str(error.value) and "mine.jsonl" in str(error.value) and "Fix:" in str(error.value)
+
+
+def test_bad_pairs_are_set_aside_and_counted(tmp_path):
+    """With one bad row a file of thousands could not be scored at all."""
+    file = tmp_path / "mine.jsonl"
+    rows = [{"prompt": "a", "chosen": "b", "rejected": "c", "id": name} for name in ("x", "x", "y")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"prompt": "a"}]))
+    with pytest.raises(DataError, match=r"2 faults in 2 rows(?s:.*)strict=False"):
+        pair_sets.load_pairs("folder", path=file)
+    benchmark = pair_sets.load_pairs("folder", path=file, strict=False)
+    assert [pair.id for pair in benchmark.pairs] == ["mine/x", "mine/y"]
+    assert [(aside.line, aside.field) for aside in benchmark.set_aside] == [(2, "id"), (4, "chosen")]
+    assert benchmark.first(1).set_aside == benchmark.set_aside
+
+
+def test_usual_columns_are_recognised_and_said_others_carried_along(tmp_path):
+    """The files that people have, without a converter; what was read as what is said, and nothing is dropped."""
+    file, talk = tmp_path / "mine.jsonl", [{"role": "user", "content": "a", "name": None}]
+    rows = [
+        {"question": "a", "response_A": "b", "response_B": "c", "label": "B>A", "source": "x/y", "pair_id": "p"},
+        {"Prompt": "a", "output_1": "b", "output_2": "c", "label": 2},
+        {"instruction": "a", "input": "text", "Chosen": "c", "rejected": "b", "lang": "en", "empty": None},
+        {"messages": talk, "answer_a": "c", "answer_b": "b", "winner": "answer_a"},
+        {"prompt": "a", "response_1": "b", "response_2": "c", "preference_strength": 1},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = pair_sets.load_pairs("folder", path=file)
+    assert {tuple(response.text for response in pair.responses) for pair in benchmark.pairs} == {("c", "b")}
+    assert [pair.prompt[0].text for pair in benchmark.pairs] == ["a", "a", "a\n\ntext", "a", "a"]
+    assert [pair.id for pair in benchmark.pairs] == ["x-y/p", *(f"mine/{i}" for i in range(1, 5))]
+    assert benchmark.columns == {"mine/2": {"lang": "en"}}
+    for words in ("prompt from question", "chosen and rejected from response_A and response_B by label", "along: lang"):
+        assert words in benchmark.read_as
+
+
+def test_a_csv_of_chosen_and_rejected(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text('prompt,chosen,rejected,note\n"two\nlines",b,c,\na,b,c,7\n')
+    benchmark = pair_sets.load_pairs("folder", path=file)
+    assert [(p.prompt[0].text, p.responses[1].text) for p in benchmark.pairs] == [("two\nlines", "c"), ("a", "c")]
+    assert benchmark.columns == {"mine/3": {"note": "7"}} and benchmark.read_as == "carried along: note"
+
+
+def test_answers_by_style_are_pairs_by_difficulty(tmp_path):
+    """RM-Bench: each chosen answer with each rejected one; it is hard where the rejected one has the richer style."""
+    file = tmp_path / "chat.json"
+    row = {"id": 8, "subset": "s", "prompt": "a", "chosen": ["b", "bb", "bbb"], "rejected": ["c", "cc", "ccc"]}
+    file.write_text(json.dumps([row, {**row, "id": 9, "chosen": "b"}]))
+    pairs = {pair.id: [r.text for r in pair.responses] for pair in pair_sets.load_pairs("folder", path=file).pairs}
+    assert len(pairs) == 12 and pairs["s (hard)/8-0-2"] == ["b", "ccc"] and pairs["s (easy)/8-2-1"] == ["bbb", "cc"]
+    assert pairs["s (normal)/8-1-1"] == ["bb", "cc"] and pairs["s/9-0-1"] == ["b", "cc"]
+
+
+@needs_mirror
+@pytest.mark.parametrize(
+    ("path", "number", "subsets"),
+    [
+        ("judgebench/gpt-4o-2024-05-13.jsonl.gz", 350, 17),
+        ("judgebench/claude-3-5-sonnet-20240620.jsonl.gz", 270, 17),
+        ("rm_bench/chat_filtered.json.gz", 129 * 9, 3),
+        ("rm_bench/code_filtered.json.gz", 228 * 9, 3),
+    ],
+)
+def test_published_files_of_pairs_are_read_without_a_converter(path, number, subsets):
+    benchmark = pair_sets.load_pairs("folder", path=path)
+    assert len(benchmark.pairs) == number
+    assert len({rewardbench.subset_of(pair) for pair in benchmark.pairs}) == subsets
 
 
 def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
