@@ -233,6 +233,15 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     return Result(title(benchmark), benchmark.generated, frame)
 
 
+def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
+    """Every pair in order: subset, id, both scores, margin (chosen - rejected), and what columns own pairs carry."""
+    values = np.asarray(scores, dtype=np.float64)
+    names = {"subset": [subset_of(pair) for pair in benchmark.pairs], "id": [pair.id for pair in benchmark.pairs]}
+    both = {"chosen score": values[:, 0], "rejected score": values[:, 1], "margin": values[:, 0] - values[:, 1]}
+    carried = pd.DataFrame([benchmark.columns.get(name, {}) for name in names["id"]], index=range(len(values)))
+    return pd.DataFrame(names | both).join(carried, rsuffix=" (own)")
+
+
 def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
     """The pairs judged wrong, worst first, for reading: subset, id, margin (chosen - rejected), the three texts."""
     margin = np.asarray(scores, dtype=np.float64)[:, 0] - np.asarray(scores, dtype=np.float64)[:, 1]

@@ -235,6 +235,7 @@ class RewardBench:
 
     path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
     wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=names.WORDINGS)
+    strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
     autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -320,6 +321,14 @@ def test_a_csv_of_chosen_and_rejected(tmp_path):
     benchmark = pair_sets.load_pairs("folder", path=file)
     assert [(p.prompt[0].text, p.responses[1].text) for p in benchmark.pairs] == [("two\nlines", "c"), ("a", "c")]
     assert benchmark.columns == {"mine/3": {"note": "7"}} and benchmark.read_as == "carried along: note"
+
+
+def test_scores_by_pair_carry_the_columns_of_the_file():
+    """What a file says of a pair (its language, its source) is what its scores are read by."""
+    two = Benchmark((pair("a/0"), pair("a/1")), "own", "", columns={"a/1": {"lang": "en", "margin": 7}})
+    table = rewardbench.by_pair(two, [[2.0, 1.0], [1.0, 1.5]])
+    assert table.margin.tolist() == [1.0, -0.5] and table.lang[1] == "en" and table["margin (own)"][1] == 7
+    assert list(rewardbench.by_pair(replace(two, columns={}), [[2, 1], [1, 1]]))[-1] == "margin"
 
 
 def test_answers_by_style_are_pairs_by_difficulty(tmp_path):
