@@ -16,6 +16,7 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
+from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness
@@ -91,8 +92,7 @@ def sampled_pairs(
     seed, temperature, top_p, max_new_tokens, autocast and file.
     Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
     """
-    if unfinished not in ("keep", "leave out"):
-        raise ValueError(f'unfinished is "keep" or "leave out", got {unfinished!r}')
+    one_of("way with unfinished samples", unfinished, ("keep", "leave out"))
     groups = rollouts(policy, prompts, n=n, **sampling)
     scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)

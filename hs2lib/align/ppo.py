@@ -34,6 +34,7 @@ from hs2lib.engine.chat import prompt_tokens
 from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.export import fold
+from hs2lib.names import one_of
 from hs2lib.paths import write
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import over_vocabulary
@@ -69,8 +70,7 @@ class ActorCritic(nn.Module):
         if len(reward_model.attributes) != 1:
             what = f"expected a reward model of one output, got {reward_model.attributes}"
             raise ValueError(f"{what}: fold them into one")
-        if critic not in ("separate", "shared"):
-            raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
+        one_of("critic", critic, ("separate", "shared"))
         self.policy, self.kind = policy, critic
         if critic == "shared":
             self.critic, self.head = None, nn.Linear(policy.backbone.config.hidden_size, 1)

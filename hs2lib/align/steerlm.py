@@ -23,6 +23,7 @@ from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
+from hs2lib.names import one_of
 from hs2lib.train.items import Item, tokenised
 
 LEVELS = ("rounded", "fifths", "ratings")
@@ -65,8 +66,7 @@ def label(
     format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on.
     options: budget and autocast of `RewardModel.score`. Raises ValueError for "ratings" without one of the attributes.
     """
-    if levels not in LEVELS:
-        raise ValueError(f"levels are one of {', '.join(LEVELS)}, got {levels!r}")
+    one_of("kind of levels", levels, LEVELS)
     each = answers(groups)
     if levels == "ratings":
         each, values = _rated(each, tuple(reward_model.attributes))

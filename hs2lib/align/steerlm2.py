@@ -25,6 +25,7 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
+from hs2lib.names import one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
@@ -89,8 +90,7 @@ def weigh(
     cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
     ValueError where two tokenizers differ, or no group is left.
     """
-    if recipe.unfinished not in ("keep", "drop"):
-        raise ValueError(f'unfinished is "keep" or "drop", got {recipe.unfinished!r}')
+    one_of("way with unfinished samples", recipe.unfinished, ("keep", "drop"))
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in sampled if len(group.responses) > 1]
@@ -135,18 +135,9 @@ class Iteration:
 
 
 def iterate(
-    policy,
-    prior,
-    reward_model,
-    prompts,
-    validation,
-    target: str,
-    recipe: SteerLM2,
-    folder: Path,
-    *,
-    callbacks=tuple,
+    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple,
     after=lambda number, policy: None,
-) -> list[Iteration]:
+) -> list[Iteration]:  # fmt: skip
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train

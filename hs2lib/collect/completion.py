@@ -5,8 +5,6 @@ knowing all user turns in advance, and each turn is the candidate of 16 with the
 The sampler and the three scores are callables here: the paper's models were not released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ OpenAI-compatible server (`hs2lib.evaluate.judge`, with its caps, its file of re
 heuristic wherever its scores are shown).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

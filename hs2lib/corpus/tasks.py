@@ -233,14 +233,5 @@ def unsafe(r, n: int) -> Task:
     return Task("unsafe", prompt, tuple(items[:n]), (what,), subject=what)
 
 
-FAMILY = {
-    "facts": facts,
-    "form": form,
-    "comparison": comparison,
-    "kinds": kinds,
-    "extraction": extraction,
-    "sorting": sorting,
-    "steps": steps,
-    "false premise": false_premise,
-    "unsafe": unsafe,
-}
+_FAMILIES = (facts, form, comparison, kinds, extraction, sorting, steps, false_premise, unsafe)
+FAMILY = {family.__name__.replace("_", " "): family for family in _FAMILIES}

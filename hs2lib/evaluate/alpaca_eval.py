@@ -120,13 +120,7 @@ def preferences(questions: Questions, verdicts: Sequence[Verdict], *, seed: int 
 
 
 def score(
-    questions: Questions,
-    answers: Sequence[Group],
-    verdicts: Sequence[Verdict],
-    *,
-    published: Published | None = None,
-    n_boot: int = 0,
-    seed: int = 0,
+    questions: Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], *, published=None, n_boot=0, seed=0
 ) -> JudgedScore:
     """Raw and length-controlled win rates of a model against the baseline, in per cent, from verdicts.
 

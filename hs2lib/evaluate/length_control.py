@@ -94,15 +94,9 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
 
 
 def length_controlled(
-    preferences: Sequence[float],
-    lengths: Sequence[float],
-    baseline_lengths: Sequence[float],
-    *,
-    published: Published | None = None,
-    difficulty: Sequence[float] | None = None,
-    instructions: Sequence[int] | None = None,
+    preferences: Sequence[float], lengths, baseline_lengths, *, published=None, difficulty=None, instructions=None
 ) -> LengthControlled:
-    """The length-controlled win rate of one model; with `published`, the published form, else a minimal one.
+    """The length-controlled win rate of one model; with a `Published`, the published form, else a minimal one.
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
     baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).

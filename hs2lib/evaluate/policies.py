@@ -47,32 +47,25 @@ def evaluate(
     sft,
     *,
     name: str,
-    seed: int,
-    max_new_tokens: int,
-    n: int = 1,
-    temperature: float = 0.7,
-    top_p: float = 0.9,
     label: str | Callable[[Group], str] | None = None,
     weighting: str = "goodness",
     budget: int = BUDGET,
     autocast: str = "float32",
-    **options,
+    **sampling,
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
-    `hs2lib.paper.head_weights`). n responses a prompt are sampled (`hs2lib.engine.rollout`; options: its file, batch
-    and progress); the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only; the
-    reward model and sft see none.
+    `hs2lib.paper.head_weights`). sampling: arguments of `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among
+    them, n by default 1; the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only;
+    the reward model and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.
     Its mean over responses estimates KL(pi || pi_sft) without bias where they are sampled at temperature 1 and top_p 1;
     at other settings it is that of the responses which the policy really gives. Single values may be negative.
     """
-    if n < 1 or not prompts:
-        raise ValueError(f"{n} responses to {len(prompts)} prompts are nothing to evaluate")
-    sampling = dict(n=n, temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens, seed=seed)
-    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling, **options)
+    sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | sampling
+    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling)
     passes = {"budget": budget, "autocast": autocast}
     scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
     responses = [response for group in sampled for response in group.responses]
@@ -92,11 +85,8 @@ def evaluate(
         ours, _ = policy.log_probs(as_tokens(policy, sampled, label), **passes)
         theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled, label), **passes)
         rows["kl"] = (ours.double() - theirs.double()).numpy()
-    rows["settings"] = (
-        f"n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}, "
-        f"{weighting} of {reward_model.fingerprint()}"
-    )
-    return pd.DataFrame(rows)
+    how = "n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}"
+    return pd.DataFrame(rows | {"settings": f"{how.format(**sampling)}, {weighting} of {reward_model.fingerprint()}"})
 
 
 def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:

@@ -95,13 +95,7 @@ class Scored(NamedTuple):
 
 
 def score(
-    benchmark: Benchmark,
-    scorer,
-    *,
-    kept: str | Path | None = None,
-    scorer_id: str | None = None,
-    progress: bool = False,
-    **options,
+    benchmark: Benchmark, scorer, *, kept=None, scorer_id: str | None = None, progress: bool = False, **options
 ) -> Scored:
     """Score both responses of every pair, keeping what is done.
 
@@ -116,8 +110,7 @@ def score(
     model = scorer if hasattr(scorer, "fingerprint") else None
     if kept is not None and scorer_id is None:
         if model is None:
-            what = "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
-            raise ValueError(what)
+            raise ValueError("a callable's scores are kept under scorer_id=: another one's must not pass for its own")
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
     done = Cache(kept, {"scorer": scorer_id}, name="scores")
     turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]

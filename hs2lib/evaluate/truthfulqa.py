@@ -38,7 +38,7 @@ from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import SOURCES
+from hs2lib.names import SOURCES, one_of
 
 TOTAL = 817  # questions of the benchmark
 
@@ -86,7 +86,7 @@ def load(
         path = sources.own_file(path, folder)
         groups = tuple(_questions(path, "own"))
         return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
-    sources.one_of("source", source, SOURCES)
+    one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
     file, provenance = sources.locate(HUB, source, folder)
@@ -256,13 +256,7 @@ def mc2(log_probs: np.ndarray, true: np.ndarray) -> float:
 
 
 def score(
-    questions: MultipleChoice,
-    policy,
-    *,
-    kept: str | Path | None = None,
-    budget: int = 4096,
-    autocast: str = "float32",
-    progress: bool = True,
+    questions: MultipleChoice, policy, *, kept=None, budget: int = 4096, autocast="float32", progress: bool = True
 ) -> pd.DataFrame:
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
     answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).

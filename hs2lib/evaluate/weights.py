@@ -21,6 +21,7 @@ import numpy as np
 
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import ATTRIBUTES
+from hs2lib.models import baselines
 
 Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
 
@@ -90,19 +91,14 @@ def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
     return parts, overall
 
 
-def search(
-    margins: np.ndarray,
-    *,
-    over: Grid | None = None,
-    parts: np.ndarray | None = None,
-    objective: Objective = share_right,
-) -> BestWeights:
+def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective = share_right) -> BestWeights:
     """Try every weighting of the grid and return the best.
 
-    margins [pairs, A]: chosen - rejected, by output. parts: int [pairs], the part (subset) each pair belongs to, and
-    objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as possible; by default the share of right
-    pairs. Of weightings that do equally well the one nearest their mean is taken: a plateau's middle, not its edge.
-    Raises ValueError for shapes that do not fit, no pairs, or margins that are not finite.
+    margins [pairs, A]: chosen - rejected, by output. over: a `Grid`, by default that of `grid`. parts: int [pairs], the
+    part (subset) each pair belongs to, and objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as
+    possible; by default the share of right pairs. Of weightings that do equally well the one nearest their mean is
+    taken: a plateau's middle, not its edge. Raises ValueError for shapes that do not fit, no pairs, or margins that are
+    not finite.
     """
     margins, parts, over = _checked(margins, parts, over)
     values = np.empty(len(over))
@@ -145,14 +141,7 @@ class CrossFit:
 
 
 def cross_fit(
-    margins: np.ndarray,
-    *,
-    over: Grid | None = None,
-    parts: np.ndarray | None = None,
-    objective: Objective = share_right,
-    clusters: np.ndarray | None = None,
-    folds: int = 5,
-    seed: int = 0,
+    margins: np.ndarray, *, over=None, parts=None, objective=share_right, clusters=None, folds: int = 5, seed: int = 0
 ) -> CrossFit:
     """How much weights searched on some pairs overstate on those same pairs.
 
@@ -163,7 +152,8 @@ def cross_fit(
     margins, parts, over = _checked(margins, parts, over)
     if folds < 2:
         raise ValueError(f"expected at least 2 folds, got {folds}")
-    fold = _deal(parts, np.arange(len(margins)) if clusters is None else np.asarray(clusters), folds, seed)
+    clusters = np.arange(len(margins)) if clusters is None else clusters
+    fold = baselines.folds(clusters, folds, seed, parts)
     n_parts = int(parts.max()) + 1
     fixed = fixed_point(margins, over)
     both = fold * n_parts + parts
@@ -225,16 +215,6 @@ def _counts(fixed: np.ndarray, parts: np.ndarray, over: Grid, n_parts: int | Non
                 rows = mask[bounds[p] : bounds[p + 1]].view(np.uint8)
                 right[p, :, j] = rows.sum(axis=0, dtype=np.uint16 if len(rows) < 65_536 else np.int64)
         yield at * len(last), right.reshape(n_parts, -1)
-
-
-def _deal(parts: np.ndarray, clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each pair: clusters shuffled, ordered by part, and dealt round."""
-    names, first = np.unique(clusters, return_index=True)
-    shuffled = np.random.default_rng(seed).permutation(len(names))
-    dealt = shuffled[np.argsort(parts[first][shuffled], kind="stable")]
-    fold = np.empty(len(names), dtype=np.int64)
-    fold[dealt] = np.arange(len(names)) % folds
-    return fold[np.searchsorted(names, clusters)]
 
 
 def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:

@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from hs2lib.engine.cache import Cache
-from hs2lib.engine.chat import TEMPLATES, TokenGroup, tokenise
+from hs2lib.engine.chat import TokenGroup, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+from hs2lib.names import TEMPLATES, one_of
 
 STATE = "hs2.json"
 
@@ -36,8 +37,7 @@ class Decoder(nn.Module):
         self, backbone: nn.Module, tokenizer, *, template="chat", max_tokens=None, base="", revision=None, origin=None
     ):
         super().__init__()
-        if template not in TEMPLATES:
-            raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
+        one_of("template", template, TEMPLATES)
         self.backbone, self.tokenizer, self.template = backbone, tokenizer, template
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)

@@ -99,16 +99,9 @@ class Run:
 
         `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper.
         """
-        self.sources.append(
-            {
-                "name": loaded.source,
-                "generated": loaded.generated,
-                "of_paper": of_paper and not loaded.generated,
-                "partial": partial,
-                "groups": len(loaded.groups),
-                "set_aside": len(loaded.set_aside),
-            }
-        )
+        about = {"name": loaded.source, "generated": loaded.generated}
+        about |= {"of_paper": of_paper and not loaded.generated, "partial": partial}
+        self.sources.append(about | {"groups": len(loaded.groups), "set_aside": len(loaded.set_aside)})
         counts = f"{len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside"
         display(Markdown(f"Source: {loaded.source}; {counts}."))
 

@@ -246,9 +246,7 @@ OLD, NEW, ELO = TABLE_5.columns
 
 def columns(table: Table = TABLE_5) -> pd.DataFrame:
     """The table as a frame, one row a model, columns as in the paper. Paper: Table 5."""
-    return pd.DataFrame(
-        [[table.values[row, c] for c in table.columns] for row in table.rows], table.rows, table.columns
-    )
+    return pd.Series(table.values, dtype=float).unstack().loc[table.rows, table.columns]
 
 
 def fit(score: np.ndarray, elo: np.ndarray) -> Interval:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from transformers.integrations import TensorBoardCallback
 
 from hs2lib.engine.attention import precision
 from hs2lib.engine.trees import plan
+from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, shares
@@ -267,17 +268,9 @@ class TrainingResult:
 
 
 def fit(
-    model: nn.Module,
-    items: Sequence[Item],
-    validation: Sequence[Item],
-    objective: Objective,
-    recipe: Recipe,
-    parent: Path,
-    *,
-    about: dict | None = None,
-    callbacks: Sequence = (),
-    trainer: Callable[..., GroupTrainer] = GroupTrainer,
-) -> TrainingResult:
+    model: nn.Module, items: Sequence[Item], validation: Sequence[Item], objective: Objective, recipe: Recipe,
+    parent: Path, *, about: dict | None = None, callbacks: Sequence = (), trainer=GroupTrainer,
+) -> TrainingResult:  # fmt: skip
     """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
 
     Each configuration has a folder of its own under `parent`, the result's `folder`. Where it holds a part of the run,
@@ -349,8 +342,7 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
     if outputs != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
-    if recipe.autocast not in ("float32", "bfloat16"):
-        raise ValueError(f'autocast is "bfloat16" or "float32", got {recipe.autocast!r}')
+    one_of("autocast", recipe.autocast, PRECISIONS)
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
     steps = recipe.steps or int(recipe.epochs * len(items)) // recipe.batch
     if steps < 1:
