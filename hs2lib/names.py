@@ -41,6 +41,8 @@ TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
 PACKING = ("none", "padding-free", "bfd")  # how conversations are laid into batches
 PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
+CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
+LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
 WORDINGS = ("prompt", "instruction")  # how pairs built from HumanEvalPack ask
 
 

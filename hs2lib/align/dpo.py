@@ -98,8 +98,7 @@ def sampled_pairs(
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
     good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
     finished = np.array([[sample.finished for sample in group.responses] for group in groups])
-    used = np.where(finished | (unfinished == "keep"), good, np.nan)
-    pairs, counts = by_score(groups, used.ravel())
+    pairs, counts = by_score(groups, np.where(finished | (unfinished == "keep"), good, np.nan).ravel())
     if not pairs:
         raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
     return SampledPairs(groups, good, pairs, counts)

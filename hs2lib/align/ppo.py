@@ -291,13 +291,11 @@ class PPOTrainer(GroupTrainer):
 
     def create_optimizer(self, model=None):
         super().create_optimizer(model)
-        parts = self.model.model.own()
-        critics = {id(p) for part in parts[1:] for p in part}
+        critics = {id(p) for part in self.model.model.own()[1:] for p in part}
         for group in list(self.optimizer.param_groups) if critics else ():
             theirs = [p for p in group["params"] if id(p) in critics]
             group["params"] = [p for p in group["params"] if id(p) not in critics]
-            rate = group["lr"] * self.recipe.critic_rate
-            self.optimizer.add_param_group({**group, "params": theirs, "lr": rate})
+            self.optimizer.add_param_group({**group, "params": theirs, "lr": group["lr"] * self.recipe.critic_rate})
         return self.optimizer
 
     def _clip_grad_norm(self, model):

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from hs2lib.names import one_of
+from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import order
 from hs2lib.train.objectives import Objective
@@ -101,7 +101,7 @@ def targets(
     `unfinished` is "keep"; advantages are normalised over the tokens that count. Paper: section 4.4 (advantages,
     normalisation and what is left out are the reference code's). Raises ValueError for an unknown `unfinished`.
     """
-    one_of("way with unfinished answers", recipe.unfinished, ("drop", "keep"))
+    one_of("way with unfinished answers", recipe.unfinished, CUT_OFF)
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
     advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
     counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None]

@@ -25,7 +25,7 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
-from hs2lib.names import one_of
+from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
@@ -90,7 +90,7 @@ def weigh(
     cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
     ValueError where two tokenizers differ, or no group is left.
     """
-    one_of("way with unfinished samples", recipe.unfinished, ("keep", "drop"))
+    one_of("way with unfinished samples", recipe.unfinished, CUT_OFF)
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in sampled if len(group.responses) > 1]
@@ -99,8 +99,7 @@ def weigh(
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
-    predictions = reward_model.score(sampled, **options)
-    log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
+    log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
     return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
@@ -239,8 +238,7 @@ def made(seed: int = 0) -> Toy:
     draw = torch.Generator().manual_seed(seed)
     away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
     ratings = (TOY_TARGET + away).clamp(0, 4)
-    attributes = losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET)
-    return Toy(attributes, log_policy(logits(seed + 1)))
+    return Toy(losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET), log_policy(logits(seed + 1)))
 
 
 def logits(seed: int, scale: float = 0.7) -> Tensor:

@@ -99,8 +99,7 @@ def complete(
         raise ValueError("complete needs at least one user turn and at least one score")
     turns, choices = [Turn("user", user_turns[0])], []
     for position in range(1, len(user_turns)):
-        replies = [turn.text for turn in turns[1::2]]
-        candidates = list(sample(scheme(user_turns, replies), n))
+        candidates = list(sample(scheme(user_turns, [turn.text for turn in turns[1::2]]), n))
         if len(candidates) != n:
             raise ValueError(f"the sampler was asked for {n} candidates and returned {len(candidates)}")
         coming = tuple(user_turns[position:])

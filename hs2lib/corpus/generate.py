@@ -154,8 +154,7 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], rows: list) -> tuple[Tas
     for k, (labels, scores) in enumerate(rows):
         text = respond(one_in(keys[2 + k]), task, edits(d, b, k), int(d.extras[b, k]), int(d.expert[b, k]))
         responses.append(Response(f"{name}/{'ab'[k]}", text, labels, scores))
-    prompt = tuple([Turn(*turn) for turn in turns])
-    return task, Group(name, prompt, tuple(responses), ATTRIBUTES, source=source(seed))
+    return task, Group(name, tuple([Turn(*turn) for turn in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
 
 
 @lru_cache(maxsize=20_000)

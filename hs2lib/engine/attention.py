@@ -143,8 +143,7 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None 
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
-    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])
-    return result[order.argsort()[inverse]]
+    return vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
 
 
 def per_sequence(x: torch.Tensor, batch: Batch) -> torch.Tensor:

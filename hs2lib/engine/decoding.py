@@ -41,8 +41,7 @@ def choose(
     allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)
     draws = draws.to(logits.device)
     tokens = allowed.argmax(-1) if temperature == 0 else _draw(allowed / temperature, draws, top_p)
-    own = logits.gather(-1, tokens[:, None])[:, 0]  # [R]
-    return tokens, own - logits.logsumexp(-1)
+    return tokens, logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -89,8 +89,7 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
     p = p[~np.isnan(p)]
     if not len(p):
         raise ValueError("no preference among the values: every one is nan, so there is no win rate")
-    error = 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan
-    return WinRate(100 * p.mean(), error)
+    return WinRate(100 * p.mean(), 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan)
 
 
 def length_controlled(
@@ -184,8 +183,7 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
         model = file.name.removesuffix(".jsonl.gz")
         answers.append(pd.DataFrame({"model": model, "i": rows.i, "length": rows.output.str.len()}))
     rows = pd.concat(answers).merge(preferences, on=["model", "i"], how="left")
-    baseline = rows[rows.model == BASELINE].set_index("i").length
-    rows["baseline_length"] = rows.i.map(baseline)
+    rows["baseline_length"] = rows.i.map(rows[rows.model == BASELINE].set_index("i").length)
     return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)
 
 
@@ -204,8 +202,7 @@ def against_leaderboard(
         forms = [{"difficulty": None}, {"difficulty": others}] if published is None else [{"published": published}]
         public = leaderboard.loc[model]
         for form in forms:
-            answers = own.preference, own.length, own.baseline_length
-            fit = length_controlled(*answers, instructions=own.i, **form)
+            fit = length_controlled(own.preference, own.length, own.baseline_length, instructions=own.i, **form)
             line = (model, fit.form, fit.raw.rate, public.win_rate, fit.rate, fit.standard_error)
             lines.append((*line, public.length_controlled_winrate))
     frame = pd.DataFrame(lines, columns=["model", "form", "raw", "raw public", "LC", "SE", "LC public"])

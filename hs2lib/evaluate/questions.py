@@ -248,10 +248,8 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
                 families[group.id] = corpus.task_of(group.id).family
                 best[group.id] = [max(group.responses, key=lambda response: response.labels[0])]
         start = int(block[-1].id.rpartition("/")[2]) + 1
-    source = corpus.source(seed)
-    questions = Questions(benchmark, tuple(groups), source, n, generated=True, categories=families)
-    baseline = answered(questions, best, "the better generated response") if turns == 1 else ()
-    return replace(questions, baseline=baseline)
+    questions = Questions(benchmark, tuple(groups), corpus.source(seed), n, generated=True, categories=families)
+    return replace(questions, baseline=answered(questions, best, "the better generated response") if turns == 1 else ())
 
 
 # What a judge is asked, and what a policy scores

@@ -195,8 +195,7 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     found = [subset_of(pair) for pair in benchmark.pairs]
     order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in found]
     names = order if benchmark.kind != "own" else list(dict.fromkeys(found))
-    column = np.array([names.index(name) for name in found])
-    member = column[:, None] == np.arange(len(names))
+    member = np.array([names.index(name) for name in found])[:, None] == np.arange(len(names))
     rows_of = dict(zip(names, member.sum(axis=0).tolist(), strict=True))
 
     def figures(sums: np.ndarray) -> np.ndarray:

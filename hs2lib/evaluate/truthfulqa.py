@@ -211,8 +211,7 @@ def _generated(n: int, seed: int) -> MultipleChoice:
         values = [right, *rng.permutation(list(values))[:3]]
         full, short = ([form.format(f=field, s=name, v=value) for value in values] for form in FACT)
         mc1 = {answer: int(k == 0) for k, answer in enumerate(full)}
-        mc2 = {**mc1, short[0]: 1, short[1]: 0}
-        asked.append((f"What is the {field} of {name}?", mc1, mc2))
+        asked.append((f"What is the {field} of {name}?", mc1, {**mc1, short[0]: 1, short[1]: 0}))
     what = f"small world (generated), seed {seed}, {n} questions"
     shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in asked[n:])
     groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(asked[:n]))
@@ -271,8 +270,7 @@ def score(
     sequences, starts = tokenise(questions, policy.tokenizer)
     texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
     keys = [content_key([questions.primer, *both]) for both in texts]
-    settings = {"policy": policy.fingerprint(), "autocast": autocast}
-    done = Cache(kept, settings, name="log-probs")
+    done = Cache(kept, {"policy": policy.fingerprint(), "autocast": autocast}, name="log-probs")
     with progress_bar(len(keys), "question", progress) as bar:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):
@@ -311,8 +309,7 @@ def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1
     values = scored[list(MEASURES)].to_numpy()  # [questions, 2]
     interval = shares(values, np.ones_like(values), np.arange(len(values)), n_boot=n_boot, seed=seed)
     table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": interval.estimate})
-    chance = scored[["chance1", "chance2"]].mean().to_numpy()
-    return table.assign(low=interval.low, high=interval.high, chance=chance)
+    return table.assign(low=interval.low, high=interval.high, chance=scored[["chance1", "chance2"]].mean().to_numpy())
 
 
 def categories(source: str, folder: str | Path | None = None) -> int:

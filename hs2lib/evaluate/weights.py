@@ -85,8 +85,7 @@ def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
         return parts, share_right
 
     def overall(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        accuracy = right / pairs[:, None]
-        return rewardbench.section_scores(dict(zip(names, accuracy, strict=True)))["overall"]
+        return rewardbench.section_scores(dict(zip(names, right / pairs[:, None], strict=True)))["overall"]
 
     return parts, overall
 
@@ -112,8 +111,7 @@ def _best(values: np.ndarray, over: Grid) -> BestWeights:
     best = values.max()
     tied = over.weights(np.flatnonzero(values == best))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
-    shape = [len(levels) for levels in over.levels]
-    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape(shape))
+    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape([len(levels) for levels in over.levels]))
 
 
 def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
@@ -125,8 +123,7 @@ def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
         raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
-    over = Grid(0.0001, tuple((int(step),) for step in steps))
-    return search(margins, over=over, **on).value
+    return search(margins, over=Grid(0.0001, tuple((int(step),) for step in steps)), **on).value
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,7 @@ class Decoder(nn.Module):
 
         shorten=False: however long they are.
         """
-        limit = self.max_tokens if shorten else None
-        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=limit)
+        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=self.max_tokens if shorten else None)
 
     def as_tokens(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> Iterable[TokenGroup]:
         """Token groups as they are; groups tokenised, with the options of `tokenise`."""
@@ -93,8 +92,7 @@ class Decoder(nn.Module):
         come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
         with the same numbers bit for bit. Paper: silent. Raises ValueError for no groups.
         """
-        settings = {"model": self.fingerprint() if cache else "", "autocast": autocast}
-        kept = Cache(cache, settings, name=name)
+        kept = Cache(cache, {"model": self.fingerprint() if cache else "", "autocast": autocast}, name=name)
         rows: list[dict] = []
         for part in _chunks(groups, CHUNK * budget):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]

@@ -330,8 +330,7 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     filters |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
     sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
     shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "slug": _slug}
-    tally = counts(table).reset_index()
-    return site.page(name, "claims", "Claims", **shown, tally=tally, number=table.id.nunique())
+    return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), number=table.id.nunique())
 
 
 def save(run, table: pd.DataFrame) -> None:

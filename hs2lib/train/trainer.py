@@ -91,8 +91,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             jobs += [(jobs[-1][0], jobs[-1][1], 0.0)] * (rounds - len(jobs))
         value = 0.0
         for at, (batches, items, weight) in enumerate(jobs):
-            last = at == len(jobs) - 1
-            value += self._backward(model, batches, items, weight * scale, last)
+            value += self._backward(model, batches, items, weight * scale, at == len(jobs) - 1)
         if not math.isfinite(value):
             names = ", ".join(item.id for item in inputs[:8])
             raise FloatingPointError(
@@ -319,8 +318,7 @@ def fit(
 
 def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:
     kept = folder / "best" / f"step-{done['best_step']:06d}"
-    last = folder / f"checkpoint-{done['steps']}"
-    checkpoints.load_weights(outputs, kept if kept.exists() else last)
+    checkpoints.load_weights(outputs, kept if kept.exists() else folder / f"checkpoint-{done['steps']}")
     outputs.eval()
     return TrainingResult(**done, folder=folder)
 
