@@ -45,11 +45,8 @@ def _rows(path: str) -> list[dict[str, str]]:
 
 def _tolerance(room: dict[str, str], cells: dict[str, str], column: str) -> float:
     """The tolerance of one printed number: `room` is its row of columns.csv, `cells` its row of the table."""
-    base = {
-        "1": 1.0,
-        "last digit": 10.0 ** -len(cells[column].partition(".")[2]),
-        "the number": abs(float(cells[column] or 0)),
-    }
+    base = {"1": 1.0, "last digit": 10.0 ** -len(cells[column].partition(".")[2])}
+    base["the number"] = abs(float(cells[column] or 0))
     times = base[room["times"]] if room["times"] in base else float(cells[room["times"]])
     return float(room["tolerance"]) * times
 

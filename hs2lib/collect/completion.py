@@ -40,11 +40,10 @@ def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[T
     """
     if not len(assistant_turns) < len(user_turns):
         raise ValueError(
-            f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns: nothing is left to write"
+            f"{len(assistant_turns)} assistant turns for {len(user_turns)} of users: none is left to write"
         )
-    users = [hidden_prompt(user_turns), *user_turns[1:]]
-    out = [Turn("user", users[0])]
-    for reply, user in zip(assistant_turns, users[1:], strict=False):
+    out = [Turn("user", hidden_prompt(user_turns))]
+    for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
         out += [Turn("assistant", reply), Turn("user", user)]
     return tuple(out)
 

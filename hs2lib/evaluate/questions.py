@@ -14,6 +14,7 @@ Paper: section 4.1 and appendix H: MT-Bench greedily, 1,024 tokens; Arena Hard's
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from random import Random
 
@@ -133,16 +134,13 @@ def generate(
 
 def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     """Write answers as FastChat does (a line a question), so that its tools and `read` take them; all or nothing."""
-    of_question: dict[str, list[Response]] = {}
-    for answer in answers:
-        of_question.setdefault(question_id(answer), []).append(answer.responses[0])
     lines = []
-    for id, replies in of_question.items():
+    for id, several in groupby(answers, key=question_id):
+        replies = [answer.responses[0] for answer in several]
         texts = [reply.text for reply in replies]
         row = {"question_id": int(id) if id.isdecimal() else id, "answer_id": content_key([model, id, texts], 22)}
-        cut = [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]
         row |= {"model_id": model, "choices": [{"index": 0, "turns": texts}], "source": answers[0].source}
-        row |= {"unfinished": cut}
+        row |= {"unfinished": [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     write(Path(path), "".join(lines).encode(errors="replace"))
     return Path(path)

@@ -130,9 +130,7 @@ def load_backbone(
         raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
     kind = type(config)
     if kind not in hf.MODEL_FOR_CAUSAL_LM_MAPPING or kind in hf.MODEL_FOR_MASKED_LM_MAPPING:
-        raise ValueError(
-            f"{name} is a {config.model_type} model, not a causal decoder: its last token sees no whole text"
-        )
+        raise ValueError(f"{name} is a {config.model_type} model, not a causal decoder: no token sees a whole text")
     loader = hf.AutoModelForCausalLM if head else hf.AutoModel
     options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
     try:
@@ -222,9 +220,8 @@ def fast_tokenizer(core, template: str, positions: int):
     """A tokenizer of the tokenizers library as transformers', with SmolLM2's special tokens and a chat template."""
     from transformers import PreTrainedTokenizerFast
 
-    out = PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
-    )
+    special = {"bos_token": BEGIN, "eos_token": END, "unk_token": PAD, "pad_token": PAD}
+    out = PreTrainedTokenizerFast(tokenizer_object=core, padding_side="right", **special)
     out.chat_template, out.model_max_length = template, positions
     return out
 

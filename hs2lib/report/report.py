@@ -179,23 +179,14 @@ class Run:
         for file in self.folder.glob("[!.]*"):
             if file.name not in self.artefacts and file.suffix != ".ipynb":
                 file.unlink()
-        manifest = {
-            "notebook": self.notebook,
-            "tier": self.tier,
-            "commit": commit(),
-            "source_sha256": sha256(notebook_path(self.notebook)),
-            "parameters": self.values,
-            "recipe": asdict(self.recipe) if self.recipe else {},
-            "sources": self.sources,
-            "generated": self.generated,
-            "verdicts": self.verdicts,
-            "artefacts": self.artefacts,
-            "device": device(),
-            "python": platform.python_version(),
-            "versions": {name: version(name) for name in PACKAGES},
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "wall_s": round(time.time() - self.started, 1),
-        }
+        manifest = {"notebook": self.notebook, "tier": self.tier, "commit": commit()}
+        manifest |= {"source_sha256": sha256(notebook_path(self.notebook)), "parameters": self.values}
+        manifest |= {"recipe": asdict(self.recipe) if self.recipe else {}, "sources": self.sources}
+        manifest |= {name: getattr(self, name) for name in ("generated", "verdicts", "artefacts")}
+        manifest |= {"device": device(), "python": platform.python_version()}
+        manifest |= {"versions": {name: version(name) for name in PACKAGES}}
+        manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        manifest |= {"wall_s": round(time.time() - self.started, 1)}
         write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 

@@ -133,9 +133,8 @@ def code_css() -> str:
     return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
-_PAGES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=select_autoescape(), trim_blocks=True
-)
+_FOLDER = Path(__file__).parent / "pages"
+_PAGES = Environment(loader=FileSystemLoader(_FOLDER), autoescape=select_autoescape(), trim_blocks=True)
 
 
 def render(template: str, **values) -> str:
@@ -193,7 +192,7 @@ class Site:
         self.before = read_json(self.folder / ".built.json") or {}
         self.now: dict[str, str] = {}
         self.made = 0
-        self.code = [sha256(file) for file in (Path(__file__), *sorted((Path(__file__).parent / "pages").iterdir()))]
+        self.code = [sha256(file) for file in (Path(__file__), *sorted(_FOLDER.iterdir()))]
 
     def page(self, name: str, inputs: object, render) -> None:
         """Write `name` with what `render()` gives, unless `inputs` (anything with a repr) are those it was made of."""
@@ -251,7 +250,7 @@ class Site:
 
 def story(runs: list[CompletedRun]) -> list[dict]:
     """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
-    scenes = yaml.safe_load((Path(__file__).parent / "pages" / "story.yaml").read_text()) if runs else []
+    scenes = yaml.safe_load((_FOLDER / "story.yaml").read_text()) if runs else []
     for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
         left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
         for scene in scenes:

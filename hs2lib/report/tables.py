@@ -125,9 +125,8 @@ def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False)
         for number, (tier, frame) in enumerate(frames.items(), 1):
             ours = frame[(frame.row == row) & frame.column.isin(known.columns)]
             if every or (ours.verdict != NOT_RUN).any():
-                lines[row, tier, number] = [
-                    (text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()
-                ]
+                cells = [(text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()]
+                lines[row, tier, number] = cells
     index = pd.MultiIndex.from_tuples(lines)
     return [pd.DataFrame([[c[k] for c in cells] for cells in lines.values()], index, known.columns) for k in range(3)]
 
@@ -314,10 +313,9 @@ def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> p
     """What the regression says, as a table: quantity, value, and both intervals. Paper: appendix H; intervals ours."""
     fits, intervals = regression(table), bootstrap(table, n_boot=n_boot, seed=seed)
     rows = [(f"R squared, {j}", *f, *map(float, intervals[j][1:])) for j, f in fits.items()]
-    rows += [
-        (name, float(intervals[key][0]), np.nan, np.nan, *map(float, intervals[key][1:]))
-        for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores"))
-    ]
+    for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores")):
+        value, *bounds = map(float, intervals[key])
+        rows.append((name, value, np.nan, np.nan, *bounds))
     names = ["quantity", "value", "Fisher low", "Fisher high", "bootstrap low", "bootstrap high"]
     return pd.DataFrame(rows, columns=names)
 
@@ -334,11 +332,8 @@ def figure(table: Table = TABLE_5) -> plt.Figure:
         for number, (x, y) in enumerate(frame[[judge_name, ELO]].to_numpy(), 1):
             beside = (-9, 3) if number % 2 else (6, -4)  # neighbours in Elo lie close together
             ax.annotate(str(number), (x, y), xytext=beside, textcoords="offset points", fontsize=8)
-        ax.set(
-            xlabel=f"MT-Bench, {judge_name}",
-            ylabel="",
-            title=f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]",
-        )
+        title = f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]"
+        ax.set(xlabel=f"MT-Bench, {judge_name}", ylabel="", title=title)
     axes[0].set_ylabel("Chatbot Arena Elo")
     key = "\n".join(f"{number}  {name.split(' (')[0]}" for number, name in enumerate(frame.index, 1))
     axes[1].text(1.03, 1, key, transform=axes[1].transAxes, va="top", fontsize=8, linespacing=1.6)

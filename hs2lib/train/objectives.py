@@ -78,9 +78,7 @@ REGRESSION = Objective(
     "regression",
     total=lambda outputs, targets, group: losses.squared_errors(outputs, targets).sum(),
     count=lambda targets, group: int((targets != MISSING).sum()),
-    metrics=lambda outputs, targets, group, names: validation_metrics(
-        outputs.numpy(), targets.numpy(), group.numpy(), names
-    ),
+    metrics=validation_metrics,
 )
 
 

@@ -166,9 +166,7 @@ class PPO(Sampled, Written, Aligned):
     path: str = setting("", "file to read in place of the data set's own")
     n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
     n_standard: int = setting(0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000)
-    critic: str = setting(
-        "separate", "its own model, or a head on the policy; reference code", one_of=("separate", "shared")
-    )
+    critic: str = setting("separate", "own model, or the policy's head; reference code", one_of=("separate", "shared"))
     critic_rate: float = setting(10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000)
     value_weight: float = setting(1.0, "of the value loss, for a shared critic", 0, 1000)
     buffer: int = setting(128, "prompts answered in a round; paper: section 4.4", 1, 100_000)
@@ -181,9 +179,7 @@ class PPO(Sampled, Written, Aligned):
     value_clip: float = setting(0.2, "how far a value may move; reference code", 0, 1e9)
     normalise: bool = setting(True, "bring advantages to mean 0 and SD 1 over the buffer; reference code")
     n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
-    unfinished: str = setting(
-        "drop", "answers cut off: no gradient, or as others; reference code", one_of=names.CUT_OFF
-    )
+    unfinished: str = setting("drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF)
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
     top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
 
