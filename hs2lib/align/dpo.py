@@ -6,7 +6,8 @@ pair_items, counts = items(policy, pairs, cache=folder)    # for trainer.fit wit
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -62,8 +63,7 @@ def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
     return total.numpy().reshape(len(pairs), 2)
 
 
-@dataclass(frozen=True)
-class SampledPairs:
+class SampledPairs(NamedTuple):
     """The samples of a round: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
 
     groups: list[Group]

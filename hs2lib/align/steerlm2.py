@@ -13,6 +13,7 @@ sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -124,8 +125,7 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """One iteration: the weighed samples to train on and to validate by, and the outcome of training."""
 
     training: list[Weighed]
@@ -212,8 +212,7 @@ RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))
 TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Attributes"
 
 
-@dataclass(frozen=True)
-class Toy:
+class Toy(NamedTuple):
     """Nine responses, two tokens of an alphabet of three: log P(a|x,y) [9] and log P(y|x) [9], float64."""
 
     attributes: Tensor

@@ -6,7 +6,7 @@ The sampler and the three scores are callables here: the paper's models were not
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -73,8 +73,7 @@ def best_mean_rank(scores: np.ndarray) -> int:
     return min(range(len(keys)), key=lambda i: (*keys[i], i))
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """How one assistant turn was chosen: candidates, scores [candidates, scores], mean ranks, the one taken."""
 
     candidates: tuple[str, ...]

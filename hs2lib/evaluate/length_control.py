@@ -16,8 +16,8 @@ non-commercial use: it is read in place, and none of it belongs in a report.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,16 +46,14 @@ GAMED_WEIGHT = 0.2 / 2
 SEED = 123
 
 
-@dataclass(frozen=True)
-class WinRate:
+class WinRate(NamedTuple):
     """Raw win rate, in per cent, with its standard error."""
 
     rate: float
     standard_error: float
 
 
-@dataclass(frozen=True)
-class LengthControlled:
+class LengthControlled(NamedTuple):
     """A length-controlled win rate, in per cent, and how it was made.
 
     standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
@@ -71,8 +69,7 @@ class LengthControlled:
     raw: WinRate
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines."""
 
     difficulty: np.ndarray

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -253,8 +254,7 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
 # What a judge is asked, and what a policy scores
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """A judge prompt: the system message, and the text with {fields}."""
 
     system: str
@@ -280,8 +280,7 @@ def own_prompts(benchmark: str) -> dict[str, Template]:
     return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
 
 
-@dataclass(frozen=True)
-class JudgedScore:
+class JudgedScore(NamedTuple):
     """What a judge's verdicts make of one policy on one benchmark.
 
     measure: what the score may be called, with its unit. overall: (score, 95 % low, high). unparsable: verdicts that

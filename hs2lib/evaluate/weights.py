@@ -16,6 +16,7 @@ every sum is a whole number below 2^53, which float64 holds exactly in any order
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,8 +58,7 @@ def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequ
     return Grid(step, tuple(tuple(range(0, -steps - 1, -1) if o in negative else range(steps + 1)) for o in outputs))
 
 
-@dataclass(frozen=True)
-class BestWeights:
+class BestWeights(NamedTuple):
     """The best weighting: weights [A], and its value. values: of every weighting, in the shape of the grid."""
 
     weights: tuple[float, ...]
@@ -126,8 +126,7 @@ def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
     return search(margins, over=Grid(0.0001, tuple((int(step),) for step in steps)), **on).value
 
 
-@dataclass(frozen=True)
-class CrossFit:
+class CrossFit(NamedTuple):
     """best: on all pairs; fitted: the value with every pair judged by weights searched without its fold; overstated:
     the difference of the two; weights [folds, A]: those of each fold."""
 

@@ -81,7 +81,7 @@ def folds(clusters: np.ndarray, n_folds: int, seed: int = 0, parts: np.ndarray |
     """
     names, first, index = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
     if len(names) < n_folds:
-        raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds")
+        raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds: take fewer folds")
     order = np.random.default_rng(seed).permutation(len(names))
     if parts is not None:
         order = order[np.argsort(parts[first][order], kind="stable")]
