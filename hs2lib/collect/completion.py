@@ -39,9 +39,8 @@ def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[T
     Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were.
     """
     if not len(assistant_turns) < len(user_turns):
-        raise ValueError(
-            f"{len(assistant_turns)} assistant turns for {len(user_turns)} of users: none is left to write"
-        )
+        turns = f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns"
+        raise ValueError(f"{turns}: nothing is left to write")
     out = [Turn("user", hidden_prompt(user_turns))]
     for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
         out += [Turn("assistant", reply), Turn("user", user)]
