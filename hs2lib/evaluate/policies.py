@@ -192,6 +192,13 @@ TABLE_4 = {
     "AlpacaEval 2: LC win rate, %": "AlpacaEval 2 LC",
 }
 
+# Who judged in the paper, as a note of `Judged.rows` begins. Paper: section 4.5.
+PAPERS_JUDGES = {
+    "MT-Bench": "judge gpt-4-0125-preview",
+    "Arena Hard": "judge gpt-4-1106-preview",
+    "AlpacaEval 2": "judge gpt-4-1106-preview",
+}
+
 
 def made(tier: str) -> dict[str, Path]:
     """Every policy that a notebook makes, by its title in the notebooks' order, and the folder it is saved in."""
@@ -323,15 +330,19 @@ def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
     return table[COLUMNS]
 
 
-def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str]) -> pd.DataFrame:
+def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str], sources: dict[str, str]) -> pd.DataFrame:
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them; policy -> row of the table.
 
-    Paper: Table 4. Columns row, column, ours, low, high. A policy that the paper has no row for is not here.
+    Paper: Table 4, section 4.5 (judges). Columns row, column, ours, low, high, data (the source of the benchmark's
+    questions, by `sources`) and not comparable ("other judge"). A policy that the paper has no row for is not here.
     """
     known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]
+    benchmark = known.measure.str.extract(f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False)
+    other = known.note.str.startswith("judge ") & ~known.note.str.startswith(tuple(PAPERS_JUDGES.values()))
     known = known.assign(row=known.policy.map(table_rows), column=known.measure.map(TABLE_4))
+    known["data"], known["not comparable"] = benchmark.map(sources), np.where(other, "other judge", "")
     known = known.rename(columns={"mean": "ours", "95 % low": "low", "95 % high": "high"})
-    return known[["row", "column", "ours", "low", "high"]].reset_index(drop=True)
+    return known[["row", "column", "ours", "low", "high", "data", "not comparable"]].reset_index(drop=True)
 
 
 def trades(of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resampled) -> pd.DataFrame:
