@@ -33,6 +33,7 @@ from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens
 from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
+from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
 from hs2lib.names import one_of
 from hs2lib.paths import write
@@ -73,7 +74,7 @@ class ActorCritic(nn.Module):
         one_of("critic", critic, ("separate", "shared"))
         self.policy, self.kind = policy, critic
         if critic == "shared":
-            self.critic, self.head = None, nn.Linear(policy.backbone.config.hidden_size, 1)
+            self.critic, self.head = None, nn.Linear(width(policy.backbone), 1)
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)
             return

@@ -179,6 +179,8 @@ class Run:
         manifest |= {"source_sha256": sha256(notebook_path(self.notebook)), "parameters": self.values}
         manifest |= {"recipe": asdict(self.recipe) if self.recipe else {}, "sources": self.sources}
         manifest |= {name: getattr(self, name) for name in ("generated", "verdicts", "artefacts")}
+        # Only where models ran: statistics do without torch.
+        manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
         manifest |= {"device": device(), "python": platform.python_version()}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -22,7 +22,7 @@ from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 
-from hs2lib.engine.attention import precision
+from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
@@ -291,6 +291,8 @@ def fit(
     main = int(os.environ.get("RANK", "0")) == 0
     last = checkpoints.last(folder)
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
+    for part in filter(None, (model.backbone, getattr(model, "critic", None))):
+        prepare(part)  # here, on the device it trains on: inside a sharded model's forward would be too late
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
         write(folder / "run.json", configuration + "\n")

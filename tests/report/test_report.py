@@ -244,6 +244,16 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
     monkeypatch.undo()
 
 
+def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
+    from hs2lib.engine import contract
+
+    monkeypatch.setattr(contract, "ALONE", {"BloomForCausalLM": "its attention is not built on AttentionInterface"})
+    run = start()
+    run.finish()
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["scored_one_by_one"] == {"BloomForCausalLM": "its attention is not built on AttentionInterface"}
+
+
 def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):
     run = start()
 
