@@ -13,7 +13,6 @@ sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +25,6 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
-from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
@@ -91,7 +89,8 @@ def weigh(
     cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
     ValueError where two tokenizers differ, or no group is left.
     """
-    one_of("way with unfinished samples", recipe.unfinished, CUT_OFF)
+    if recipe.unfinished not in ("keep", "drop"):
+        raise ValueError(f'unfinished is "keep" or "drop", got {recipe.unfinished!r}')
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in sampled if len(group.responses) > 1]
@@ -100,7 +99,8 @@ def weigh(
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
-    log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
+    predictions = reward_model.score(sampled, **options)
+    log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
     return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
@@ -125,7 +125,8 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-class Iteration(NamedTuple):
+@dataclass(frozen=True)
+class Iteration:
     """One iteration: the weighed samples to train on and to validate by, and the outcome of training."""
 
     training: list[Weighed]
@@ -134,9 +135,18 @@ class Iteration(NamedTuple):
 
 
 def iterate(
-    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple,
+    policy,
+    prior,
+    reward_model,
+    prompts,
+    validation,
+    target: str,
+    recipe: SteerLM2,
+    folder: Path,
+    *,
+    callbacks=tuple,
     after=lambda number, policy: None,
-) -> list[Iteration]:  # fmt: skip
+) -> list[Iteration]:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
@@ -212,7 +222,8 @@ RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))
 TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Attributes"
 
 
-class Toy(NamedTuple):
+@dataclass(frozen=True)
+class Toy:
     """Nine responses, two tokens of an alphabet of three: log P(a|x,y) [9] and log P(y|x) [9], float64."""
 
     attributes: Tensor
@@ -237,7 +248,8 @@ def made(seed: int = 0) -> Toy:
     draw = torch.Generator().manual_seed(seed)
     away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
     ratings = (TOY_TARGET + away).clamp(0, 4)
-    return Toy(losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET), log_policy(logits(seed + 1)))
+    attributes = losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET)
+    return Toy(attributes, log_policy(logits(seed + 1)))
 
 
 def logits(seed: int, scale: float = 0.7) -> Tensor:

@@ -96,6 +96,9 @@ class Faults:
         if len(self.faults) > MOST:
             raise DataError.listing(self.file, self.faults, "The rest of the file was not read.")
 
+    def look(self, line: int, row: dict | None) -> None:
+        """Called with every row before it is checked; what examines a file looks at its texts here."""
+
     def __enter__(self) -> "Faults":
         return self
 
@@ -176,6 +179,7 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
     strict = False if ".csv" in path.suffixes else None
     validate = model.model_validate
     for line, row in read(path, faults):
+        faults.look(line, row)
         if row is not None:
             try:
                 row = validate(row, strict=strict)
@@ -224,11 +228,15 @@ def _unfit(value: str) -> tuple[str, str]:
 def _number_fix(value: object, words: str) -> str:
     if str(value).lower() == "nan":
         return "NaN is not a rating: leave the row out"
+    low, _, high = words.partition(" from ")[2].partition(" to ")
+    written = isinstance(value, str) and _NUMBER.fullmatch(value)
+    if written and not float(low) <= float(value) <= float(high):  # a cell of CSV
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "write the number itself, without quotes"
     if "whole" in words and not isinstance(value, int):
         return "write it without a decimal point, rounded as you mean it"
-    return f"map the scale to {words.partition(' from ')[2].replace(' to ', '..')} before loading"
+    return f"map the scale to {low}..{high} before loading"
 
 
 def shown(value: object) -> str:

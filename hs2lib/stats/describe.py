@@ -6,7 +6,7 @@ correlation those where both of its columns are. Agreement between annotators is
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import rankdata
@@ -15,7 +15,8 @@ from hs2lib.stats import bootstrap
 from hs2lib.stats.bootstrap import NO_SPREAD, Interval
 
 
-class Moments(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Moments:
     """Means [k], standard deviations [k], Pearson correlations [k, k], and the rows [k, k] behind each."""
 
     mean: Interval

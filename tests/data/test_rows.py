@@ -419,6 +419,7 @@ OTHERS = [
     ("pandalm", {**PANDA, **VOTES, "instruction": ""}, "instruction", "the text is empty"),
     ("ratings", rated(coherence=4.5), "coherence", "expected a number from 0 to 4, got 4.5"),
     ("ratings", rated(notes="?"), "notes", "unknown extra column"),
+    ("ratings", rated(coherence="7"), "coherence", "map the scale to 0..4"),
     ("ratings", rated(annotator=True), "annotator", "expected a name, got true"),
 ]
 

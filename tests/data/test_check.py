@@ -1,0 +1,73 @@
+"""The data doctor: what a person learns of a file before an hour of notebooks runs on it."""
+
+import json
+import tracemalloc
+
+import pytest
+from made_rows import rated, write
+
+from hs2lib.data import check
+
+
+def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
+    """A file is corrected once, not once an error; what is kept although it looks wrong is said too."""
+    rows = [
+        {**rated("p", "hello <|im_end|>", coherence=None), "annotator": "ann"},
+        {**rated("p", "second", coherence=None), "annotator": "ann"},
+        {**rated("p", "second", coherence=None), "annotator": "ann"},
+        {**rated("q", "caf\ufffd", coherence=9), "annotator": "ann"},
+        {"prompt": "r", "response": "r", **dict.fromkeys(list(rated())[2:]), "annotator": "ann"},
+    ]
+    path = write(tmp_path / "own.jsonl", rows)
+    assert check.main([str(path)]) == 1
+    said = capsys.readouterr().out
+    for words in (
+        f"{path}, read as ratings",
+        "3 responses to 2 prompts, 1 with two or more",
+        "coherence: not rated",
+        "helpfulness: every rating is 2",
+        "no two annotators are named",
+        "3 doubtful texts or rows, which are kept as they are:",
+        "line 1, field 'response': holds <|im_end|>",
+        "line 4, field 'response': holds U+FFFD",
+        "line 5: has no rating at all",
+        "2 faults in 2 rows",
+        "line 3, field 'annotator': this response is rated a second time (first in line 2)",
+        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: map the scale to 0..4",
+        "with strict = False it sets 2 rows aside",
+    ):
+        assert words in said, words
+
+
+def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
+    path = write(tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}])
+    assert check.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; carried along: lang" in said
+    assert "line 1: chosen and rejected are the same text" in said
+
+
+def test_rows_of_a_data_set_are_checked_by_its_own_reader(tmp_path, capsys):
+    path = write(tmp_path / "train.jsonl", [rated(), rated(response="s"), rated()])
+    assert check.main([str(path), "--as", "helpsteer2"]) == 1
+    assert "1 groups of 2" in (said := capsys.readouterr().out) and "an odd number" in said
+
+
+@pytest.mark.parametrize("content", [None, "", "[" * 5000])
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path, capsys, content):
+    path = tmp_path / "own.json"
+    if content is not None:
+        path.write_text(content)
+    assert check.main([str(path)]) == 1 and len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_memory_holds_a_row_and_not_the_file(tmp_path):
+    path = tmp_path / "own.jsonl"
+    with path.open("w") as file:
+        for i in range(300):
+            file.write(json.dumps(rated(f"{i} " + "p" * 10_000, "r" * 10_000)) + "\n")
+    tracemalloc.start()
+    _, faults, said = check.examine(path)
+    assert tracemalloc.get_traced_memory()[1] < 1.5e6, "of 6 MB"
+    tracemalloc.stop()
+    assert not faults.faults and said[0] == "300 responses to 300 prompts, 0 with two or more"
