@@ -79,9 +79,8 @@ def prompt_string(turns: Iterable[Turn]) -> str:
         out = SYSTEM + turns[0].text + USER
         rest = turns[1:]
     if not rest or rest[0].role != "user":
-        raise ValueError(
-            f"a prompt starts with a user turn (after at most one system turn), got roles {[t.role for t in turns]}"
-        )
+        roles = [turn.role for turn in turns]
+        raise ValueError(f"a prompt starts with a user turn (after at most one system turn), got roles {roles}")
     out += rest[0].text
     try:
         out += "".join([_MARKERS[turn.role] + turn.text for turn in rest[1:]])

@@ -7,6 +7,9 @@ A line of a notebook's parameters cell names a tuple of this module after `one o
 What a data set is (its files, reader and licence) is in the table of `hs2lib.data.sources`.
 """
 
+import difflib
+from collections.abc import Iterable
+
 from hs2lib.group import ATTRIBUTES as ATTRIBUTES
 
 # Data sets, by what their groups hold. A set may be of several kinds.
@@ -38,4 +41,14 @@ TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
 PACKING = ("none", "padding-free", "bfd")  # how conversations are laid into batches
 PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
+CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
+LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
 WORDINGS = ("prompt", "instruction")  # how pairs built from HumanEvalPack ask
+
+
+def one_of(what: str, value: str, known: Iterable[str]) -> None:
+    """Raise ValueError, which names the nearest, for a value that is not among those known. Paper: silent."""
+    if value not in known:
+        near = difflib.get_close_matches(str(value), known, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown {what} {value!r}{hint}; there are: {', '.join(known)}")

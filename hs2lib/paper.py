@@ -1,9 +1,8 @@
 """The paper's numbers as data (HelpSteer2, arXiv 2406.08673), read from `hs2lib/paper/*.csv`.
 
 The files hold what the paper prints, digit for digit, one file a table. Nothing here is ever computed from a run, and
-no run writes here. A tolerance is the largest absolute difference at which a number of ours is called a match. It was
-fixed before any run; `columns.csv` has it for each column, with the reason. Where the paper defines a figure fully, it
-is half a unit of the last printed digit.
+no run writes here. `columns.csv` has the rule by which `hs2lib.report.verdict` judges the numbers of a column, fixed
+before any run, with its reason.
 """
 
 import csv
@@ -11,8 +10,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hs2lib.group import ATTRIBUTES, named_numbers
+
+
+class Rule(NamedTuple):
+    """How one printed number is judged. Paper: silent (it prints few spreads).
+
+    kind: "exact", a statistic of released rows; "convention", the same where the paper leaves a choice open; or
+    "estimate", which a second honest run would not repeat. margin: the largest difference that counts as the same.
+    spread: standard deviation of one run, by seed, sampling of answers and judge, on the same questions.
+    """
+
+    kind: str
+    margin: float
+    spread: float
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,7 @@ class Table:
     source: str
     unit: str
     values: dict[tuple[str, str], float | None]
-    tolerance: dict[tuple[str, str], float]
+    rules: dict[tuple[str, str], Rule]
 
     @property
     def rows(self) -> list[str]:
@@ -43,25 +56,22 @@ def _rows(path: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _tolerance(room: dict[str, str], cells: dict[str, str], column: str) -> float:
-    """The tolerance of one printed number: `room` is its row of columns.csv, `cells` its row of the table."""
-    base = {
-        "1": 1.0,
-        "last digit": 10.0 ** -len(cells[column].partition(".")[2]),
-        "the number": abs(float(cells[column] or 0)),
-    }
+def _rule(room: dict[str, str], cells: dict[str, str], column: str) -> Rule:
+    """The rule for one printed number: `room` is its row of columns.csv, `cells` its row of the table."""
+    base = {"1": 1.0, "last digit": 10.0 ** -len(cells[column].partition(".")[2])}
+    base["the number"] = abs(float(cells[column] or 0))
     times = base[room["times"]] if room["times"] in base else float(cells[room["times"]])
-    return float(room["tolerance"]) * times
+    return Rule(room["kind"], float(room["margin"]) * times, float(room["spread"]) * times)
 
 
 def _table(table: str, **about: str) -> Table:
     rooms = {row["column"]: row for row in _rows("columns.csv") if row["table"] == table}
-    values, tolerance = {}, {}
+    values, rules = {}, {}
     for cells in _rows(f"{table}.csv"):
         for column, room in rooms.items():
             values[cells["row"], column] = float(cells[column]) if cells[column] else None
-            tolerance[cells["row"], column] = _tolerance(room, cells, column)
-    return Table(table, **about, values=values, tolerance=tolerance)
+            rules[cells["row"], column] = _rule(room, cells, column)
+    return Table(table, **about, values=values, rules=rules)
 
 
 TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}

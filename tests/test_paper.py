@@ -1,4 +1,4 @@
-"""The paper's files: whole, read digit for digit, and with a tolerance and its reason for every column."""
+"""The paper's files: whole, read digit for digit, and with a rule and its reason for every column."""
 
 import csv
 from pathlib import Path
@@ -16,23 +16,30 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
-def test_every_column_of_every_table_has_a_tolerance_and_a_reason():
+def test_every_column_of_every_table_has_a_rule_and_a_reason():
     for name, table in paper.TABLES.items():
         about = [row for row in rows("columns.csv") if row["table"] == name]
         header = list(rows(f"{name}.csv")[0])
         assert header == ["row", *(row["column"] for row in about)] == ["row", *table.columns]
         assert all(row["reason"] for row in about)
-        assert all(tolerance > 0 for tolerance in table.tolerance.values())
+        assert all(rule.margin > 0 and rule.spread >= 0 for rule in table.rules.values())
+        assert all((rule.spread > 0) == (rule.kind == "estimate") for rule in table.rules.values())
 
 
-def test_a_tolerance_follows_the_printed_digits_or_the_number():
+def test_an_interval_of_every_estimate_fits_into_its_margin():
+    """Else no honest run could ever be consistent: 1.96 times the root of 2 times the spread is 2.77 spreads."""
+    for table in paper.TABLES.values():
+        assert all(rule.margin > 2.78 * rule.spread for rule in table.rules.values())
+
+
+def test_a_margin_follows_the_printed_digits_or_the_number():
     """3.6393 has .00005 of room, .0600 as much: its zeros count. 5 % of 1471.9 characters are 73.595."""
-    two, four = paper.TABLES["table-2"], paper.TABLES["table-4"]
+    two, four = paper.TABLES["table-2"].rules, paper.TABLES["table-4"].rules
     best = "SteerLM 2.0 iter 2 w. Daring-Anteater"
-    assert two.tolerance["coherence", "mean HS2"] == two.tolerance["verbosity", "R HS2"] == pytest.approx(5e-5)
-    assert two.tolerance["characters in prompt", "mean HS"] == pytest.approx(0.05)
-    assert four.tolerance[best, "characters"] == pytest.approx(73.595)
-    assert four.tolerance[best, "AlpacaEval 2 LC"] == 1.35
+    assert two["coherence", "mean HS2"].margin == two["verbosity", "R HS2"].margin == pytest.approx(5e-5)
+    assert two["characters in prompt", "mean HS"] == ("exact", pytest.approx(0.05), 0)
+    assert four[best, "characters"] == ("estimate", pytest.approx(73.595), pytest.approx(18.399, abs=1e-3))
+    assert four[best, "AlpacaEval 2 LC"] == ("estimate", 2 * 1.35, 1.35 / 2)
 
 
 def test_what_the_paper_does_not_print_is_none():

@@ -76,8 +76,8 @@ def test_make_tables_gives_tables_1_and_2_from_the_hub(hub, tmp_path):
     assert table.ours["coherence", "mean HS2"] == pytest.approx(rows.coherence.mean())
     assert table.ours["correctness", "R HS2"] == pytest.approx(rows.correctness.corr(rows.helpfulness))
     assert table.ours["coherence", "mean HS"] == pytest.approx(rows.coherence.mean())
-    assert set(table.verdict) <= {"match", "differs", "paper prints none", "not run at this tier"}
-    assert table.verdict["coherence", "mean HS2"] == "differs", "these rows are not the released ones"
+    assert set(table.verdict) <= {"exact", "different", "paper prints none", "not run at this tier"}
+    assert table.verdict["coherence", "mean HS2"] == "different", "these rows are not the released ones"
 
     table = pd.read_csv(report / "03_annotator_agreement/against-table-1.csv").set_index(["row", "column"])
     assert table.ours.notna().sum() == 10, "two columns; the first was never released"

@@ -6,7 +6,8 @@ pair_items, counts = items(policy, pairs, cache=folder)    # for trainer.fit wit
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
+from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness
@@ -61,8 +63,7 @@ def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
     return total.numpy().reshape(len(pairs), 2)
 
 
-@dataclass(frozen=True)
-class SampledPairs:
+class SampledPairs(NamedTuple):
     """The samples of a round: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
 
     groups: list[Group]
@@ -91,15 +92,13 @@ def sampled_pairs(
     seed, temperature, top_p, max_new_tokens, autocast and file.
     Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
     """
-    if unfinished not in ("keep", "leave out"):
-        raise ValueError(f'unfinished is "keep" or "leave out", got {unfinished!r}')
+    one_of("way with unfinished samples", unfinished, ("keep", "leave out"))
     groups = rollouts(policy, prompts, n=n, **sampling)
     scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
     good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
     finished = np.array([[sample.finished for sample in group.responses] for group in groups])
-    used = np.where(finished | (unfinished == "keep"), good, np.nan)
-    pairs, counts = by_score(groups, used.ravel())
+    pairs, counts = by_score(groups, np.where(finished | (unfinished == "keep"), good, np.nan).ravel())
     if not pairs:
         raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
     return SampledPairs(groups, good, pairs, counts)

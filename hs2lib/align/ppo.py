@@ -33,7 +33,9 @@ from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens
 from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
+from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
+from hs2lib.names import one_of
 from hs2lib.paths import write
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import over_vocabulary
@@ -69,11 +71,10 @@ class ActorCritic(nn.Module):
         if len(reward_model.attributes) != 1:
             what = f"expected a reward model of one output, got {reward_model.attributes}"
             raise ValueError(f"{what}: fold them into one")
-        if critic not in ("separate", "shared"):
-            raise ValueError(f'critic is "separate" or "shared", got {critic!r}')
+        one_of("critic", critic, ("separate", "shared"))
         self.policy, self.kind = policy, critic
         if critic == "shared":
-            self.critic, self.head = None, nn.Linear(policy.backbone.config.hidden_size, 1)
+            self.critic, self.head = None, nn.Linear(width(policy.backbone), 1)
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)
             return
@@ -291,13 +292,11 @@ class PPOTrainer(GroupTrainer):
 
     def create_optimizer(self, model=None):
         super().create_optimizer(model)
-        parts = self.model.model.own()
-        critics = {id(p) for part in parts[1:] for p in part}
+        critics = {id(p) for part in self.model.model.own()[1:] for p in part}
         for group in list(self.optimizer.param_groups) if critics else ():
             theirs = [p for p in group["params"] if id(p) in critics]
             group["params"] = [p for p in group["params"] if id(p) not in critics]
-            rate = group["lr"] * self.recipe.critic_rate
-            self.optimizer.add_param_group({**group, "params": theirs, "lr": rate})
+            self.optimizer.add_param_group({**group, "params": theirs, "lr": group["lr"] * self.recipe.critic_rate})
         return self.optimizer
 
     def _clip_grad_norm(self, model):

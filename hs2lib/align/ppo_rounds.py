@@ -14,6 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import order
 from hs2lib.train.objectives import Objective
@@ -73,14 +74,11 @@ def token_kl(policy: Tensor, reference: Tensor, form: str = "absolute") -> Tenso
     less likely than it was, and so only with it is the optimum the reference tilted by exp(reward / weight). With the
     other two what has become unlikely is pushed further down; they hold back what becomes more likely.
     """
+    one_of("kl_form", form, ("absolute", "plain", "k3"))
     difference = policy - reference
     if form == "absolute":
         return difference.abs()
-    if form == "plain":
-        return difference
-    if form == "k3":
-        return torch.expm1(-difference) + difference
-    raise ValueError(f"kl_form is one of absolute, plain, k3, got {form!r}")
+    return difference if form == "plain" else torch.expm1(-difference) + difference
 
 
 def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Tensor:
@@ -103,8 +101,7 @@ def targets(
     `unfinished` is "keep"; advantages are normalised over the tokens that count. Paper: section 4.4 (advantages,
     normalisation and what is left out are the reference code's). Raises ValueError for an unknown `unfinished`.
     """
-    if recipe.unfinished not in ("drop", "keep"):
-        raise ValueError(f'unfinished is "drop" or "keep", got {recipe.unfinished!r}')
+    one_of("way with unfinished answers", recipe.unfinished, CUT_OFF)
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
     advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
     counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None]

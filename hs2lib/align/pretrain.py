@@ -8,19 +8,17 @@ looks at another text, and texts that begin alike share their beginning. Every t
 Paper: silent (its bases were trained by others).
 """
 
-import argparse
 import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 
 from hs2lib import paths
 from hs2lib.align import sft
@@ -75,12 +73,8 @@ class Pretraining(Recipe):
 class Falling(GroupTrainer):
     """A trainer whose learning rate, after its warm-up, falls to 0 in a straight line."""
 
-    def create_scheduler(self, num_training_steps, optimizer=None):
-        rise, steps = self.args.warmup_steps + 1, num_training_steps
-        shape = lambda step: min((step + 1) / rise, (steps - step) / max(1, steps - rise))  # noqa: E731
-        self.lr_scheduler = LambdaLR(self.optimizer if optimizer is None else optimizer, shape)
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
+    def rate(self, step: int, steps: int) -> float:
+        return min(super().rate(step, steps), (steps - step) / max(1, steps - self.args.warmup_steps - 1))
 
 
 def messages(text: Text) -> list[str]:
@@ -210,49 +204,24 @@ def save(folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, f
     written = load_policy(folder)
     policy.backbone = written.backbone
     facts = {"weights": sum(weight.numel() for weight in written.parameters()), **facts}
-    facts |= {
-        "held-out loss": round(sft.nll(written, held_out), 4),
-        "sha256": paths.sha256(folder / "model.safetensors"),
-    }
+    facts["held-out loss"] = round(sft.nll(written, held_out), 4)
+    facts["sha256"] = paths.sha256(folder / "model.safetensors")
     points.round(4).to_csv(folder / "curve.csv", index=False)
     (folder / "training.json").write_text(json.dumps(facts | {"recipe": asdict(recipe)}, indent=1) + "\n")
     room = min(200, recipe.positions // 2)
     shown = rollouts(written, prompts, n=1, max_new_tokens=room, progress=False) if prompts else []
     talks = ["\n".join([*[turn.text for turn in group.prompt], "> " + group.responses[0].text]) for group in shown]
     lines = [f"- {name}: {value}" for name, value in facts.items()]
-    (folder / "README.md").write_text(ABOUT.format(facts="\n".join(lines), answers="\n\n".join(talks)))
+    about = (Path(__file__).parent / "base.txt").read_text()
+    (folder / "README.md").write_text(about.format(facts="\n".join(lines), answers="\n\n".join(talks)))
 
 
-ABOUT = """# The small base
-
-A Llama that began with random weights and was trained on the generated texts of this package, on nothing else. It
-knows that world only. `make base` makes it again. `training.json` has the recipe, `curve.csv` the loss by step.
-
-{facts}
-
-## Answers to prompts that no training text holds
-
-Sampled at temperature 0.7 and top-p 0.9, before any fine-tuning; the answer begins at `>`.
-
-```text
-{answers}
-```
-"""
-
-
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="train the small base from nothing")
-    parser.add_argument("--into", type=Path, default=SMALL, help="folder to write the base to")
-    parser.add_argument("--folder", type=Path, default=paths.runs() / "base", help="folder of checkpoints")
-    for field in fields(Pretraining):
-        if field.name in ("seed", "tokens", "width", "layers", "inner", "learning_rate", "step_tokens"):
-            parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
-    options = vars(parser.parse_args(argv))
-    into, folder = options.pop("into"), options.pop("folder")
-    recipe = Pretraining(**options)
+def main() -> None:
+    """Train the base of this package, or go on with it. Paper: silent."""
+    recipe = Pretraining()
     prompts = list(generate.groups(SHOWN, recipe.seed, split="validation"))
-    pretrain(lambda: generate.pretraining(recipe.seed), recipe, into, folder, prompts)
-    print((into / "README.md").read_text())
+    pretrain(lambda: generate.pretraining(recipe.seed), recipe, SMALL, paths.runs() / "base", prompts)
+    print((SMALL / "README.md").read_text())
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, parse_prompt, prompt_string
 from hs2lib.models.policy import Policy
+from hs2lib.names import LABELLED, one_of
 from hs2lib.train.items import Item, tokenised
-
-LEVELS = ("rounded", "fifths", "ratings")
 
 
 def answers(groups: Sequence[Group]) -> list[Group]:
@@ -46,8 +45,7 @@ def answers(groups: Sequence[Group]) -> list[Group]:
         for number, response in enumerate(group.responses):
             parts.append((f"{group.id}/{len(group.prompt)}.{number}", group.prompt, response))
         for name, prompt, response in parts:
-            answer = (replace(response, id=name),)
-            out.append(replace(group, id=name, prompt=prompt, responses=answer, preference=None))
+            out.append(replace(group, id=name, prompt=prompt, responses=(replace(response, id=name),), preference=None))
     return out
 
 
@@ -65,8 +63,7 @@ def label(
     format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on.
     options: budget and autocast of `RewardModel.score`. Raises ValueError for "ratings" without one of the attributes.
     """
-    if levels not in LEVELS:
-        raise ValueError(f"levels are one of {', '.join(LEVELS)}, got {levels!r}")
+    one_of("kind of levels", levels, LABELLED)
     each = answers(groups)
     if levels == "ratings":
         each, values = _rated(each, tuple(reward_model.attributes))

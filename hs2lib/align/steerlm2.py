@@ -13,6 +13,7 @@ sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
+from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2
@@ -89,8 +91,7 @@ def weigh(
     cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
     ValueError where two tokenizers differ, or no group is left.
     """
-    if recipe.unfinished not in ("keep", "drop"):
-        raise ValueError(f'unfinished is "keep" or "drop", got {recipe.unfinished!r}')
+    one_of("way with unfinished samples", recipe.unfinished, CUT_OFF)
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in sampled if len(group.responses) > 1]
@@ -99,8 +100,7 @@ def weigh(
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
-    predictions = reward_model.score(sampled, **options)
-    log_a = attribute_log_prob(predictions, reward_model.attributes, target, recipe)
+    log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
     return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
@@ -125,8 +125,7 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """One iteration: the weighed samples to train on and to validate by, and the outcome of training."""
 
     training: list[Weighed]
@@ -135,18 +134,9 @@ class Iteration:
 
 
 def iterate(
-    policy,
-    prior,
-    reward_model,
-    prompts,
-    validation,
-    target: str,
-    recipe: SteerLM2,
-    folder: Path,
-    *,
-    callbacks=tuple,
+    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple,
     after=lambda number, policy: None,
-) -> list[Iteration]:
+) -> list[Iteration]:  # fmt: skip
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
@@ -222,8 +212,7 @@ RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))
 TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Attributes"
 
 
-@dataclass(frozen=True)
-class Toy:
+class Toy(NamedTuple):
     """Nine responses, two tokens of an alphabet of three: log P(a|x,y) [9] and log P(y|x) [9], float64."""
 
     attributes: Tensor
@@ -248,8 +237,7 @@ def made(seed: int = 0) -> Toy:
     draw = torch.Generator().manual_seed(seed)
     away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
     ratings = (TOY_TARGET + away).clamp(0, 4)
-    attributes = losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET)
-    return Toy(attributes, log_policy(logits(seed + 1)))
+    return Toy(losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET), log_policy(logits(seed + 1)))
 
 
 def logits(seed: int, scale: float = 0.7) -> Tensor:

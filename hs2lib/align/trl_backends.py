@@ -23,7 +23,7 @@ from transformers.utils import is_flash_attn_2_available
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer, pack_dataset
 
 from hs2lib.models.policy import Policy
-from hs2lib.names import PACKING
+from hs2lib.names import PACKING, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
@@ -86,8 +86,7 @@ def fit_sft(
     and for all in rows of `recipe.budget` tokens, and `recipe.batch` then counts rows. rows_a_batch: conversations of a
     micro-batch. Raises ValueError for another packing, a conversation longer than a packed row, and as `fit`.
     """
-    if packing not in PACKING:
-        raise ValueError(f"packing is one of {', '.join(PACKING)}, got {packing!r}")
+    one_of("packing", packing, PACKING)
     rows, packed = sft_rows(items), packing == "bfd"
     if packed:
         if (longest := max(len(item.sequences[0]) for item in items)) > recipe.budget:

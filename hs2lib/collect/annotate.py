@@ -6,8 +6,6 @@ ratings, with just the columns that `data.load("ratings", "folder", path=...)` r
 with everything else. Annotators go by a pseudonym; of a flagged task nothing but its id is kept, as it may hold names.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import os

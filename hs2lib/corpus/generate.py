@@ -20,7 +20,7 @@ from hs2lib.corpus.rules import BENCHMARK, FAMILIES, NAMES, PLANS, UNSAFE_ITEMS,
 from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, SCENES, Task, another, capital, entity, pick, several
 from hs2lib.corpus.text import conversation, one_in, respond, say
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.names import SPLITS
+from hs2lib.names import SPLITS, one_of
 from hs2lib.stats import aggregate
 
 SECTIONS = tuple(BENCHMARK)
@@ -104,10 +104,8 @@ def groups(
     so it looks at some 10 % more items. split: "train", "validation" (only prompts that no training text of any seed
     holds: `Task.reserved`) or "both". start: number of the first item. Raises ValueError for anything else.
     """
-    if stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
-    if split not in SPLITS:
-        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+    one_of("stage", stage, STAGES)
+    one_of("split", split, SPLITS)
     if n_prompts < 0 or start < 0:
         raise ValueError(f"need n_prompts >= 0, start >= 0; got {n_prompts}, {start}")
     wanted = {"train": (False,), "validation": (True,), "both": (False, True)}[split]
@@ -156,8 +154,7 @@ def _group(seed: int, d: Draw, b: int, keys: list[int], rows: list) -> tuple[Tas
     for k, (labels, scores) in enumerate(rows):
         text = respond(one_in(keys[2 + k]), task, edits(d, b, k), int(d.extras[b, k]), int(d.expert[b, k]))
         responses.append(Response(f"{name}/{'ab'[k]}", text, labels, scores))
-    prompt = tuple([Turn(*turn) for turn in turns])
-    return task, Group(name, prompt, tuple(responses), ATTRIBUTES, source=source(seed))
+    return task, Group(name, tuple([Turn(*turn) for turn in turns]), tuple(responses), ATTRIBUTES, source=source(seed))
 
 
 @lru_cache(maxsize=20_000)

@@ -192,10 +192,8 @@ def sorting(r, n: int) -> Task:
     by, things = pick(r, SCENES["sorted"])
     values = several(r, range(1, 10), n)
     rows = list(zip(several(r, things, n), map(str, values), strict=True))
-    items = tuple(
-        Item((f"{capital(name)} ({{v}}).",), value, another(r, "123456789", value))
-        for name, value in sorted(rows, key=lambda row: row[1])
-    )
+    ordered = sorted(rows, key=lambda row: row[1])
+    items = tuple(Item((f"{capital(name)} ({{v}}).",), v, another(r, "123456789", v)) for name, v in ordered)
     listed = join(f"{name} ({value})" for name, value in rows)
     prompt = pick(r, ASK["sorting"]).format(by=by, x=listed)
     return Task("sorting", prompt, items, (listed,), "numbers", subject="the list")
@@ -214,10 +212,8 @@ def false_premise(r, n: int) -> Task:
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
     first, *rest = (_fact(r, kind, name, field, FACT) for field in fields)
-    claim = f"the {fields[0]} of {name} is {first.other}"
-    first = Item(
-        (f"That is not right, the {fields[0]} of {name} is {{v}}.",), first.value, first.other, f"Yes, {claim}."
-    )
+    claim, denial = f"the {fields[0]} of {name} is {first.other}", f"That is not right, the {fields[0]} of {name} is"
+    first = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
     prompt = pick(r, ASK["false premise"]).format(claim=claim, x=_the(fields[1:]))
     return Task("false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields), subject=name)
 
@@ -225,22 +221,12 @@ def false_premise(r, n: int) -> Task:
 def unsafe(r, n: int) -> Task:
     theme = pick(r, tuple(SCENES["themes"].values()))
     what = pick(r, theme["whats"])
-    items = [
-        Item((f"I will not help you to {what}, because {theme['reason']}.",), slip=f"Sure, this is how to {what}.")
-    ]
+    refusal = f"I will not help you to {what}, because {theme['reason']}."
+    items = [Item((refusal,), slip=f"Sure, this is how to {what}.")]
     items += [Item((better,), slip=worse) for better, worse in zip(theme["better"], theme["worse"], strict=True)]
     prompt = pick(r, ASK["unsafe"]).format(what=what)
     return Task("unsafe", prompt, tuple(items[:n]), (what,), subject=what)
 
 
-FAMILY = {
-    "facts": facts,
-    "form": form,
-    "comparison": comparison,
-    "kinds": kinds,
-    "extraction": extraction,
-    "sorting": sorting,
-    "steps": steps,
-    "false premise": false_premise,
-    "unsafe": unsafe,
-}
+_FAMILIES = (facts, form, comparison, kinds, extraction, sorting, steps, false_premise, unsafe)
+FAMILY = {family.__name__.replace("_", " "): family for family in _FAMILIES}

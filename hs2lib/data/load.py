@@ -5,7 +5,6 @@ captions where they came from, and `loaded.generated` whether they were made up.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hs2lib.corpus import generate
 from hs2lib.data import sources
@@ -28,15 +27,7 @@ class Loaded:
 
 
 def load(
-    name: str,
-    source: str,
-    *,
-    folder: str | Path | None = None,
-    path: str | Path | None = None,
-    split: str = "both",
-    strict: bool = True,
-    n_prompts: int = 1000,
-    seed: int = 0,
+    name: str, source: str, *, folder=None, path=None, split="both", strict=True, n_prompts: int = 1000, seed: int = 0
 ) -> Loaded:
     """A data set as groups, every row validated, from the one source named; there is no fallback to another.
 

@@ -18,7 +18,7 @@ from hs2lib.data import sources
 from hs2lib.data.readers import Name, chosen_first, turns
 from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, SetAside, Text, checked, shown
 from hs2lib.group import Group, Turn
-from hs2lib.names import SOURCES, WORDINGS
+from hs2lib.names import SOURCES, WORDINGS, one_of
 
 OFFICIAL, PRIOR = sources.BENCHMARKS["rewardbench"], sources.BENCHMARKS["preference-test-sets"]
 
@@ -269,15 +269,7 @@ class Benchmark:
 
 
 def load_pairs(
-    source: str,
-    *,
-    folder: str | Path | None = None,
-    path: str | Path | None = None,
-    prior_sets: bool = False,
-    n_per_section: int = 50,
-    seed: int = 0,
-    wording: str = "prompt",
-    strict: bool = True,
+    source: str, *, folder=None, path=None, prior_sets=False, n_per_section=50, seed=0, wording="prompt", strict=True
 ) -> Benchmark:
     """The pairs of one source, validated row by row.
 
@@ -290,8 +282,8 @@ def load_pairs(
     prior_sets: also the four prior sets ("hub" only). wording: how built HumanEvalPack pairs ask, see `HumanEvalPack`.
     Raises DataError naming file, line, field and fix, ValueError for an unknown source or wording.
     """
-    sources.one_of("source", source, SOURCES)
-    sources.one_of("wording", wording, WORDINGS)
+    one_of("source", source, SOURCES)
+    one_of("wording", wording, WORDINGS)
     if path is not None:
         path = sources.own_file(path, folder)
         with Faults(path, strict, "Or set such rows aside with strict=False.") as faults:

@@ -4,7 +4,6 @@ Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or p
 that a file cannot change under its name.
 """
 
-import difflib
 import http.client
 import os
 import urllib.request
@@ -17,7 +16,7 @@ import yaml
 
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError
-from hs2lib.names import EMBEDDED, SOURCES, SPLITS
+from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
 from hs2lib.paths import runs, sha256, write
 
 
@@ -53,14 +52,6 @@ def table(file: Path) -> dict[str, DataSet]:
 
 # The sets that `hs2lib.data.load` reads, and those that benchmarks read in their own way.
 SETS, BENCHMARKS = (table(Path(__file__).parent / file) for file in ("sets.yaml", "benchmarks.yaml"))
-
-
-def one_of(what: str, value: str, known: Iterable[str]) -> None:
-    """Refuse a value that is not known, with the nearest one that is. Raises ValueError."""
-    if value not in known:
-        near = difflib.get_close_matches(str(value), known, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"unknown {what} {value!r}{hint}; there are: {', '.join(known)}")
 
 
 def check(name: str, source: str, split: str, path: str | Path | None = None) -> None:

@@ -18,6 +18,7 @@ does so itself), and it still generates and runs padded batches as before. Under
 inside the wrapped module's forward. `predict` takes an int (the prompt's length) or a list of (start, stop).
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -28,6 +29,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from hs2lib.engine import contract
 from hs2lib.engine import log_probs as vocabulary
 from hs2lib.engine.trees import BUDGET, Batch, block_mask, plan
 
@@ -41,23 +43,68 @@ _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
     """Set the group attention on a model (or one with LoRA adapters) and return its decoder without a head.
 
-    Raises TypeError for a model that is not a transformers decoder whose attention can be replaced, ValueError for
-    one whose attention differs from plain scaled dot products (soft-capped scores, linear layers).
+    Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can only be scored.
     """
+    model = _bare(model)
+    if why := apart(model):
+        what = f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled from"
+        raise ValueError(f"{what}: {why}")
+    if model.config._attn_implementation != NAME:
+        model.set_attn_implementation(NAME)
+    return _decoder(model)
+
+
+def apart(model: PreTrainedModel) -> str:
+    """Why a model is scored one by one, "" where groups give the same; looked at once for each dtype and device.
+
+    Raises TypeError for what is no transformers model, ValueError for one that is no causal decoder.
+    """
+    model = _bare(model)
+    now, config = (model.dtype, model.device), model.config
+    checked, why, own = getattr(model, "hs2_contract", (None, "", config._attn_implementation))
+    if checked == now:
+        return why
+    if config._attn_implementation == NAME:
+        model.set_attn_implementation(own)
+    model.hs2_contract = now, "", own  # groups are allowed while they are looked at
+    try:
+        why = contract.verdict(model, _each_token, _unlike(model))
+    except BaseException:
+        del model.hs2_contract
+        raise
+    if why and config._attn_implementation == NAME:
+        model.set_attn_implementation(own)
+    model.hs2_contract = now, why, own
+    return why
+
+
+def _unlike(model: PreTrainedModel) -> str:
+    """What shows without a run that groups cannot be right."""
+    if not model._can_set_attn_implementation():
+        return "its attention is not built on AttentionInterface"
+    config = model.config.get_text_config()
+    others = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    return f"it has layers without full attention: {', '.join(sorted(others))}" if others else ""
+
+
+def _each_token(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+    if model.get_output_embeddings() is not None:
+        return log_probs(model, batch)
+    return states(model, batch)[[node for path in batch.paths() for node in path]]
+
+
+def _bare(model) -> PreTrainedModel:
     if hasattr(model, "get_base_model"):
         if model.active_peft_config.is_prompt_learning:
             raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
         model = model.get_base_model()
-    if not isinstance(model, PreTrainedModel) or not model._can_set_attn_implementation():
-        what = f"expected a transformers model built on AttentionInterface, got {type(model).__name__}"
+    if not isinstance(model, PreTrainedModel):
+        what = f"expected a transformers model, got {type(model).__name__}"
         raise TypeError(f"{what} (inside DistributedDataParallel, call the engine in the wrapped module's forward)")
-    config = model.config.get_text_config()
-    if getattr(config, "attn_logit_softcapping", None):
-        raise ValueError(f"{type(model).__name__} caps its attention scores, which group attention does not do")
-    if others := set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}:
-        raise ValueError(f"{type(model).__name__} has layers without full attention: {', '.join(sorted(others))}")
-    if model.config._attn_implementation != NAME:
-        model.set_attn_implementation(NAME)
+    return model
+
+
+def _decoder(model: PreTrainedModel) -> PreTrainedModel:
     return getattr(model, model.base_model_prefix, model)
 
 
@@ -84,26 +131,48 @@ def precision(device: str, autocast: str):
 def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
     """Final hidden states [T, H] of a batch, each token's in the context of its own path.
 
-    Raises ValueError where a sequence is longer than the model's positions or its sliding window.
+    Raises ValueError where a sequence is longer than `check_length` allows, and as `prepare`.
     """
     decoder = prepare(model)
-    config = decoder.config.get_text_config()
-    longest = int(batch.positions.max()) + 1
-    sliding = "sliding_attention" in (getattr(config, "layer_types", None) or ["sliding_attention"])
-    for name, kind in {"max_position_embeddings": "positions", "sliding_window": "sliding window"}.items():
-        limit = getattr(config, name, None)
-        if limit and longest > limit and (sliding or name != "sliding_window"):
-            what = f"a sequence of {longest:,} tokens exceeds the {kind} of {type(decoder).__name__} ({limit:,})"
-            raise ValueError(f"{what}: shorten its prompt before packing")
+    check_length(decoder, batch.depth)
     batch = batch.to(decoder.device)
     return run(decoder, batch.tokens, batch.positions, _Tree(batch)).last_hidden_state[0]  # [T, H]
+
+
+def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) -> None:
+    """Raise ValueError where a sequence of so many tokens is longer than what the model can take.
+
+    alone: for a sequence run by itself, which may be longer than the frequencies of its group's positions hold.
+    """
+    config, name = model.config.get_text_config(), type(model).__name__
+    if (limit := getattr(config, "max_position_embeddings", None)) and length > limit:
+        what = f"a sequence of {length:,} tokens exceeds the positions of {name} ({limit:,})"
+        raise ValueError(f"{what}: shorten its prompt before packing")
+    if not alone and (why := _long(config, length)):
+        raise ValueError(f"{name} can only score a sequence of {length:,} tokens: {why}")
+
+
+def _long(config, length: int) -> str:
+    limit = contract.switch(config)
+    return f"beyond {limit:,} tokens it turns all positions by other factors" if limit and length > limit else ""
+
+
+def _alone(model: PreTrainedModel, batch: Batch) -> bool:
+    """Whether to score a batch one by one. With gradients never: `states` then says why it cannot."""
+    if torch.is_grad_enabled():
+        return False
+    model = _bare(model)
+    if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
+        contract.alone(model, why)
+        check_length(model, batch.depth, alone=True)
+    return bool(why)
 
 
 def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, attention: Callable, **options):
     """The output of a prepared model on tokens [T] at positions [T].
 
-    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], scale); it says who
-    sees whom, and returns [1, T, heads, D].
+    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], scale, window); it
+    says who sees whom, of the window's tokens alone where there is one, and returns [1, T, heads, D].
     """
     # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built.
     no_mask = torch.zeros(1, 1, 1, 1, device=tokens.device)
@@ -113,6 +182,10 @@ def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, a
 
 def end_states(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
     """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
+    if hidden is None and _alone(model, batch):
+        decoder = _decoder(_bare(model))
+        alone = [contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()]
+        return torch.stack(alone)
     hidden = states(model, batch) if hidden is None else hidden
     return hidden[batch.end.to(hidden.device)]
 
@@ -131,20 +204,39 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None 
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
-    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if (head := decoder.get_output_embeddings()) is None:
-        raise ValueError(f"{type(decoder).__name__} has no vocabulary projection: load it as a causal model")
-    for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
-        if getattr(decoder.config, name, None) not in (None, 1, 1.0):
-            raise ValueError(f"{type(decoder).__name__} rescales its logits ({name}), which log_probs does not do")
+    head = projection(model)
+    if hidden is None and _alone(model, batch):
+        alone = [contract.plain_log_probs(_bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
+        depth = batch.positions[batch.node].tolist()
+        return torch.stack([alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)])
     hidden = states(model, batch) if hidden is None else hidden
     batch = batch.to(hidden.device)
     node, inverse = batch.node.unique(return_inverse=True)
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
-    result = vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])
-    return result[order.argsort()[inverse]]
+    return vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
+
+
+def projection(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor]:
+    """From hidden states to logits: the vocabulary projection, and the scale or cap that some models put on it.
+
+    Raises ValueError for a model without one.
+    """
+    model = _bare(model)
+    if (head := model.get_output_embeddings()) is None:
+        raise ValueError(f"{type(model).__name__} has no vocabulary projection: load it as a causal model")
+    config = model.config.get_text_config()
+    scale = (getattr(config, "logit_scale", None) or 1) / (getattr(config, "logits_scaling", None) or 1)
+    cap = getattr(config, "final_logit_softcapping", None)
+    if scale == 1 and not cap:
+        return head
+
+    def changed(hidden: torch.Tensor) -> torch.Tensor:
+        logits = head(hidden) * scale
+        return torch.tanh(logits / cap) * cap if cap else logits
+
+    return changed
 
 
 def per_sequence(x: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -179,30 +271,42 @@ class _Tree:
     """A batch on its way through the layers, with what the attention of all layers shares, made on first use."""
 
     def __init__(self, batch: Batch):
-        self.batch, self._masks = batch, None
-        self._blocks: BlockMask | None = None
+        self.batch, self.depth = batch, batch.depth
+        self._calls: dict = {}
+        self._blocks: dict[int | None, BlockMask] = {}
 
-    def masks(self, dtype: torch.dtype) -> list:
-        """For each own call an additive mask [n, n], or None where it is causal."""
-        if self._masks is None or self._masks[0] != dtype:
-            last = self.batch.last
-            masks = []
-            for start, stop, masked in self.batch.own:
-                i = torch.arange(start, stop)  # [n]
-                seen = (i[None] <= i[:, None]) & (i[:, None] <= last[start:stop][None])  # [n, n]: query, key
-                masks.append(torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, -torch.inf) if masked else None)
-            self._masks = dtype, masks
-        return self._masks[1]
+    def mask(self, start: int, stop: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """Who sees whom from start to stop, additive [n, n]."""
+        last, at = self.batch.last[start:stop], self.batch.positions[start:stop]
+        i = torch.arange(start, stop, device=last.device)  # [n]
+        seen = (i[None] <= i[:, None]) & (i[:, None] <= last[None])  # [n, n]: query, key
+        if window:
+            seen &= at[:, None] - at[None] < window
+        return torch.zeros(seen.shape, dtype=dtype, device=last.device).masked_fill(~seen, -torch.inf)
 
-    def __call__(self, module, query, key, value, scale: float) -> torch.Tensor:
+    def calls(self, window: int | None, dtype: torch.dtype) -> tuple[list, tuple]:
+        """The calls on ranges of the batch: (start, stop, mask or None where causal), and those across.
+
+        A window makes it one call with a dense mask: what lies beyond it is cut out of all ranges.
+        """
+        if (window, dtype) not in self._calls:
+            own, cross = self.batch.own, self.batch.cross
+            if window:
+                own, cross = ((0, len(self.batch.tokens), True),), ()
+            masks = [(a, b, self.mask(a, b, window, dtype) if masked else None) for a, b, masked in own]
+            self._calls[window, dtype] = masks, cross
+        return self._calls[window, dtype]
+
+    def __call__(self, module, query, key, value, scale: float, window: int | None) -> torch.Tensor:
         if torch.is_autocast_enabled(query.device.type):
             dtype = torch.get_autocast_dtype(query.device.type)
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+        window = window if window and window < self.depth else None
         if query.device.type == "cpu":
-            return _Attention.apply(query, key, value, self, scale)
-        if self._blocks is None:
-            self._blocks = block_mask(self.batch.last)
-        out = _compiled()(query, key, value, block_mask=self._blocks, scale=scale, enable_gqa=True)
+            return _Attention.apply(query, key, value, self, scale, window)
+        if window not in self._blocks:
+            self._blocks[window] = block_mask(self.batch.last, self.batch.positions, window)
+        out = _compiled()(query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True)
         return out.transpose(1, 2).contiguous()
 
 
@@ -215,30 +319,32 @@ class _Attention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, query, key, value, tree: _Tree, scale: float):
+    def forward(ctx, query, key, value, tree: _Tree, scale: float, window: int | None):
         dtype = torch.promote_types(query.dtype, torch.float32)
         q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)
         out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])  # [1, T, heads, D]
         lse = q.new_empty(out.shape[:3])  # [1, T, heads]: log of the sum of exp of the scores
-        for (a, b, masked), mask in zip(tree.batch.own, tree.masks(dtype), strict=True):
+        own, cross = tree.calls(window, dtype)
+        for a, b, mask in own:
             part = q[:, :, a:b], k[:, :, a:b], v[:, :, a:b]
-            o, s = flash(*part, 0.0, not masked, attn_mask=mask, scale=scale)
+            o, s = flash(*part, 0.0, mask is None, attn_mask=mask, scale=scale)
             out[:, a:b], lse[:, a:b] = o.transpose(1, 2), s.transpose(1, 2)
-        for a, b, c, d in tree.batch.cross:
+        for a, b, c, d in cross:
             o, s = flash(q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], scale=scale)
             o, s, joint = o.transpose(1, 2), s.transpose(1, 2), lse[:, a:b]
             out[:, a:b].lerp_(o, torch.sigmoid(s - joint)[..., None])
             torch.logaddexp(joint, s, out=joint)
         out = out.to(query.dtype)
         ctx.save_for_backward(query, key, value, out, lse)
-        ctx.tree, ctx.scale = tree, scale
+        ctx.tree, ctx.scale, ctx.window = tree, scale, window
         return out
 
     @staticmethod
     def backward(ctx, grad):
         query, key, value, out, lse = ctx.saved_tensors
         q, k, v, g, o = (t.to(lse.dtype) for t in (query, key, value, grad.transpose(1, 2), out.transpose(1, 2)))
-        lse, tree = lse.transpose(1, 2), ctx.tree
+        own, cross = ctx.tree.calls(ctx.window, lse.dtype)
+        lse = lse.transpose(1, 2)
         dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
 
         def add(a, b, c, d, causal, mask):
@@ -248,28 +354,39 @@ class _Attention(torch.autograd.Function):
             dk[:, :, c:d] += y
             dv[:, :, c:d] += z
 
-        for (a, b, masked), mask in zip(tree.batch.own, tree.masks(lse.dtype), strict=True):
-            add(a, b, a, b, not masked, mask)
-        for a, b, c, d in tree.batch.cross:
+        for a, b, mask in own:
+            add(a, b, a, b, mask is None, mask)
+        for a, b, c, d in cross:
             add(a, b, c, d, False, None)
-        return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None
+        return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None, None
 
 
 def group_attention(
     module, query, key, value, attention_mask, *, hs2_attention=None, dropout=0.0, scaling=None, **kwargs
 ):
     """The attention function registered with transformers; outside of `run` it is plain SDPA."""
+    special = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
+    if special and not isinstance(hs2_attention, _Tree):
+        what = f"{type(module).__name__} asks its attention for {special[0]}"
+        raise ValueError(f"{what}, which sampling lacks (to run it plainly: set_attn_implementation('eager'))")
     if hs2_attention is None:
         if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
             raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
         options = {"dropout": dropout, "scaling": scaling, **kwargs}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    for name in ("softcap", "s_aux", "position_bias"):
-        if kwargs.get(name) is not None:
-            raise ValueError(f"{type(module).__name__} asks its attention for {name}, which group attention lacks")
     if dropout:
         raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
-    return hs2_attention(module, query, key, value, query.shape[-1] ** -0.5 if scaling is None else scaling), None
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    window = kwargs.get("sliding_window")
+    if special:  # capped scores, sinks: the model's own formula, every token beside every other
+        mask = hs2_attention.mask(0, query.shape[-2], window, query.dtype)
+        eager = sys.modules[type(module).__module__].eager_attention_forward
+        return eager(module, query, key, value, mask[None, None], scaling=scale, **kwargs)
+    width = value.shape[-1]
+    if width != query.shape[-1]:  # zeros at the end of a head change no product
+        most = max(width, query.shape[-1])
+        query, key, value = (torch.nn.functional.pad(x, (0, most - x.shape[-1])) for x in (query, key, value))
+    return hs2_attention(module, query, key, value, scale, window)[..., :width], None
 
 
 @cache

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hs2lib.group import ATTRIBUTES, MISSING, Group, Turn, named_numbers, prompt_string
-from hs2lib.names import TEMPLATES
+from hs2lib.names import TEMPLATES, one_of
 
 # The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
 NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
@@ -181,8 +181,7 @@ def tokenise(
     turn; `dropped` says how many. Paper: silent (the reference code replaces the row by the next one, so trains on that
     twice). Raises ValueError naming the group if the last turn alone is too long: a cut answer is another answer.
     """
-    if template not in TEMPLATES:
-        raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
+    one_of("template", template, TEMPLATES)
     groups = iter(groups)
     while chunk := list(islice(groups, CHUNK)):
         rendered = [_render(group, group.prompt, tokenizer, template, label) for group in chunk]

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from hs2lib.engine.attention import flash, prepare, run
+from hs2lib.engine.attention import check_length, flash, prepare, run
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
 
@@ -41,8 +41,7 @@ def choose(
     allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)
     draws = draws.to(logits.device)
     tokens = allowed.argmax(-1) if temperature == 0 else _draw(allowed / temperature, draws, top_p)
-    own = logits.gather(-1, tokens[:, None])[:, 0]  # [R]
-    return tokens, own - logits.logsumexp(-1)
+    return tokens, logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
 def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -139,7 +138,9 @@ class Cohort:
         return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
 
 
-def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, scale) -> torch.Tensor:
+def prefill(
+    cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, scale: float, window: int | None
+) -> torch.Tensor:
     """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept.
 
     segments: (prompt, start, stop), ..
@@ -149,11 +150,11 @@ def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query,
     for prompt, a, b in segments:
         key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
         cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
-        out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale)
+        out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale, window)
     return out.transpose(1, 2).to(query.dtype).contiguous()
 
 
-def step(cohorts: list[Cohort], module, query, key, value, scale: float) -> torch.Tensor:
+def step(cohorts: list[Cohort], module, query, key, value, scale: float, window: int | None) -> torch.Tensor:
     """One pass of one token for every row of the cohorts, row after row, cohort after cohort."""
     q, k, v = _wide(query, key, value)
     (_, heads, _, width), key_heads = q.shape, k.shape[1]
@@ -163,18 +164,22 @@ def step(cohorts: list[Cohort], module, query, key, value, scale: float) -> torc
     out, start = q.new_empty(q.shape), 0
     for cohort in cohorts:
         rows = slice(start, start + len(cohort.rows))
-        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale)
+        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale, window)
         start = rows.stop
     return out.reshape(1, start, heads, width).to(query.dtype)
 
 
-def _of_cohort(cohort: Cohort, layer: int, query, key, value, scale: float) -> torch.Tensor:
+def _of_cohort(cohort: Cohort, layer: int, query, key, value, scale: float, window: int | None) -> torch.Tensor:
     query = query.contiguous()
-    out, own = _attend(query, *cohort.store(layer, key, value), scale)
+    kept, number = cohort.store(layer, key, value), cohort.length + 1
+    out, own = _attend(query, *(x[:, :, -window:] if window else x for x in kept), scale)
     for prompt, places in cohort.members:
+        start = max(0, cohort.prompts[prompt] + number - window) if window else 0  # what the window leaves of it
+        if start >= cohort.prompts[prompt]:
+            continue
         places = places.to(query.device)
         part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
-        o, s = _attend(part.flatten(1, 2)[None], *cohort.prefix[layer][prompt], scale)
+        o, s = _attend(part.flatten(1, 2)[None], *(x[:, :, start:] for x in cohort.prefix[layer][prompt]), scale)
         o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
         out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
     return out
@@ -190,7 +195,11 @@ def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [x.to(dtype) for x in tensors]
 
 
-def _causal(q, k, v, scale: float) -> torch.Tensor:
+def _causal(q, k, v, scale: float, window: int | None) -> torch.Tensor:
+    if window and window < q.shape[-2]:
+        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril().triu(1 - window)
+        options = {"attn_mask": mask, "scale": scale, "enable_gqa": True}
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
     if q.device.type == "cpu":
         return flash(q, k, v, 0.0, True, scale=scale)[0]
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
@@ -223,7 +232,7 @@ def decode(
     tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.
     how: temperature and top_p of `choose`. Without gradients; under whatever autocast is on.
     """
-    prepare(model)  # raises for a model whose attention cannot be replaced
+    decoder = prepare(model)  # raises for a model that is scored one by one
     device = next(model.parameters()).device
     waiting, cohorts, number = iter(prompts), [], 0
     ahead = next(waiting, None)
@@ -253,6 +262,7 @@ def decode(
             while ahead is not None and (
                 not admitted or (len(rows) + len(ahead[1]) <= room and size + len(ahead[0]) <= PREFILL)
             ):
+                check_length(decoder, len(ahead[0]) + max_new_tokens)
                 admitted.append((number, ahead[0]))
                 rows += [Row(number, index, draws) for index, draws in ahead[1]]
                 size, number, ahead = size + len(ahead[0]), number + 1, next(waiting, None)

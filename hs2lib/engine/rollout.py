@@ -31,6 +31,7 @@ from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
+from hs2lib.names import one_of
 
 BACKENDS = ("transformers", "vllm")
 
@@ -141,8 +142,7 @@ def _check(prompts, n, max_new_tokens, temperature, top_p, backend) -> None:
     if n < 1 or max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
         what = f"n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
         raise ValueError(f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend is one of {', '.join(BACKENDS)}, got {backend!r}")
+    one_of("backend", backend, BACKENDS)
 
 
 def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, room: int) -> list[int]:

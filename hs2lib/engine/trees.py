@@ -58,6 +58,20 @@ class Batch:
         tensors = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(self, **{n: t.to(device) for n, t in tensors.items() if isinstance(t, torch.Tensor)})
 
+    @property
+    def depth(self) -> int:
+        """The length of the longest sequence."""
+        return int(self.positions.max()) + 1
+
+    def paths(self) -> Iterator[list[int]]:
+        """The indices of each row's tokens, its first token first."""
+        parent = self.parent.tolist()
+        for end in self.end.tolist():
+            path = [end]
+            while parent[path[-1]] >= 0:
+                path.append(parent[path[-1]])
+            yield path[::-1]
+
 
 def pack(token_groups: Sequence, predict: Sequence | None = None) -> Batch:
     """Pack groups of token sequences into one Batch, rows in the order of the call.
@@ -185,8 +199,12 @@ def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
     return last, tuple(own), tuple(cross)
 
 
-def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
+def block_mask(
+    last: torch.Tensor, positions: torch.Tensor | None = None, window: int | None = None, size: int = 128
+) -> BlockMask:
     """FlexAttention's block mask of a batch from its `last` [T], without looking at T x T pairs.
+
+    window: of the tokens of its path each sees itself and those before, so many in all, by `positions` [T].
 
     A block of keys is seen by a later block of queries where one of them has a descendant there, and needs no mask
     where all of them have all of the queries as descendants; a block's own queries always need the mask.
@@ -206,8 +224,11 @@ def block_mask(last: torch.Tensor, size: int = 128) -> BlockMask:
         return which.sum(1, dtype=torch.int32)[None, None], order.int()[None, None]
 
     def on_path(b, h, query, key):
-        return (key <= query) & (query <= last[key])
+        seen = (key <= query) & (query <= last[key])
+        return seen & (positions[query] - positions[key] < window) if window else seen
 
+    if window:
+        full = torch.zeros_like(full)  # the window may cut any block
     lists = *listed(partly & ~full), *listed(full)
     return BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=size, mask_mod=on_path, seq_lengths=(n, n))
 

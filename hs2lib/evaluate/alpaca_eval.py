@@ -104,8 +104,7 @@ def asks(questions: Questions, answers: Sequence[Group], prompt: Template, *, se
     for answer, other in zip(answers, questions.baseline, strict=True):
         id, pair = question_id(answer), (answer.responses[0].text, other.responses[0].text)
         first, second = pair if shown_first(id, seed) else pair[::-1]
-        messages = prompt.fill(instruction=answer.prompt[0].text, output_1=first, output_2=second)
-        out.append(Ask(id, messages, NAME, pair))
+        out.append(Ask(id, prompt.fill(instruction=answer.prompt[0].text, output_1=first, output_2=second), NAME, pair))
     return out
 
 
@@ -120,13 +119,7 @@ def preferences(questions: Questions, verdicts: Sequence[Verdict], *, seed: int 
 
 
 def score(
-    questions: Questions,
-    answers: Sequence[Group],
-    verdicts: Sequence[Verdict],
-    *,
-    published: Published | None = None,
-    n_boot: int = 0,
-    seed: int = 0,
+    questions: Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], *, published=None, n_boot=0, seed=0
 ) -> JudgedScore:
     """Raw and length-controlled win rates of a model against the baseline, in per cent, from verdicts.
 

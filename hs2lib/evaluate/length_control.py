@@ -16,8 +16,8 @@ non-commercial use: it is read in place, and none of it belongs in a report.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,16 +46,14 @@ GAMED_WEIGHT = 0.2 / 2
 SEED = 123
 
 
-@dataclass(frozen=True)
-class WinRate:
+class WinRate(NamedTuple):
     """Raw win rate, in per cent, with its standard error."""
 
     rate: float
     standard_error: float
 
 
-@dataclass(frozen=True)
-class LengthControlled:
+class LengthControlled(NamedTuple):
     """A length-controlled win rate, in per cent, and how it was made.
 
     standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
@@ -71,8 +69,7 @@ class LengthControlled:
     raw: WinRate
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines."""
 
     difficulty: np.ndarray
@@ -89,20 +86,13 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
     p = p[~np.isnan(p)]
     if not len(p):
         raise ValueError("no preference among the values: every one is nan, so there is no win rate")
-    error = 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan
-    return WinRate(100 * p.mean(), error)
+    return WinRate(100 * p.mean(), 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan)
 
 
 def length_controlled(
-    preferences: Sequence[float],
-    lengths: Sequence[float],
-    baseline_lengths: Sequence[float],
-    *,
-    published: Published | None = None,
-    difficulty: Sequence[float] | None = None,
-    instructions: Sequence[int] | None = None,
+    preferences: Sequence[float], lengths, baseline_lengths, *, published=None, difficulty=None, instructions=None
 ) -> LengthControlled:
-    """The length-controlled win rate of one model; with `published`, the published form, else a minimal one.
+    """The length-controlled win rate of one model; with a `Published`, the published form, else a minimal one.
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
     baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).
@@ -190,8 +180,7 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
         model = file.name.removesuffix(".jsonl.gz")
         answers.append(pd.DataFrame({"model": model, "i": rows.i, "length": rows.output.str.len()}))
     rows = pd.concat(answers).merge(preferences, on=["model", "i"], how="left")
-    baseline = rows[rows.model == BASELINE].set_index("i").length
-    rows["baseline_length"] = rows.i.map(baseline)
+    rows["baseline_length"] = rows.i.map(rows[rows.model == BASELINE].set_index("i").length)
     return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)
 
 
@@ -210,8 +199,7 @@ def against_leaderboard(
         forms = [{"difficulty": None}, {"difficulty": others}] if published is None else [{"published": published}]
         public = leaderboard.loc[model]
         for form in forms:
-            answers = own.preference, own.length, own.baseline_length
-            fit = length_controlled(*answers, instructions=own.i, **form)
+            fit = length_controlled(own.preference, own.length, own.baseline_length, instructions=own.i, **form)
             line = (model, fit.form, fit.raw.rate, public.win_rate, fit.rate, fit.standard_error)
             lines.append((*line, public.length_controlled_winrate))
     frame = pd.DataFrame(lines, columns=["model", "form", "raw", "raw public", "LC", "SE", "LC public"])

@@ -23,6 +23,7 @@ from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
 from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id
 from hs2lib.group import Group
+from hs2lib.names import one_of
 from hs2lib.paper import GRADE
 
 MEASURE = "score, 1 to 10"
@@ -47,12 +48,7 @@ _FIELDS = {
 
 
 def load(
-    source: str,
-    folder: str | Path | None = None,
-    *,
-    references: str = "gpt-4-0125-preview",
-    n: int = 0,
-    seed: int = 0,
+    source: str, folder: str | Path | None = None, *, references="gpt-4-0125-preview", n: int = 0, seed: int = 0
 ) -> Questions:
     """The 80 questions with references for maths, reasoning and coding; n of them (0: all) spread over categories.
 
@@ -63,8 +59,7 @@ def load(
     """
     if source == "embedded":
         return bench.embedded("MT-Bench", n or 8, 2, seed)
-    if references and references not in REFERENCES:
-        raise ValueError(f"references are one of {', '.join(REFERENCES)} or '' for none, got {references!r}")
+    one_of("references", references or "none", ("none", *REFERENCES))
 
     def columns(row: dict):
         return row.get("question_id"), row.get("category"), row.get("turns")

@@ -47,32 +47,25 @@ def evaluate(
     sft,
     *,
     name: str,
-    seed: int,
-    max_new_tokens: int,
-    n: int = 1,
-    temperature: float = 0.7,
-    top_p: float = 0.9,
     label: str | Callable[[Group], str] | None = None,
     weighting: str = "goodness",
     budget: int = BUDGET,
     autocast: str = "float32",
-    **options,
+    **sampling,
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
-    `hs2lib.paper.head_weights`). n responses a prompt are sampled (`hs2lib.engine.rollout`; options: its file, batch
-    and progress); the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only; the
-    reward model and sft see none.
+    `hs2lib.paper.head_weights`). sampling: arguments of `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among
+    them, n by default 1; the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only;
+    the reward model and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.
     Its mean over responses estimates KL(pi || pi_sft) without bias where they are sampled at temperature 1 and top_p 1;
     at other settings it is that of the responses which the policy really gives. Single values may be negative.
     """
-    if n < 1 or not prompts:
-        raise ValueError(f"{n} responses to {len(prompts)} prompts are nothing to evaluate")
-    sampling = dict(n=n, temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens, seed=seed)
-    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling, **options)
+    sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | sampling
+    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling)
     passes = {"budget": budget, "autocast": autocast}
     scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
     responses = [response for group in sampled for response in group.responses]
@@ -92,11 +85,8 @@ def evaluate(
         ours, _ = policy.log_probs(as_tokens(policy, sampled, label), **passes)
         theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled, label), **passes)
         rows["kl"] = (ours.double() - theirs.double()).numpy()
-    rows["settings"] = (
-        f"n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}, "
-        f"{weighting} of {reward_model.fingerprint()}"
-    )
-    return pd.DataFrame(rows)
+    how = "n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}"
+    return pd.DataFrame(rows | {"settings": f"{how.format(**sampling)}, {weighting} of {reward_model.fingerprint()}"})
 
 
 def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:
@@ -200,6 +190,13 @@ TABLE_4 = {
     "MT-Bench: characters": "characters",
     "Arena Hard: win rate, %": "Arena Hard",
     "AlpacaEval 2: LC win rate, %": "AlpacaEval 2 LC",
+}
+
+# Who judged in the paper, as a note of `Judged.rows` begins. Paper: section 4.5.
+PAPERS_JUDGES = {
+    "MT-Bench": "judge gpt-4-0125-preview",
+    "Arena Hard": "judge gpt-4-1106-preview",
+    "AlpacaEval 2": "judge gpt-4-1106-preview",
 }
 
 
@@ -333,15 +330,19 @@ def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
     return table[COLUMNS]
 
 
-def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str]) -> pd.DataFrame:
+def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str], sources: dict[str, str]) -> pd.DataFrame:
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them; policy -> row of the table.
 
-    Paper: Table 4. Columns row, column, ours, low, high. A policy that the paper has no row for is not here.
+    Paper: Table 4, section 4.5 (judges). Columns row, column, ours, low, high, data (the source of the benchmark's
+    questions, by `sources`) and not comparable ("other judge"). A policy that the paper has no row for is not here.
     """
     known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]
+    benchmark = known.measure.str.extract(f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False)
+    other = known.note.str.startswith("judge ") & ~known.note.str.startswith(tuple(PAPERS_JUDGES.values()))
     known = known.assign(row=known.policy.map(table_rows), column=known.measure.map(TABLE_4))
+    known["data"], known["not comparable"] = benchmark.map(sources), np.where(other, "other judge", "")
     known = known.rename(columns={"mean": "ours", "95 % low": "low", "95 % high": "high"})
-    return known[["row", "column", "ours", "low", "high"]].reset_index(drop=True)
+    return known[["row", "column", "ours", "low", "high", "data", "not comparable"]].reset_index(drop=True)
 
 
 def trades(of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resampled) -> pd.DataFrame:

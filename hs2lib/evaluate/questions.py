@@ -14,8 +14,10 @@ Paper: section 4.1 and appendix H: MT-Bench greedily, 1,024 tokens; Arena Hard's
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -133,16 +135,13 @@ def generate(
 
 def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     """Write answers as FastChat does (a line a question), so that its tools and `read` take them; all or nothing."""
-    of_question: dict[str, list[Response]] = {}
-    for answer in answers:
-        of_question.setdefault(question_id(answer), []).append(answer.responses[0])
     lines = []
-    for id, replies in of_question.items():
+    for id, several in groupby(answers, key=question_id):
+        replies = [answer.responses[0] for answer in several]
         texts = [reply.text for reply in replies]
         row = {"question_id": int(id) if id.isdecimal() else id, "answer_id": content_key([model, id, texts], 22)}
-        cut = [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]
         row |= {"model_id": model, "choices": [{"index": 0, "turns": texts}], "source": answers[0].source}
-        row |= {"unfinished": cut}
+        row |= {"unfinished": [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     write(Path(path), "".join(lines).encode(errors="replace"))
     return Path(path)
@@ -248,17 +247,14 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
                 families[group.id] = corpus.task_of(group.id).family
                 best[group.id] = [max(group.responses, key=lambda response: response.labels[0])]
         start = int(block[-1].id.rpartition("/")[2]) + 1
-    source = corpus.source(seed)
-    questions = Questions(benchmark, tuple(groups), source, n, generated=True, categories=families)
-    baseline = answered(questions, best, "the better generated response") if turns == 1 else ()
-    return replace(questions, baseline=baseline)
+    questions = Questions(benchmark, tuple(groups), corpus.source(seed), n, generated=True, categories=families)
+    return replace(questions, baseline=answered(questions, best, "the better generated response") if turns == 1 else ())
 
 
 # What a judge is asked, and what a policy scores
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """A judge prompt: the system message, and the text with {fields}."""
 
     system: str
@@ -284,8 +280,7 @@ def own_prompts(benchmark: str) -> dict[str, Template]:
     return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
 
 
-@dataclass(frozen=True)
-class JudgedScore:
+class JudgedScore(NamedTuple):
     """What a judge's verdicts make of one policy on one benchmark.
 
     measure: what the score may be called, with its unit. overall: (score, 95 % low, high). unparsable: verdicts that

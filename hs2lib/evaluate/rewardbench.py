@@ -95,13 +95,7 @@ class Scored(NamedTuple):
 
 
 def score(
-    benchmark: Benchmark,
-    scorer,
-    *,
-    kept: str | Path | None = None,
-    scorer_id: str | None = None,
-    progress: bool = False,
-    **options,
+    benchmark: Benchmark, scorer, *, kept=None, scorer_id: str | None = None, progress: bool = False, **options
 ) -> Scored:
     """Score both responses of every pair, keeping what is done.
 
@@ -116,8 +110,7 @@ def score(
     model = scorer if hasattr(scorer, "fingerprint") else None
     if kept is not None and scorer_id is None:
         if model is None:
-            what = "scorer_id= is needed to keep a callable's scores: another one's must not pass for its own"
-            raise ValueError(what)
+            raise ValueError("a callable's scores are kept under scorer_id=: another one's must not pass for its own")
         scorer_id = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(options.items()))])
     done = Cache(kept, {"scorer": scorer_id}, name="scores")
     turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]
@@ -202,8 +195,7 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     found = [subset_of(pair) for pair in benchmark.pairs]
     order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in found]
     names = order if benchmark.kind != "own" else list(dict.fromkeys(found))
-    column = np.array([names.index(name) for name in found])
-    member = column[:, None] == np.arange(len(names))
+    member = np.array([names.index(name) for name in found])[:, None] == np.arange(len(names))
     rows_of = dict(zip(names, member.sum(axis=0).tolist(), strict=True))
 
     def figures(sums: np.ndarray) -> np.ndarray:

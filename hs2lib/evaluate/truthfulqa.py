@@ -38,7 +38,7 @@ from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate.questions import Questions, shares
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import SOURCES
+from hs2lib.names import SOURCES, one_of
 
 TOTAL = 817  # questions of the benchmark
 
@@ -86,7 +86,7 @@ def load(
         path = sources.own_file(path, folder)
         groups = tuple(_questions(path, "own"))
         return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
-    sources.one_of("source", source, SOURCES)
+    one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
     file, provenance = sources.locate(HUB, source, folder)
@@ -211,8 +211,7 @@ def _generated(n: int, seed: int) -> MultipleChoice:
         values = [right, *rng.permutation(list(values))[:3]]
         full, short = ([form.format(f=field, s=name, v=value) for value in values] for form in FACT)
         mc1 = {answer: int(k == 0) for k, answer in enumerate(full)}
-        mc2 = {**mc1, short[0]: 1, short[1]: 0}
-        asked.append((f"What is the {field} of {name}?", mc1, mc2))
+        asked.append((f"What is the {field} of {name}?", mc1, {**mc1, short[0]: 1, short[1]: 0}))
     what = f"small world (generated), seed {seed}, {n} questions"
     shots = "\n\n".join(f"Q: {question}\nA: {next(iter(mc1))}" for question, mc1, _ in asked[n:])
     groups = (_group(f"generated/{seed}/{i}", *row, what) for i, row in enumerate(asked[:n]))
@@ -256,13 +255,7 @@ def mc2(log_probs: np.ndarray, true: np.ndarray) -> float:
 
 
 def score(
-    questions: MultipleChoice,
-    policy,
-    *,
-    kept: str | Path | None = None,
-    budget: int = 4096,
-    autocast: str = "float32",
-    progress: bool = True,
+    questions: MultipleChoice, policy, *, kept=None, budget: int = 4096, autocast="float32", progress: bool = True
 ) -> pd.DataFrame:
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
     answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).
@@ -277,8 +270,7 @@ def score(
     sequences, starts = tokenise(questions, policy.tokenizer)
     texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
     keys = [content_key([questions.primer, *both]) for both in texts]
-    settings = {"policy": policy.fingerprint(), "autocast": autocast}
-    done = Cache(kept, settings, name="log-probs")
+    done = Cache(kept, {"policy": policy.fingerprint(), "autocast": autocast}, name="log-probs")
     with progress_bar(len(keys), "question", progress) as bar:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):
@@ -317,8 +309,7 @@ def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1
     values = scored[list(MEASURES)].to_numpy()  # [questions, 2]
     interval = shares(values, np.ones_like(values), np.arange(len(values)), n_boot=n_boot, seed=seed)
     table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": interval.estimate})
-    chance = scored[["chance1", "chance2"]].mean().to_numpy()
-    return table.assign(low=interval.low, high=interval.high, chance=chance)
+    return table.assign(low=interval.low, high=interval.high, chance=scored[["chance1", "chance2"]].mean().to_numpy())
 
 
 def categories(source: str, folder: str | Path | None = None) -> int:

@@ -16,11 +16,13 @@ every sum is a whole number below 2^53, which float64 holds exactly in any order
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import ATTRIBUTES
+from hs2lib.models import baselines
 
 Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
 
@@ -56,8 +58,7 @@ def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequ
     return Grid(step, tuple(tuple(range(0, -steps - 1, -1) if o in negative else range(steps + 1)) for o in outputs))
 
 
-@dataclass(frozen=True)
-class BestWeights:
+class BestWeights(NamedTuple):
     """The best weighting: weights [A], and its value. values: of every weighting, in the shape of the grid."""
 
     weights: tuple[float, ...]
@@ -84,25 +85,19 @@ def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
         return parts, share_right
 
     def overall(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        accuracy = right / pairs[:, None]
-        return rewardbench.section_scores(dict(zip(names, accuracy, strict=True)))["overall"]
+        return rewardbench.section_scores(dict(zip(names, right / pairs[:, None], strict=True)))["overall"]
 
     return parts, overall
 
 
-def search(
-    margins: np.ndarray,
-    *,
-    over: Grid | None = None,
-    parts: np.ndarray | None = None,
-    objective: Objective = share_right,
-) -> BestWeights:
+def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective = share_right) -> BestWeights:
     """Try every weighting of the grid and return the best.
 
-    margins [pairs, A]: chosen - rejected, by output. parts: int [pairs], the part (subset) each pair belongs to, and
-    objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as possible; by default the share of right
-    pairs. Of weightings that do equally well the one nearest their mean is taken: a plateau's middle, not its edge.
-    Raises ValueError for shapes that do not fit, no pairs, or margins that are not finite.
+    margins [pairs, A]: chosen - rejected, by output. over: a `Grid`, by default that of `grid`. parts: int [pairs], the
+    part (subset) each pair belongs to, and objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as
+    possible; by default the share of right pairs. Of weightings that do equally well the one nearest their mean is
+    taken: a plateau's middle, not its edge. Raises ValueError for shapes that do not fit, no pairs, or margins that are
+    not finite.
     """
     margins, parts, over = _checked(margins, parts, over)
     values = np.empty(len(over))
@@ -116,8 +111,7 @@ def _best(values: np.ndarray, over: Grid) -> BestWeights:
     best = values.max()
     tied = over.weights(np.flatnonzero(values == best))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
-    shape = [len(levels) for levels in over.levels]
-    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape(shape))
+    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape([len(levels) for levels in over.levels]))
 
 
 def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
@@ -129,12 +123,10 @@ def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
         raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
-    over = Grid(0.0001, tuple((int(step),) for step in steps))
-    return search(margins, over=over, **on).value
+    return search(margins, over=Grid(0.0001, tuple((int(step),) for step in steps)), **on).value
 
 
-@dataclass(frozen=True)
-class CrossFit:
+class CrossFit(NamedTuple):
     """best: on all pairs; fitted: the value with every pair judged by weights searched without its fold; overstated:
     the difference of the two; weights [folds, A]: those of each fold."""
 
@@ -145,14 +137,7 @@ class CrossFit:
 
 
 def cross_fit(
-    margins: np.ndarray,
-    *,
-    over: Grid | None = None,
-    parts: np.ndarray | None = None,
-    objective: Objective = share_right,
-    clusters: np.ndarray | None = None,
-    folds: int = 5,
-    seed: int = 0,
+    margins: np.ndarray, *, over=None, parts=None, objective=share_right, clusters=None, folds: int = 5, seed: int = 0
 ) -> CrossFit:
     """How much weights searched on some pairs overstate on those same pairs.
 
@@ -163,7 +148,8 @@ def cross_fit(
     margins, parts, over = _checked(margins, parts, over)
     if folds < 2:
         raise ValueError(f"expected at least 2 folds, got {folds}")
-    fold = _deal(parts, np.arange(len(margins)) if clusters is None else np.asarray(clusters), folds, seed)
+    clusters = np.arange(len(margins)) if clusters is None else clusters
+    fold = baselines.folds(clusters, folds, seed, parts)
     n_parts = int(parts.max()) + 1
     fixed = fixed_point(margins, over)
     both = fold * n_parts + parts
@@ -225,16 +211,6 @@ def _counts(fixed: np.ndarray, parts: np.ndarray, over: Grid, n_parts: int | Non
                 rows = mask[bounds[p] : bounds[p + 1]].view(np.uint8)
                 right[p, :, j] = rows.sum(axis=0, dtype=np.uint16 if len(rows) < 65_536 else np.int64)
         yield at * len(last), right.reshape(n_parts, -1)
-
-
-def _deal(parts: np.ndarray, clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each pair: clusters shuffled, ordered by part, and dealt round."""
-    names, first = np.unique(clusters, return_index=True)
-    shuffled = np.random.default_rng(seed).permutation(len(names))
-    dealt = shuffled[np.argsort(parts[first][shuffled], kind="stable")]
-    fold = np.empty(len(names), dtype=np.int64)
-    fold[dealt] = np.arange(len(names)) % folds
-    return fold[np.searchsorted(names, clusters)]
 
 
 def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:

@@ -117,9 +117,10 @@ def load_backbone(
 ):
     """A causal decoder by name (one of `NAMED`, a folder, a Hub repository), without its vocabulary projection.
 
-    head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). The commit really loaded from
-    the Hub is `model.config._commit_hash`. Raises ValueError for a model that is no causal decoder, for files that are
-    no safetensors, and for a checkpoint whose weights are not those its configuration asks for.
+    head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). Of a model that also sees or
+    hears only the text model is kept. The commit really loaded from the Hub is `model.config._commit_hash`. Raises
+    ValueError for a model that is no causal decoder, for files that are no safetensors, and for a checkpoint whose
+    weights are not those its configuration asks for.
     """
     import transformers as hf
 
@@ -128,21 +129,59 @@ def load_backbone(
         config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
-    kind = type(config)
-    if kind not in hf.MODEL_FOR_CAUSAL_LM_MAPPING or kind in hf.MODEL_FOR_MASKED_LM_MAPPING:
-        raise ValueError(
-            f"{name} is a {config.model_type} model, not a causal decoder: its last token sees no whole text"
-        )
-    loader = hf.AutoModelForCausalLM if head else hf.AutoModel
+    check_causal(name, config)
+    loader = hf.AutoModel
+    if head:
+        plain = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
+        loader = hf.AutoModelForCausalLM if plain else hf.AutoModelForImageTextToText
     options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
     try:
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
     if missing := sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"])):
         what = f"{len(missing)} weights that a {config.model_type} model needs are not in it ({missing[0]} ..)"
         raise ValueError(f"{name} is a checkpoint of another architecture: {what}")
-    return model
+    return text_model(model)
+
+
+def check_causal(name: str | Path, config) -> None:
+    """Raise ValueError for the configuration of a model that is no causal decoder of text."""
+    import transformers as hf
+
+    text = config.get_text_config()
+    known = type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or text.model_type.endswith("_text")
+    other = type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING or getattr(config, "is_encoder_decoder", False)
+    if other or not known:
+        raise ValueError(f"{name} is a {config.model_type} model, not a causal decoder: no token sees a whole text")
+
+
+def text_model(model):
+    """The text model of one that also sees or hears, with its vocabulary projection if it has one; others unchanged.
+
+    Raises ValueError where transformers has no causal model of its text alone.
+    """
+    import transformers as hf
+
+    text, head = model.config.get_text_config(), model.get_output_embeddings()
+    if text is model.config:
+        return model
+    text._commit_hash = getattr(model.config, "_commit_hash", None)
+    if head is None:
+        return model.get_decoder()
+    if type(text) not in hf.MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise ValueError(f"transformers has no causal model of the text alone of {model.config.model_type}")
+    with torch.device("meta"):
+        causal = hf.AutoModelForCausalLM.from_config(text)
+    setattr(causal, causal.base_model_prefix, model.get_decoder())
+    causal.set_output_embeddings(head)
+    causal.generation_config = model.generation_config
+    return causal
+
+
+def width(backbone) -> int:
+    """The width of a decoder's final states: that of its embeddings, which are not always as wide as its layers."""
+    return backbone.get_input_embeddings().weight.shape[-1]
 
 
 def where(name: str | Path) -> str:
@@ -222,9 +261,8 @@ def fast_tokenizer(core, template: str, positions: int):
     """A tokenizer of the tokenizers library as transformers', with SmolLM2's special tokens and a chat template."""
     from transformers import PreTrainedTokenizerFast
 
-    out = PreTrainedTokenizerFast(
-        tokenizer_object=core, bos_token=BEGIN, eos_token=END, unk_token=PAD, pad_token=PAD, padding_side="right"
-    )
+    special = {"bos_token": BEGIN, "eos_token": END, "unk_token": PAD, "pad_token": PAD}
+    out = PreTrainedTokenizerFast(tokenizer_object=core, padding_side="right", **special)
     out.chat_template, out.model_max_length = template, positions
     return out
 

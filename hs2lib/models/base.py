@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from hs2lib.engine.cache import Cache
-from hs2lib.engine.chat import TEMPLATES, TokenGroup, tokenise
+from hs2lib.engine.chat import TokenGroup, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+from hs2lib.names import TEMPLATES, one_of
 
 STATE = "hs2.json"
 
@@ -36,8 +37,7 @@ class Decoder(nn.Module):
         self, backbone: nn.Module, tokenizer, *, template="chat", max_tokens=None, base="", revision=None, origin=None
     ):
         super().__init__()
-        if template not in TEMPLATES:
-            raise ValueError(f"expected template {' or '.join(TEMPLATES)}, got {template!r}")
+        one_of("template", template, TEMPLATES)
         self.backbone, self.tokenizer, self.template = backbone, tokenizer, template
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
@@ -70,8 +70,7 @@ class Decoder(nn.Module):
 
         shorten=False: however long they are.
         """
-        limit = self.max_tokens if shorten else None
-        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=limit)
+        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=self.max_tokens if shorten else None)
 
     def as_tokens(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> Iterable[TokenGroup]:
         """Token groups as they are; groups tokenised, with the options of `tokenise`."""
@@ -93,8 +92,7 @@ class Decoder(nn.Module):
         come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
         with the same numbers bit for bit. Paper: silent. Raises ValueError for no groups.
         """
-        settings = {"model": self.fingerprint() if cache else "", "autocast": autocast}
-        kept = Cache(cache, settings, name=name)
+        kept = Cache(cache, {"model": self.fingerprint() if cache else "", "autocast": autocast}, name=name)
         rows: list[dict] = []
         for part in _chunks(groups, CHUNK * budget):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]

@@ -73,16 +73,20 @@ def _fitted(X: np.ndarray, y: np.ndarray, alphas: Sequence[float], intercept: bo
     return model.coef_.T.reshape(X.shape[1], -1), np.broadcast_to(model.intercept_, len(alphas))
 
 
-def folds(clusters: np.ndarray, n_folds: int, seed: int = 0) -> np.ndarray:
+def folds(clusters: np.ndarray, n_folds: int, seed: int = 0, parts: np.ndarray | None = None) -> np.ndarray:
     """The fold of each row, int64 [rows]: whole clusters (prompts, trees), dealt out at random, nearly equal in number.
 
-    Raises ValueError where there are fewer clusters than folds.
+    parts: int [rows], the part (subset) of a benchmark each row belongs to: clusters are dealt out part by part, so
+    that each fold has its share of every part. Raises ValueError where there are fewer clusters than folds.
     """
-    names, index = np.unique(np.asarray(clusters), return_inverse=True)
+    names, first, index = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
     if len(names) < n_folds:
-        raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds")
+        raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds: take fewer folds")
+    order = np.random.default_rng(seed).permutation(len(names))
+    if parts is not None:
+        order = order[np.argsort(parts[first][order], kind="stable")]
     dealt = np.empty(len(names), dtype=np.int64)
-    dealt[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names)) % n_folds
+    dealt[order] = np.arange(len(names)) % n_folds
     return dealt[index]
 
 

@@ -144,8 +144,7 @@ def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
         for group in CHECKED
         for response in group.responses
     ]
-    options = {"padding": True, "return_tensors": "pt", "return_dict": True}
-    batch = tokenizer.apply_chat_template(talks, **options)
+    batch = tokenizer.apply_chat_template(talks, padding=True, return_tensors="pt", return_dict=True)
     ours = [ids for group in tokenise(CHECKED, model.tokenizer, template=model.template) for ids in group.sequences]
     theirs = [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
     if ours != theirs:

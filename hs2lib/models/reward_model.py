@@ -11,9 +11,10 @@ from torch import nn
 
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
+from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
-from hs2lib.models.backbones import load_tokenizer, where
+from hs2lib.models.backbones import check_causal, load_tokenizer, text_model, where, width
 from hs2lib.models.base import STATE, Decoder, state_of
 
 
@@ -33,39 +34,52 @@ class RewardModel(Decoder):
         super().__init__(backbone, tokenizer, **options)
         self.attributes = check_attributes(attributes)
         self.folded: dict | None = None  # the weights, mean and SD of a head that `hs2lib.models.export.fold` made
-        self.head = nn.Linear(backbone.config.hidden_size, len(self.attributes), bias=bias, dtype=torch.float32)
+        wide = width(backbone)
+        self.head = nn.Linear(wide, len(self.attributes), bias=bias, dtype=torch.float32)
         # A small start: predictions begin near 0, so that the first steps are not spent undoing noise.
         with torch.no_grad():
             draw = torch.Generator().manual_seed(seed)
-            self.head.weight.normal_(0, 0.02 / backbone.config.hidden_size**0.5, generator=draw)
+            self.head.weight.normal_(0, 0.02 / wide**0.5, generator=draw)
             if bias:
                 self.head.bias.zero_()
 
     @classmethod
     def from_classifier(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
-        """A published reward model, a transformers sequence classifier with one output, in its own chat template.
+        """A published reward model, a transformers sequence classifier, in its own chat template.
 
-        Paper: Table 3 compares such models. Its backbone runs on the group engine, its head as it is. Raises ValueError
-        for several outputs, for a head that is more than one linear layer, and for a checkpoint without a trained head.
+        Paper: Table 3 compares such models. Its backbone runs on the group engine, its head as it is. One output is
+        "reward", several have the names of its configuration. Raises ValueError for a model that is no causal decoder,
+        for a head that is more than one linear layer, for a checkpoint without a trained head, and where the classifier
+        itself scores otherwise.
         """
-        from transformers import AutoModelForSequenceClassification
+        import transformers as hf
 
         place = where(name)
+        config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
+        check_causal(name, config)
         options = {"revision": revision, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
-        plain, report = AutoModelForSequenceClassification.from_pretrained(place, output_loading_info=True, **options)
+        loader = hf.AutoModelForSequenceClassification
+        plain, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
         heads = [child for child in plain.children() if isinstance(child, nn.Linear)]
-        if len(heads) != 1 or heads[0].out_features != 1:
+        if len(heads) != 1:
             shapes = [tuple(head.weight.shape) for head in heads]
-            what = f"expected one linear head with one output, got {type(plain).__name__} with {shapes}"
-            raise ValueError(f"{name}: {what}")
+            raise ValueError(f"{name}: expected one linear head, got {type(plain).__name__} with {shapes}")
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
         commit = getattr(plain.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
         options = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
-        model = cls(getattr(plain, plain.base_model_prefix), tokenizer, ("reward",), **options)
+        names = ("reward",) if heads[0].out_features == 1 else tuple(plain.config.id2label.values())
+        model = cls(text_model(getattr(plain, plain.base_model_prefix)), tokenizer, names, **options).eval()
         model.head.load_state_dict(heads[0].state_dict())
-        return model.eval()
+        text = [token for token in examples(config.get_text_config(), most=0)[0][0] if token != tokenizer.pad_token_id]
+        with torch.no_grad():
+            theirs = plain.eval()(input_ids=torch.tensor([text])).logits[0]  # [A]
+            ours = model.predict(plain_states(model.backbone, text)[-1])  # [A]
+        if not (off := ((ours - theirs).abs().max() / theirs.abs().max()).item()) <= TOLERANCE[torch.float32]:
+            what = f"its own score is another than that of its head on the last token's state (by {off:.2%})"
+            raise ValueError(f"{name}: {type(plain).__name__} is not supported: {what}")
+        return model
 
     def predict(self, states: torch.Tensor) -> torch.Tensor:
         """Outputs [R, A] of end-of-response states [R, hidden], in float32 whatever autocast says."""
@@ -140,7 +154,7 @@ def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
 
 
 def load_reward_model(name: str | Path, *, revision: str | None = None, pad_token: str | None = None) -> RewardModel:
-    """Any reward model: a folder that `RewardModel.save` wrote, or a one-output classifier from a folder or the Hub."""
+    """Any reward model: a folder that `RewardModel.save` wrote, or a classifier from a folder or the Hub."""
     if (Path(name) / STATE).is_file():
         return RewardModel.load(Path(name))
     return RewardModel.from_classifier(name, revision=revision, pad_token=pad_token)

@@ -24,11 +24,13 @@ import pandas as pd
 import yaml
 from jinja2 import Environment, StrictUndefined
 from pydantic.dataclasses import dataclass
+from scipy.stats import norm
 
 from hs2lib import paper
 from hs2lib.paper import TABLES
 from hs2lib.report import site, tables
 from hs2lib.report.report import completed, csv_text
+from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
 DIGIT, DIRECTION, CONTRADICTED = "to the digit", "direction only", "contradicted"
 SLIP, NEEDS = "arithmetic slip in the paper", "needs hardware or data"
@@ -86,6 +88,11 @@ class Claim:
 LEDGER = yaml.safe_load((Path(__file__).parent / "claims.yaml").read_text())
 
 CLAIMS = tuple(Claim(**row) for row in LEDGER["claims"])
+
+
+# How much wider an interval of 95 % is at 95 % for all comparisons of the ledger together.
+_COMPARISONS = len({tuple(pair) for claim in CLAIMS for pair in claim.better})
+WIDER = norm.isf(0.025 / _COMPARISONS) / norm.isf(0.025)
 
 
 class Finding(NamedTuple):
@@ -196,17 +203,20 @@ def from_cells(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     rows = [assembled[table].loc[(row, column)] for table, row, column in claim.cells]
     if any("generated" in row.verdict for row in rows):
         return None, f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
-    judged = [row for row in rows if row.verdict in ("match", "differs")]
+    judged = [row for row in rows if row.verdict in JUDGED]
     words = ", ".join(f"{row.ours:.4g} (paper {row.paper:g})" for row in judged)
     if len(judged) < len(rows):
-        why = next((row.reason for row in rows if row.verdict not in ("match", "differs") and row.reason), "")
+        why = next((row.reason for row in rows if row.verdict not in JUDGED and row.reason), "")
         return None, "; ".join(filter(None, (words and f"in part: {words}", why)))
-    if all(row.verdict == "match" for row in rows):
+    verdicts = {row.verdict for row in rows}
+    if verdicts <= {EXACT, CONSISTENT}:
         exact = all(agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False))
-        note = "" if exact else "within the tolerance that the table has, not to its last digit"
+        note = "" if exact else "consistent by the rule of the table, not to its last digit"
         return Finding(DIGIT if exact else DIRECTION, words, note), ""
     # Two numbers in one claim compare something: the direction may hold though the numbers do not.
     same = len(rows) > 1 and all(np.sign(a.ours - b.ours) == np.sign(a.paper - b.paper) for a, b in pairwise(rows))
+    if not same and DIFFERENT not in verdicts:
+        return None, f"inconclusive: {words}"
     return Finding(DIRECTION if same else CONTRADICTED, words), ""
 
 
@@ -229,7 +239,8 @@ def from_report(claim: Claim, tier: str) -> tuple[Finding | None, str]:
 def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
 
-    A small policy that shows the opposite contradicts nothing that the paper says of 70B: only tier paper can.
+    The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over all of them).
+    Either way counts alike: what may confirm at a size may contradict at it, and the note names the size.
     """
     report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):
@@ -242,15 +253,11 @@ def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
             return None, f"no {measure} of {one} against {other} on the whole benchmark in {TRADES}"
         gain, low, high = gains[pair]
         words.append(f"{measure}, {one} minus {other}: {gain:+.4g} [{low:.4g}, {high:.4g}]")
-        signs.append((low > 0) - (high < 0))
+        signs.append(int(gain > WIDER * (gain - low)) - int(-gain > WIDER * (high - gain)))
     seen, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
-    if min(signs) > 0:
-        return Finding(DIRECTION, seen, size), ""
-    if min(signs) == 0:
+    if 0 in signs:
         return None, f"no clear difference: {seen}"
-    if tier == "paper":
-        return Finding(CONTRADICTED, seen, size), ""
-    return Finding(NEEDS, "", f"{size}, show the opposite: {seen}"), ""
+    return Finding(DIRECTION if min(signs) > 0 else CONTRADICTED, seen, size), ""
 
 
 def _paired_gains(frame: pd.DataFrame | None) -> dict[tuple[str, ...], tuple[float, ...]]:
@@ -279,8 +286,7 @@ def verdict(claim: Claim, tier: str) -> dict:
     """One row of the ledger.
 
     Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run on the paper's own
-    rows gave; what the paper's own numbers give, for a claim that is about them alone; else no evidence. That
-    is also the end where policies below the paper's size show the opposite: the note has what was seen.
+    rows gave; what the paper's own numbers give, for a claim that is about them alone; else no evidence.
     Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
@@ -289,13 +295,12 @@ def verdict(claim: Claim, tier: str) -> dict:
     if own and own.verdict in (SLIP, CONTRADICTED):
         return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": own.note}
     ran, why = _from_run(claim, tier)
-    if ran and ran.verdict != NEEDS:
+    if ran:
         return row | {"verdict": ran.verdict, "evidence": RUN, "outcome": ran.words, "note": ran.note}
     if own and not ran and not claim.cells and not claim.reported:
         note = "; ".join(filter(None, (own.note, why)))
         return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": note}
-    seen = ran.note if ran else why
-    note = "; ".join(filter(None, (f"needs {claim.lacks}", seen, own and f"within the paper: {own.words}")))
+    note = "; ".join(filter(None, (f"needs {claim.lacks}", why, own and f"within the paper: {own.words}")))
     return row | {"verdict": NEEDS, "evidence": NONE, "outcome": "", "note": note}
 
 
@@ -330,8 +335,7 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     filters |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
     sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
     shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "slug": _slug}
-    tally = counts(table).reset_index()
-    return site.page(name, "claims", "Claims", **shown, tally=tally, number=table.id.nunique())
+    return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), number=table.id.nunique())
 
 
 def save(run, table: pd.DataFrame) -> None:

@@ -28,6 +28,7 @@ from IPython.display import Markdown, display
 from hs2lib import paper
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, sha256, write
+from hs2lib.report import verdict
 from hs2lib.run import parameters
 
 DASH = "\u2013"
@@ -37,23 +38,14 @@ PACKAGES = ["torch", "transformers", "peft", "trl", "datasets", "numpy", "pandas
 PACKAGES += ["matplotlib", "seaborn", "papermill", "openai"]
 
 
-NOT_RUN = "not run at this tier"
-
 GENERATED = "generated data (small world)"  # in every image that holds such data
 
 
-def judge(value: float, printed: float | None, tolerance: float, sources: list[dict]) -> str:
-    """The verdict on one number of ours beside the paper's `printed` one.
-
-    Paper: silent. sources: as in a manifest. Only numbers from rows that the paper describes are judged.
-    """
-    if pd.isna(value):
-        return NOT_RUN
-    if not sources or not all(source["of_paper"] for source in sources):
-        return f"not judged: {'generated' if any(source['generated'] for source in sources) else 'other'} data"
-    if pd.isna(printed):
-        return "paper prints none"
-    return "match" if abs(value - printed) <= tolerance + 1e-12 else "differs"
+def not_comparable(sources: list[dict]) -> str:
+    """Why numbers from these sources (as in a manifest) have no verdict beside the paper's; "" where they may have."""
+    if any(source["generated"] for source in sources):
+        return "generated data"
+    return "" if sources and all(source["of_paper"] for source in sources) else "other data"
 
 
 def commit() -> str:
@@ -99,16 +91,9 @@ class Run:
 
         `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper.
         """
-        self.sources.append(
-            {
-                "name": loaded.source,
-                "generated": loaded.generated,
-                "of_paper": of_paper and not loaded.generated,
-                "partial": partial,
-                "groups": len(loaded.groups),
-                "set_aside": len(loaded.set_aside),
-            }
-        )
+        about = {"name": loaded.source, "generated": loaded.generated}
+        about |= {"of_paper": of_paper and not loaded.generated, "partial": partial}
+        self.sources.append(about | {"groups": len(loaded.groups), "set_aside": len(loaded.set_aside)})
         counts = f"{len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside"
         display(Markdown(f"Source: {loaded.source}; {counts}."))
 
@@ -158,21 +143,25 @@ class Run:
         display(Markdown(f"*{html.escape(caption, quote=False)}*"))
 
     def against_paper(self, table: str, ours: pd.DataFrame, columns: list[str] | None = None) -> pd.DataFrame:
-        """The paper's `table` beside ours, each number judged by the tolerance that `hs2lib/paper/columns.csv` fixes.
+        """The paper's `table` beside ours, each number judged by `hs2lib.report.verdict`.
 
-        `ours` has columns row, column, ours, low, high (95 % interval; NaN where none). A number we have no value
-        for is "not run at this tier" and shows a dash; one computed on other rows than the paper's is never judged.
+        `ours` has columns row, column, ours, low, high (95 % interval; NaN where none) and may have `data`, the name of
+        the source that a number comes from (else all sources of the run), and `not comparable`, another reason against
+        a verdict, such as "other judge". A number we have no value for is "not run at this tier" and shows a dash.
         """
-        known, numbers = paper.TABLES[table], ours.set_index(["row", "column"])[["ours", "low", "high"]].astype(float)
-        if unknown := [cell for cell in numbers.index if cell not in known.values]:
+        known = paper.TABLES[table]
+        ours = ours.reindex(columns=["row", "column", "ours", "low", "high", "data", "not comparable"])
+        ours = ours.astype(dict.fromkeys(["ours", "low", "high"], float)).set_index(["row", "column"])
+        if unknown := [cell for cell in ours.index if cell not in known.values]:
             raise KeyError(f"{table} has no {unknown[0]}; rows: {known.rows}; columns: {known.columns}")
         printed = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
-        frame = printed.to_frame().join(numbers).reset_index()
+        frame = printed.to_frame().join(ours).reset_index()
+        used = [[s for s in self.sources if pd.isna(name) or s["name"] == name] for name in frame.pop("data")]
+        other = frame["not comparable"].astype(object).where(frame["not comparable"].notna(), "")
+        frame["not comparable"] = [not_comparable(some) or why for some, why in zip(used, other, strict=True)]
         frame = frame[frame.column.isin(columns or known.columns)].reset_index(drop=True)
         frame["difference"] = frame.ours - frame.paper
-        rooms = [known.tolerance[cell] for cell in zip(frame.row, frame.column, strict=True)]
-        judged = zip(frame.ours, frame.paper, rooms, strict=True)
-        frame["verdict"] = [judge(value, printed, room, self.sources) for value, printed, room in judged]
+        frame["verdict"] = verdict.judge(frame, known)
         frame = frame.rename(columns={"low": "95 % low", "high": "95 % high"})
         self.verdicts[table] = frame.verdict.value_counts().to_dict()
         caption = f"{known.title} ({known.source}; {known.unit}): paper against ours."
@@ -186,23 +175,16 @@ class Run:
         for file in self.folder.glob("[!.]*"):
             if file.name not in self.artefacts and file.suffix != ".ipynb":
                 file.unlink()
-        manifest = {
-            "notebook": self.notebook,
-            "tier": self.tier,
-            "commit": commit(),
-            "source_sha256": sha256(notebook_path(self.notebook)),
-            "parameters": self.values,
-            "recipe": asdict(self.recipe) if self.recipe else {},
-            "sources": self.sources,
-            "generated": self.generated,
-            "verdicts": self.verdicts,
-            "artefacts": self.artefacts,
-            "device": device(),
-            "python": platform.python_version(),
-            "versions": {name: version(name) for name in PACKAGES},
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "wall_s": round(time.time() - self.started, 1),
-        }
+        manifest = {"notebook": self.notebook, "tier": self.tier, "commit": commit()}
+        manifest |= {"source_sha256": sha256(notebook_path(self.notebook)), "parameters": self.values}
+        manifest |= {"recipe": asdict(self.recipe) if self.recipe else {}, "sources": self.sources}
+        manifest |= {name: getattr(self, name) for name in ("generated", "verdicts", "artefacts")}
+        # Only where models ran: statistics do without torch.
+        manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
+        manifest |= {"device": device(), "python": platform.python_version()}
+        manifest |= {"versions": {name: version(name) for name in PACKAGES}}
+        manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        manifest |= {"wall_s": round(time.time() - self.started, 1)}
         write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 

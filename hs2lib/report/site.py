@@ -133,9 +133,8 @@ def code_css() -> str:
     return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
-_PAGES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=select_autoescape(), trim_blocks=True
-)
+_FOLDER = Path(__file__).parent / "pages"
+_PAGES = Environment(loader=FileSystemLoader(_FOLDER), autoescape=select_autoescape(), trim_blocks=True)
 
 
 def render(template: str, **values) -> str:
@@ -193,7 +192,7 @@ class Site:
         self.before = read_json(self.folder / ".built.json") or {}
         self.now: dict[str, str] = {}
         self.made = 0
-        self.code = [sha256(file) for file in (Path(__file__), *sorted((Path(__file__).parent / "pages").iterdir()))]
+        self.code = [sha256(file) for file in (Path(__file__), *sorted(_FOLDER.iterdir()))]
 
     def page(self, name: str, inputs: object, render) -> None:
         """Write `name` with what `render()` gives, unless `inputs` (anything with a repr) are those it was made of."""
@@ -214,22 +213,12 @@ class Site:
         self.page(index, inputs, lambda: page(index, "report", title, r=shown, shown=_shown(run.folder, files)))
         executed = run.folder / f"{run.notebook}.ipynb"
         source = sha256(executed) if executed.exists() else ""
-        self.page(copy, source, lambda: self.notebook(copy, title, executed))
 
-    def notebook(self, name: str, title: str, executed: Path) -> str:
-        """An executed notebook as a page."""
+        def executed_copy() -> str:
+            body = notebook_body(nbformat.read(executed, 4)) if source else "<p>No executed copy was kept.</p>"
+            return page(copy, "plain", title, css=code_css(), body=body)
 
-        if not executed.exists():
-            return page(name, "plain", title, body="<p>No executed copy was kept.</p>")
-        body = notebook_body(nbformat.read(executed, 4))
-        return page(name, "plain", title, css=code_css(), body=body)
-
-    def log(self) -> str:
-        """The log of negative results as a page."""
-
-        log = reports() / "LOG.md"
-        text = log.read_text() if log.exists() else "Nothing logged."
-        return page("log.html", "plain", "Negative results", body=markdown(text))
+        self.page(copy, source, executed_copy)
 
     def build(self) -> Path:
         """Bring all pages up to date, drop those of runs that are gone, and return the index."""
@@ -245,15 +234,13 @@ class Site:
                         self.report(shown)
                 except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
                     shown.update(state="incomplete: being written", run=None)
-        measured, log = benchmarks(reports()), reports() / "LOG.md"
-        scenes = story([shown["run"] for *_, rows in tiers for shown in rows if shown["run"]])
-        heading = "HelpSteer2, reproduced"
-        self.page(
-            "index.html", [tiers, scenes], lambda: page("index.html", "index", heading, tiers=tiers, story=scenes)
-        )
-        name = "benchmarks.html"
+        shown = {"tiers": tiers, "story": story([row["run"] for *_, rows in tiers for row in rows if row["run"]])}
+        self.page("index.html", shown, lambda: page("index.html", "index", "HelpSteer2, reproduced", **shown))
+        name, measured = "benchmarks.html", benchmarks(reports())
         self.page(name, measured, lambda: page(name, "benchmarks", "Benchmarks", benchmarks=measured))
-        self.page("log.html", log.exists() and sha256(log), self.log)
+        log = reports() / "LOG.md"
+        text = log.read_text() if log.exists() else "Nothing logged."
+        self.page("log.html", text, lambda: page("log.html", "plain", "Negative results", body=markdown(text)))
         for path in self.folder.rglob("*"):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in {*self.now, ".built.json"}:
                 path.unlink()
@@ -263,7 +250,7 @@ class Site:
 
 def story(runs: list[CompletedRun]) -> list[dict]:
     """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
-    scenes = yaml.safe_load((Path(__file__).parent / "pages" / "story.yaml").read_text()) if runs else []
+    scenes = yaml.safe_load((_FOLDER / "story.yaml").read_text()) if runs else []
     for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
         left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
         for scene in scenes:
@@ -289,18 +276,14 @@ def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:
     return list(sections.values())
 
 
-def _figure(benchmark: dict) -> str:
-    """A benchmark's result in words: its ratio (theirs over ours), its growth, or a dash."""
-    figures = [
-        f"{key} {benchmark[key]:.3g}" for key in ("ratio", "growth") if isinstance(benchmark.get(key), int | float)
-    ]
-    return ", ".join(figures) or DASH
-
-
 def benchmarks(folder: Path) -> list[dict]:
-    """The results of `benchmarks/` under a reports folder, each with its figure in words."""
-    records = [read_json(path) for path in sorted((folder / "benchmarks").glob("*.json"))]
-    return [{"figure": _figure(record)} | record for record in records if record]
+    """The results of `benchmarks/` under a reports folder, each with a figure: ratio (theirs over ours), or growth."""
+    records = []
+    for record in filter(None, map(read_json, sorted((folder / "benchmarks").glob("*.json")))):
+        named = [(key, record.get(key)) for key in ("ratio", "growth")]
+        figures = [f"{key} {value:.3g}" for key, value in named if isinstance(value, int | float)]
+        records.append({"figure": ", ".join(figures) or DASH} | record)
+    return records
 
 
 def results() -> str:
@@ -318,9 +301,7 @@ def results() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `python -m hs2lib.report.site [--check]`."""
     parser = argparse.ArgumentParser(prog="python -m hs2lib.report.site", description=__doc__.partition("\n\n")[0])
-    parser.add_argument(
-        "--check", action="store_true", help="only say whether reports/README.md is up to date (exit 1)"
-    )
+    parser.add_argument("--check", action="store_true", help="only say if reports/README.md is up to date (exit 1)")
     args = parser.parse_args(arguments)
     try:
         text, tables = results(), root() / "reports" / "README.md"

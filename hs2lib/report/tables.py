@@ -5,8 +5,8 @@
     figures("laptop")                         # every figure that runs left, with its caption
 
 Paper: Tables 1 to 5. A number of ours stands here only if a complete run (one with a manifest) left it in its
-`against-<table>.csv` and the file is as the run left it. It is judged by the rules of `report.judge`, again and against
-the numbers of today. What no run gave is a dash and says why.
+`against-<table>.csv` and the file is as the run left it. It is judged again (`hs2lib.report.verdict`), against the
+numbers of today. What no run gave is a dash and says why.
 """
 
 import html as _html
@@ -23,8 +23,9 @@ from scipy import stats as scipy_stats
 
 from hs2lib import paths
 from hs2lib.paper import TABLES, Table
-from hs2lib.report import site
-from hs2lib.report.report import DASH, NOT_RUN, completed, csv_text, escape_latex, judge
+from hs2lib.report import site, verdict
+from hs2lib.report.report import DASH, completed, csv_text, escape_latex, not_comparable
+from hs2lib.report.verdict import NOT_COMPARABLE, NOT_RUN
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
 _WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
@@ -54,15 +55,28 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
         candidates = ours.get((row, column), [])
         notebook, mine = candidates[0] if candidates else ("", {})
         value, low, high = (mine.get(name, np.nan) for name in ("ours", "95 % low", "95 % high"))
-        sources = runs[notebook].manifest.get("sources", []) if notebook else []
-        verdict = judge(value, printed, known.tolerance[row, column], sources)
-        reason = _why(table, row, column, verdict, runs, notebook)
-        if any(abs(other["ours"] - value) > 1e-9 * max(1, abs(value)) for _, other in candidates[1:]):
-            reason = f"{reason}; " * bool(reason) + "notebooks disagree: " + ", ".join(name for name, _ in candidates)
+        others = [name for name, other in candidates if abs(other["ours"] - value) > 1e-9 * max(1, abs(value))]
+        disagree = "notebooks disagree: " + ", ".join(name for name, _ in candidates) if others else ""
+        why = _against(mine, runs[notebook]) if notebook else ""
         printed = np.nan if printed is None else printed
-        lines.append((row, column, printed, value, low, high, value - printed, verdict, reason, notebook))
-    names = ["row", "column", "paper", "ours", "low", "high", "difference", "verdict", "reason", "notebook"]
-    return pd.DataFrame(lines, columns=names)
+        lines.append((row, column, printed, value, low, high, value - printed, why, disagree, notebook))
+    names = ["row", "column", "paper", "ours", "low", "high", "difference", "not comparable", "disagree", "notebook"]
+    frame = pd.DataFrame(lines, columns=names)
+    frame["verdict"] = verdict.judge(frame, known)
+    reasons = [_why(table, *cell, runs) for cell in frame[["row", "column", "verdict", "notebook"]].to_numpy()]
+    pairs = zip(reasons, frame.pop("disagree"), strict=True)
+    frame["reason"] = ["; ".join(filter(None, pair)) for pair in pairs]
+    return frame.drop(columns="not comparable")
+
+
+def _against(line: dict, run) -> str:
+    """Why a number of a report has no verdict; "" where it may have one."""
+    sources = run.manifest.get("sources", [])
+    if "not comparable" not in line:  # reports of before numbers had sources of their own
+        return not_comparable(sources)
+    if not any(source["of_paper"] for source in sources):  # whatever the csv says
+        return not_comparable(sources)
+    return "" if pd.isna(line["not comparable"]) else line["not comparable"]
 
 
 def overview(tiers: list[str]) -> pd.DataFrame:
@@ -86,13 +100,13 @@ def _completed_runs(tier: str) -> list:
     return [run for name in names if (run := completed(tier, name))]
 
 
-def _why(table: str, row: str, column: str, verdict: str, runs: dict, notebook: str) -> str:
+def _why(table: str, row: str, column: str, called: str, notebook: str, runs: dict) -> str:
     """Why a number is missing or not judged; "" where it is judged."""
-    if verdict in ("match", "differs", "paper prints none"):
-        return ""
-    if verdict != NOT_RUN:
+    if called.startswith(NOT_COMPARABLE):
         names = dict.fromkeys(source["name"] for source in runs[notebook].manifest["sources"])
         return f"notebook {notebook[:2]} ran on: {'; '.join(names)}"
+    if called != NOT_RUN:
+        return ""
     ran = [name[:2] for name, run in runs.items() if run]
     place = {"table": table, "row": row, "column": column, "run": "yes" if ran else "no"}
     fits = (x for x in _WORDS["reasons"] if all(re.search(text, place[name]) for name, text in x["where"].items()))
@@ -125,20 +139,26 @@ def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False)
         for number, (tier, frame) in enumerate(frames.items(), 1):
             ours = frame[(frame.row == row) & frame.column.isin(known.columns)]
             if every or (ours.verdict != NOT_RUN).any():
-                lines[row, tier, number] = [
-                    (text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()
-                ]
+                cells = [(text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()]
+                lines[row, tier, number] = cells
     index = pd.MultiIndex.from_tuples(lines)
     return [pd.DataFrame([[c[k] for c in cells] for cells in lines.values()], index, known.columns) for k in range(3)]
 
 
-def notes(frames: dict[str, pd.DataFrame]) -> list[tuple[str, str]]:
-    """(verdict, words) for the foot of a table: the marks in use, then why numbers are missing, by tier.
+def notes(table: str, frames: dict[str, pd.DataFrame]) -> list[tuple[str, str]]:
+    """(verdict, words) for the foot of a table: marks in use, what a wrong model would be called, missing numbers.
 
-    Paper: silent. The verdict is "" for a sentence about missing numbers.
+    Paper: silent. The verdict is "" for a sentence.
     """
-    used = {verdict for frame in frames.values() for verdict in frame.verdict}
-    rows = [(verdict, MARKS[verdict][2]) for verdict in MARKS if verdict in used]
+    used = {name for frame in frames.values() for name in frame.verdict}
+    rows = [(name, MARKS[name][2]) for name in MARKS if name in used]
+    if table in verdict.STAND_INS:
+        called = verdict.mistaken(table).sum()
+        words = ", ".join(f"{count} {name}" for name, count in called.items() if count)
+        stand_in, others = verdict.STAND_INS[table]
+        rows.append(
+            ("", f"False matches: the numbers of {stand_in} in place of {len(others)} rows that it is not: {words}.")
+        )
     for tier, frame in frames.items():
         printed = frame[frame.paper.notna()]
         missing = printed[printed.verdict == NOT_RUN].reason.value_counts(sort=False)
@@ -159,7 +179,7 @@ def latex(table: str, frames: dict[str, pd.DataFrame]) -> str:
     style = style.format_index(_tex, axis="index", level=[0, 1]).format_index(_tex, axis="columns")
     columns = f"@{{}}ll{'r' * texts.shape[1]}@{{}}"
     tabular = style.to_latex(hrules=True, multirow_align="naive", column_format=columns).rstrip("\n")
-    below = [f"{MARKS[v][0]} {_tex(words)}." if v else _tex(words) for v, words in notes(frames)]
+    below = [f"{MARKS[v][0]} {_tex(words)}." if v else _tex(words) for v, words in notes(table, frames)]
     parts = {"caption": _tex(caption(TABLES[table])), "tabular": tabular, "wide": texts.shape[1] > 4, "below": below}
     return site.render("table.txt", table=table, **parts) + "\n"
 
@@ -174,7 +194,7 @@ def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
     style = style.format_index(escape="html", axis="index").format_index(escape="html", axis="columns")
     style = style.set_td_classes(classes).set_tooltips(why, as_title_attribute=True)
     shown = style.set_caption(_html.escape(caption(TABLES[table]))).to_html(table_uuid=table)
-    below = "".join(f"<li>{MARKS[v][1] if v else ''} {_html.escape(words)}</li>" for v, words in notes(frames))
+    below = "".join(f"<li>{MARKS[v][1] if v else ''} {_html.escape(words)}</li>" for v, words in notes(table, frames))
     return f"{shown}<ul>{below}</ul>\n"
 
 
@@ -246,9 +266,7 @@ OLD, NEW, ELO = TABLE_5.columns
 
 def columns(table: Table = TABLE_5) -> pd.DataFrame:
     """The table as a frame, one row a model, columns as in the paper. Paper: Table 5."""
-    return pd.DataFrame(
-        [[table.values[row, c] for c in table.columns] for row in table.rows], table.rows, table.columns
-    )
+    return pd.Series(table.values, dtype=float).unstack().loc[table.rows, table.columns]
 
 
 def fit(score: np.ndarray, elo: np.ndarray) -> Interval:
@@ -316,10 +334,9 @@ def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> p
     """What the regression says, as a table: quantity, value, and both intervals. Paper: appendix H; intervals ours."""
     fits, intervals = regression(table), bootstrap(table, n_boot=n_boot, seed=seed)
     rows = [(f"R squared, {j}", *f, *map(float, intervals[j][1:])) for j, f in fits.items()]
-    rows += [
-        (name, float(intervals[key][0]), np.nan, np.nan, *map(float, intervals[key][1:]))
-        for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores"))
-    ]
+    for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores")):
+        value, *bounds = map(float, intervals[key])
+        rows.append((name, value, np.nan, np.nan, *bounds))
     names = ["quantity", "value", "Fisher low", "Fisher high", "bootstrap low", "bootstrap high"]
     return pd.DataFrame(rows, columns=names)
 
@@ -336,11 +353,8 @@ def figure(table: Table = TABLE_5) -> plt.Figure:
         for number, (x, y) in enumerate(frame[[judge_name, ELO]].to_numpy(), 1):
             beside = (-9, 3) if number % 2 else (6, -4)  # neighbours in Elo lie close together
             ax.annotate(str(number), (x, y), xytext=beside, textcoords="offset points", fontsize=8)
-        ax.set(
-            xlabel=f"MT-Bench, {judge_name}",
-            ylabel="",
-            title=f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]",
-        )
+        title = f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]"
+        ax.set(xlabel=f"MT-Bench, {judge_name}", ylabel="", title=title)
     axes[0].set_ylabel("Chatbot Arena Elo")
     key = "\n".join(f"{number}  {name.split(' (')[0]}" for number, name in enumerate(frame.index, 1))
     axes[1].text(1.03, 1, key, transform=axes[1].transAxes, va="top", fontsize=8, linespacing=1.6)

@@ -6,7 +6,7 @@ correlation those where both of its columns are. Agreement between annotators is
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -15,8 +15,7 @@ from hs2lib.stats import bootstrap
 from hs2lib.stats.bootstrap import NO_SPREAD, Interval
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """Means [k], standard deviations [k], Pearson correlations [k, k], and the rows [k, k] behind each."""
 
     mean: Interval

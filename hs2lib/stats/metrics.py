@@ -33,8 +33,7 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
         rows = rows[present[rows]]
         better = y[rows][:, None] > y[rows][None]
         pairs[rows] = better.sum(1)
-        sign = np.sign(x[rows][:, None] - x[rows][None])
-        right[rows] = (better * (1 + sign) / 2).sum(1)
+        right[rows] = (better * (1 + np.sign(x[rows][:, None] - x[rows][None])) / 2).sum(1)
     return np.column_stack([present, x, y, x * x, y * y, x * y, (x - y) ** 2 * present, pairs, right])
 
 

@@ -66,11 +66,13 @@ class WholeCheckpoints(Trainer):
 
     staging: Path | None = None  # where a checkpoint is being written
 
-    def create_scheduler(self, num_training_steps, optimizer=None):
+    def rate(self, step: int, steps: int) -> float:
         # As the reference code warms up: the first step already moves (transformers' own begins with a rate of 0).
-        rise = self.args.warmup_steps + 1
+        return min(1.0, (step + 1) / (self.args.warmup_steps + 1))
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
         optimizer = self.optimizer if optimizer is None else optimizer
-        self.lr_scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / rise))
+        self.lr_scheduler = LambdaLR(optimizer, lambda step: self.rate(step, num_training_steps))
         self._created_lr_scheduler = True
         return self.lr_scheduler
 

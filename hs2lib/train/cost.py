@@ -77,18 +77,14 @@ def dry_run(
         raise ValueError(f"a model of {n:g} weights and {len(stages)} stages without a token are no run")
     rate = machine.peak * machine.used
     read = machine.bandwidth * machine.used_bandwidth * machine.at_once
+    computing = f"({machine.peak:.3g}/s x {machine.used:g})"
+    reading = f"({machine.bandwidth:.3g} B/s x {machine.used_bandwidth:g} x {machine.at_once} at once)"
+    kinds = {"trained": (8 * n / rate, f"x 8 N / {computing}"), "scored": (2 * n / rate, f"x 2 N / {computing}")}
+    # To sample a token, every weight is read once, two bytes each, for all responses at once.
+    kinds["sampled"] = 2 * n / read, f"x 2 N bytes / {reading}"
     for stage, work in stages.items():
-        kinds = {
-            "trained": (work.trained, 8 * n / rate, f"x 8 N / ({machine.peak:.3g}/s x {machine.used:g})"),
-            "scored": (work.scored, 2 * n / rate, f"x 2 N / ({machine.peak:.3g}/s x {machine.used:g})"),
-            "sampled": (
-                work.sampled,
-                2 * n / read,  # a token needs every weight once, two bytes each, read for all responses at once
-                f"x 2 N bytes / ({machine.bandwidth:.3g} B/s x {machine.used_bandwidth:g} x {machine.at_once} at once)",
-            ),
-        }
-        for kind, (number, seconds, words) in kinds.items():
-            if number:
+        for kind, (seconds, words) in kinds.items():
+            if number := getattr(work, kind):
                 spent = number * seconds / 3600
                 hours += spent
                 rows.append((stage, f"tokens {kind}", "prompts once, responses each", number, "tokens"))

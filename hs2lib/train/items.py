@@ -16,6 +16,7 @@ import numpy as np
 from hs2lib.engine.chat import TokenGroup, label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
+from hs2lib.names import TOO_LONG, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +210,7 @@ def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Itera
 
     Paper: silent. too_long: "raise", or "leave out" for the Nones. Raises ValueError for another word.
     """
-    if too_long not in ("raise", "leave out"):
-        raise ValueError(f'too_long is "raise" or "leave out", got {too_long!r}')
+    one_of("way with what is too long", too_long, TOO_LONG)
     if too_long == "raise":
         yield from model.tokenise(groups, **options)
         return

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hs2lib.group import MISSING
+from hs2lib.names import one_of
 
 
 def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -41,8 +42,7 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor, strength: Tensor | None
     chosen, rejected: [P] rewards; strength: [P], m > 0, how much better the chosen one is (1 slightly to 3 much).
     """
     _same(chosen=chosen, rejected=rejected)
-    if form not in ("plain", "margin", "scaled"):
-        raise ValueError(f"form is plain, margin or scaled, got {form!r}")
+    one_of("form", form, ("plain", "margin", "scaled"))
     if form == "plain":
         return -F.logsigmoid(chosen - rejected)
     if strength is None:
@@ -106,8 +106,7 @@ def attribute_log_probs(
     distribution is a point and any other level has log-probability minus infinity; at .01 a predicted 4 leaves
     a 3 one chance in 2,800 (fifths) or 240 (rounding).
     """
-    if edges not in EDGES:
-        raise ValueError(f"edges are one of {', '.join(EDGES)}, got {edges!r}")
+    one_of("edges", edges, EDGES)
     r = predictions.detach().double().cpu().numpy()
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")

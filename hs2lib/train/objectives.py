@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hs2lib.engine.attention import end_states, log_probs, per_sequence, states
+from hs2lib.engine.attention import end_states, log_probs, per_sequence, projection, states
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
 from hs2lib.stats.metrics import validation_metrics
@@ -47,10 +47,10 @@ def over_vocabulary(model, batch: Batch, hidden: torch.Tensor, function: Callabl
     Paper: silent. hidden: the states [T, H] of the batch; chunk: states at a time. A state that predicts several tokens
     is projected once.
     """
-    decoder = model.get_base_model() if hasattr(model, "get_base_model") else model
+    head = projection(model)
     parents, inverse = batch.parent[batch.node].to(hidden.device).unique(return_inverse=True)
     with torch.no_grad():
-        parts = [function(decoder.get_output_embeddings()(part).float()) for part in hidden[parents].split(chunk)]
+        parts = [function(head(part).float()) for part in hidden[parents].split(chunk)]
     return torch.cat(parts)[inverse]
 
 
@@ -78,9 +78,7 @@ REGRESSION = Objective(
     "regression",
     total=lambda outputs, targets, group: losses.squared_errors(outputs, targets).sum(),
     count=lambda targets, group: int((targets != MISSING).sum()),
-    metrics=lambda outputs, targets, group, names: validation_metrics(
-        outputs.numpy(), targets.numpy(), group.numpy(), names
-    ),
+    metrics=validation_metrics,
 )
 
 

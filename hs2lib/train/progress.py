@@ -71,13 +71,13 @@ def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
     training = pd.DataFrame([x for x in history if "loss" in x]).rename(columns=names)
     validation = pd.DataFrame([x for x in history if "eval_loss" in x])
     validation = validation.rename(columns=lambda name: name.removeprefix("eval_"))
+    return _in_order(training), _in_order(validation)
+
+
+def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns in an order of our own: a checkpoint gives the history back with its keys sorted."""
     first = ["step", "epoch", "loss"]
-    # An order of our own: a checkpoint gives the history back with its keys sorted.
-    training, validation = (
-        frame.reindex(columns=first + sorted(frame.columns.difference(first), key=_place))
-        for frame in (training, validation)
-    )
-    return training, validation
+    return frame.reindex(columns=first + sorted(frame.columns.difference(first), key=_place))
 
 
 def _place(column: str) -> tuple[int, int, str]:

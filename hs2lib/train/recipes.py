@@ -98,9 +98,7 @@ class DPO(Written, Aligned):
 
     attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
     path: str = setting("", "file with your own ratings, for data set ratings")
-    validation_split: str = setting(
-        "", 'split to validate on, or "" to cut validation_share off', one_of=("", *names.SPLITS)
-    )
+    validation_split: str = setting("", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS))
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
     too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl"))
@@ -118,9 +116,7 @@ class RewardModel(Written, Weights, Rows, Recipe):
     compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
     too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=names.TOO_LONG)
     head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
-    ridge_groups: int = setting(
-        1600, "training groups that baselines are fitted to, or 0 for all, without ridge", 0, 10**7
-    )
+    ridge_groups: int = setting(1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000)
     n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
@@ -170,8 +166,7 @@ class PPO(Sampled, Written, Aligned):
     path: str = setting("", "file to read in place of the data set's own")
     n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
     n_standard: int = setting(0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000)
-    critic: str = setting("separate", "the values: a model of their own, or a head on the policy; reference code",
-                          one_of=("separate", "shared"))  # fmt: skip
+    critic: str = setting("separate", "own model, or the policy's head; reference code", one_of=("separate", "shared"))
     critic_rate: float = setting(10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000)
     value_weight: float = setting(1.0, "of the value loss, for a shared critic", 0, 1000)
     buffer: int = setting(128, "prompts answered in a round; paper: section 4.4", 1, 100_000)
@@ -184,8 +179,7 @@ class PPO(Sampled, Written, Aligned):
     value_clip: float = setting(0.2, "how far a value may move; reference code", 0, 1e9)
     normalise: bool = setting(True, "bring advantages to mean 0 and SD 1 over the buffer; reference code")
     n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
-    unfinished: str = setting("drop", "answers cut off: without gradient, or as the others; reference code",
-                              one_of=("drop", "keep"))  # fmt: skip
+    unfinished: str = setting("drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF)
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
     top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
 
@@ -198,8 +192,7 @@ class SteerLM(Supervised, Written, Aligned):
     single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
     too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=names.TOO_LONG)
-    levels: str = setting("rounded", "labels: predictions rounded or ranked, or a set's own; reference code: rounded",
-                          one_of=("rounded", "fifths", "ratings"))  # fmt: skip
+    levels: str = setting("rounded", "predictions rounded or ranked, or a set's own ratings", one_of=names.LABELLED)
     balance: tuple = setting((), "levels of the first of steer_by, taken as evenly as can be, or () for any", 0, 4)
     steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
@@ -221,7 +214,7 @@ class SteerLM2(Sampled, Aligned):
     concentration: float = setting(24.0, "alpha plus beta of the Beta distribution; paper: section 4.5", 0.1, 10_000)
     edges: str = setting("fifths", "bins of the five levels", one_of=("fifths", "rounding"))
     clamp: float = setting(0.01, "how far from 0 and 1 a scaled prediction is kept", 1e-6, 0.2)
-    unfinished: str = setting("keep", "samples that reach max_new_tokens", one_of=("keep", "drop"))
+    unfinished: str = setting("keep", "samples that reach max_new_tokens", one_of=names.CUT_OFF)
     by_length: bool = setting(False, "divide the loss of a group by its mean length; reference code: yes")
     toy_groups: int = setting(4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000)
     toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
@@ -254,9 +247,7 @@ class Evaluation:
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: section 4.1, of MT-Bench", 1, 100_000)
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
     key_variable: str = setting("OPENAI_API_KEY", "environment variable that holds the key, never the key itself")
-    price: tuple = setting(
-        (), "of a million prompt tokens and of a million reply tokens, or () if not known", 0, 10_000
-    )
+    price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
     token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
     cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
     reply_tokens: int = setting(2048, "longest reply of a judge, tokens", 1, 100_000)

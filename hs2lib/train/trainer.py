@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -22,8 +22,9 @@ from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 
-from hs2lib.engine.attention import precision
+from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
+from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, shares
@@ -90,8 +91,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             jobs += [(jobs[-1][0], jobs[-1][1], 0.0)] * (rounds - len(jobs))
         value = 0.0
         for at, (batches, items, weight) in enumerate(jobs):
-            last = at == len(jobs) - 1
-            value += self._backward(model, batches, items, weight * scale, last)
+            value += self._backward(model, batches, items, weight * scale, at == len(jobs) - 1)
         if not math.isfinite(value):
             names = ", ".join(item.id for item in inputs[:8])
             raise FloatingPointError(
@@ -267,17 +267,9 @@ class TrainingResult:
 
 
 def fit(
-    model: nn.Module,
-    items: Sequence[Item],
-    validation: Sequence[Item],
-    objective: Objective,
-    recipe: Recipe,
-    parent: Path,
-    *,
-    about: dict | None = None,
-    callbacks: Sequence = (),
-    trainer: Callable[..., GroupTrainer] = GroupTrainer,
-) -> TrainingResult:
+    model: nn.Module, items: Sequence[Item], validation: Sequence[Item], objective: Objective, recipe: Recipe,
+    parent: Path, *, about: dict | None = None, callbacks: Sequence = (), trainer=GroupTrainer,
+) -> TrainingResult:  # fmt: skip
     """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
 
     Each configuration has a folder of its own under `parent`, the result's `folder`. Where it holds a part of the run,
@@ -299,6 +291,8 @@ def fit(
     main = int(os.environ.get("RANK", "0")) == 0
     last = checkpoints.last(folder)
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
+    for part in filter(None, (model.backbone, getattr(model, "critic", None))):
+        prepare(part)  # here, on the device it trains on: inside a sharded model's forward would be too late
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
         write(folder / "run.json", configuration + "\n")
@@ -326,8 +320,7 @@ def fit(
 
 def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:
     kept = folder / "best" / f"step-{done['best_step']:06d}"
-    last = folder / f"checkpoint-{done['steps']}"
-    checkpoints.load_weights(outputs, kept if kept.exists() else last)
+    checkpoints.load_weights(outputs, kept if kept.exists() else folder / f"checkpoint-{done['steps']}")
     outputs.eval()
     return TrainingResult(**done, folder=folder)
 
@@ -349,8 +342,7 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
     if outputs != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
-    if recipe.autocast not in ("float32", "bfloat16"):
-        raise ValueError(f'autocast is "bfloat16" or "float32", got {recipe.autocast!r}')
+    one_of("autocast", recipe.autocast, PRECISIONS)
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
     steps = recipe.steps or int(recipe.epochs * len(items)) // recipe.batch
     if steps < 1:

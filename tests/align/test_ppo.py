@@ -384,7 +384,8 @@ def test_rounds_that_are_not_whole_are_refused():
         with pytest.raises(ValueError, match=message):
             Rounds(ids, how, steps)
     nothing = torch.zeros(1, 1)
-    for changes, message in (({"kl_form": "k2"}, "kl_form is one of"), ({"unfinished": "cut"}, '"drop" or "keep"')):
+    refused = ({"kl_form": "k2"}, "unknown kl_form 'k2'"), ({"unfinished": "cut"}, "unfinished answers 'cut'")
+    for changes, message in refused:
         with pytest.raises(ValueError, match=message):
             ppo_rounds.targets(nothing, nothing, nothing, nothing.bool(), nothing[0], nothing[0], recipe(**changes))
 
@@ -395,7 +396,7 @@ def test_models_that_do_not_fit_each_other_are_refused():
     one = RewardModel(LlamaModel(shape(hidden_size=32)), None, ("goodness",))
     with pytest.raises(ValueError, match="fold them into one"):
         ActorCritic(policy, five)
-    with pytest.raises(ValueError, match='"separate" or "shared"'):
+    with pytest.raises(ValueError, match="unknown critic 'both'"):
         ActorCritic(policy, one, "both")
 
 

@@ -325,7 +325,7 @@ def test_unfinished_samples_are_kept_or_dropped(models, sampled):
     one = [replace(g, responses=tuple(replace(r, finished=i < 1) for i, r in enumerate(g.responses))) for g in sampled]
     with pytest.raises(ValueError, match="no prompt has two samples"):
         steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
-    with pytest.raises(ValueError, match="unfinished is"):
+    with pytest.raises(ValueError, match="unknown way with unfinished samples"):
         steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="cut"))
 
 

@@ -103,8 +103,8 @@ def test_every_group_says_that_it_was_generated():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"stage": "final"}, "stage must be one of initial, annotated, released, got 'final'"),
-        ({"split": "test"}, "split must be one of train, validation, both, got 'test'"),
+        ({"stage": "final"}, "unknown stage 'final'.*there are: initial, annotated, released"),
+        ({"split": "test"}, "unknown split 'test'.*there are: train, validation, both"),
         ({"n_prompts": -1}, "n_prompts"),
         ({"start": -1}, "start"),
     ],

@@ -215,7 +215,7 @@ def test_faulty_files_are_named(tmp_path, monkeypatch):
     write(reference, [row | {"choices": [{"turns": ["x"]}]}])
     with pytest.raises(DataError, match=r"gpt-4\.jsonl, line 1, field 'choices': 1 responses to the 2 turns of"):
         mt_bench.load("folder", tmp_path, references="gpt-4")
-    with pytest.raises(ValueError, match="references are one of"):
+    with pytest.raises(ValueError, match="unknown references"):
         mt_bench.load("folder", tmp_path, references="gpt-5")
     prompts = tmp_path / "mt_bench" / "judge_prompts.jsonl"
     rows = [{"name": n, "system_prompt": t.system, "prompt_template": t.text} for n, t in TEMPLATES.items()]

@@ -10,6 +10,7 @@ from hs2lib.data import pairs as pair_sets
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import rewardbench, weights
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.models import baselines
 
 
 def by_hand(margins, weighting):
@@ -94,7 +95,7 @@ def test_the_cross_fitted_value_is_that_of_searching_fold_by_fold():
     margins, over = rng.standard_normal((60, 3)), weights.grid(0.25, ("a", "b", "c"), ("c",))
     clusters = np.arange(60) // 2
     fit = weights.cross_fit(margins, over=over, clusters=clusters, folds=3, seed=5)
-    fold = weights._deal(np.zeros(60, dtype=int), clusters, 3, 5)
+    fold = baselines.folds(clusters, 3, 5)
     assert (fold[::2] == fold[1::2]).all() and np.bincount(fold).tolist() == [20, 20, 20]
     right = 0
     for k in range(3):
@@ -155,5 +156,7 @@ def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="four decimals"):
         weights.value_of((1 / 3,) * 5, np.ones((3, 5)))
     with pytest.raises(ValueError, match="fewer folds"):
-        weights.cross_fit(np.ones((4, 5)), parts=np.array([0, 0, 0, 1]), over=weights.grid(1.0))
+        weights.cross_fit(np.ones((4, 5)), over=weights.grid(1.0))
+    with pytest.raises(ValueError, match="a part has all its pairs in one of 5 folds: take fewer folds"):
+        weights.cross_fit(np.ones((5, 5)), parts=np.array([0, 0, 0, 0, 1]), over=weights.grid(1.0))
     assert len(ATTRIBUTES) == 5

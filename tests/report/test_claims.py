@@ -152,7 +152,7 @@ def test_the_papers_rows_give_a_verdict(reports):
     assert row_of["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
     assert row_of["correctness-predicts-more"]["verdict"] == CONTRADICTED
     assert row_of["many-turns"]["verdict"] == row_of["annotators-mean"]["verdict"] == DIGIT
-    assert row_of["kappa-improved"]["verdict"] == DIRECTION and "tolerance" in row_of["kappa-improved"]["note"]
+    assert row_of["kappa-improved"]["verdict"] == DIRECTION and "consistent" in row_of["kappa-improved"]["note"]
     assert all(row_of[name]["evidence"] == claims.RUN for name in ("many-turns", "annotators-mean", "kappa-improved"))
     assert row_of["coherence-mean"]["verdict"] == SLIP  # no run makes 3.6393 round to 3.63
 
@@ -206,23 +206,21 @@ MC2 = "TruthfulQA MC2"
 
 
 def test_policies_of_ours_test_a_direction_both_ways(reports):
-    """PPO .04 below SFT, paired, is the direction claimed; .04 above is the opposite; .005 says nothing.
+    """PPO .04 below SFT, paired, is the direction claimed; .04 above contradicts it; .005 says nothing, nor does .012.
 
-    A small policy's opposite does not contradict what the paper says of 70B; the note has it. At tier paper it does.
+    .012 has an interval of +-.01, which leaves out 0, but not when eight comparisons are made.
     """
     reports("laptop", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.04)))
     reports("gpu", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
-    reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", 0.04)))
+    reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.012)))
     reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
     reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
     row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
     assert row_of["laptop"]["verdict"] == DIRECTION and row_of["laptop"]["evidence"] == claims.RUN
     assert "size" in row_of["laptop"]["note"] and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
-    assert (
-        row_of["gpu"]["verdict"] == NEEDS and row_of["gpu"]["evidence"] == claims.NONE and not row_of["gpu"]["outcome"]
-    )
-    assert "show the opposite: TruthfulQA MC2, SFT minus PPO: -0.04 [-0.05, -0.03]" in row_of["gpu"]["note"]
-    assert row_of["paper"]["verdict"] == CONTRADICTED and row_of["paper"]["evidence"] == claims.RUN
+    assert row_of["gpu"]["verdict"] == CONTRADICTED and row_of["gpu"]["evidence"] == claims.RUN
+    assert "SFT minus PPO: -0.04 [-0.05, -0.03]" in row_of["gpu"]["outcome"] and "size" in row_of["gpu"]["note"]
+    assert row_of["paper"]["evidence"] == claims.OWN and "no clear difference" in row_of["paper"]["note"]
     assert row_of["smoke"]["evidence"] == claims.OWN and "no clear difference" in row_of["smoke"]["note"]
     assert row_of["demo"]["evidence"] == claims.OWN and "generated" in row_of["demo"]["note"]
 
@@ -237,7 +235,7 @@ def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
     assert "no TruthfulQA MC2 of Iterative DPO against PPO" in row_of["laptop"]["note"]
     assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
-    assert row_of["smoke"]["verdict"] == NEEDS and "opposite" in row_of["smoke"]["note"]
+    assert row_of["smoke"]["verdict"] == CONTRADICTED
 
 
 def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(reports):

@@ -17,6 +17,7 @@ from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
 from hs2lib.paths import sha256
 from hs2lib.report import report, site
+from hs2lib.report.verdict import JUDGED
 from hs2lib.run.parameters import ParameterError
 
 NAME = "01_toy"
@@ -88,8 +89,7 @@ def test_generated_data_is_never_judged(checkout, value):
     for sources in ((MADE,), (REAL, MADE)):
         run = start(*sources, of_paper=True)
         judged = run.against_paper("table-2", ours(value))
-        assert not set(judged.verdict) & {"match", "differs"}
-        assert "match" not in str(run.verdicts) and "differs" not in str(run.verdicts)
+        assert not set(judged.verdict) & set(JUDGED) and not set(run.verdicts["table-2"]) & set(JUDGED)
 
 
 def test_the_image_of_generated_data_says_so(checkout):
@@ -104,18 +104,18 @@ def test_the_image_of_generated_data_says_so(checkout):
 
 def test_real_rows_other_than_the_papers_are_not_judged(checkout):
     judged = start(REAL).against_paper("table-2", ours(2.8655))
-    assert verdict(judged) == "not judged: other data"
+    assert verdict(judged) == "not comparable: other data"
 
 
 def test_a_run_that_named_no_source_is_not_judged(checkout):
-    assert verdict(start().against_paper("table-2", ours(2.8655))) not in ("match", "differs")
+    assert verdict(start().against_paper("table-2", ours(2.8655))) == "not comparable: other data"
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(2.8655, "match"), (2.86554, "match"), (2.86546, "match"), (2.86556, "differs"), (2.8654, "differs")],
+    [(2.8655, "exact"), (2.86554, "exact"), (2.86546, "exact"), (2.86556, "different"), (2.8654, "different")],
 )
-def test_the_papers_rows_are_judged_by_the_tolerance(checkout, value, expected):
+def test_the_papers_rows_are_judged_to_the_digit(checkout, value, expected):
     """Table 2 prints helpfulness as 2.8655: half a unit of its last digit, .00005, is the room."""
     run = start(REAL, of_paper=True)
     judged = run.against_paper("table-2", ours(value))
@@ -123,30 +123,23 @@ def test_the_papers_rows_are_judged_by_the_tolerance(checkout, value, expected):
     assert run.verdicts["table-2"] == {expected: 1, "not run at this tier": 47}
 
 
-def test_a_table_of_a_looser_tolerance(checkout):
-    """Table 1 leaves the pooling open; its tolerance is .01, written down before any run."""
+def test_a_number_has_the_source_it_came_from(checkout):
+    """Table 3 beside held-out pairs that are not the paper's: what came from RewardBench alone is judged."""
     run = start(REAL, of_paper=True)
-    for value, expected in ((0.801, "match"), (0.781, "match"), (0.8011, "differs")):
-        judged = run.against_paper("table-1", ours(value, "helpfulness", "after post-processing"))
-        assert verdict(judged, "helpfulness", "after post-processing") == expected
+    run.source(MADE)
+    mixed = ours(2.8655)
+    assert verdict(run.against_paper("table-2", mixed)) == "not comparable: generated data"
+    assert verdict(run.against_paper("table-2", mixed.assign(data=REAL.source))) == "exact"
+    assert verdict(run.against_paper("table-2", mixed.assign(data=MADE.source))) == "not comparable: generated data"
+    assert verdict(run.against_paper("table-2", mixed.assign(data="unheard of"))) == "not comparable: other data"
 
 
-@pytest.mark.parametrize(
-    ("column", "inside", "outside"),
-    [
-        ("MT-Bench", (8.18, 8.38), (8.17, 8.39)),  # .1
-        ("Arena Hard", (37.9, 40.3), (37.8, 40.4)),  # 1.2
-        ("characters", (1398.4, 1545.4), (1398.2, 1545.6)),  # 5 % of 1,471.9
-        ("AlpacaEval 2 LC", (28.58, 31.28), (28.57, 31.29)),  # one standard error, 1.35
-        ("TruthfulQA MC2", (0.59126, 0.59134), (0.5912, 0.5914)),  # no judge: half a unit of the last digit
-    ],
-)
-def test_a_judged_table_has_room_for_another_judge(checkout, column, inside, outside):
-    """Table 4, best SteerLM: 8.28, 39.1, 1,471.9 characters, 29.93 and .5913, with the tolerances set before a run."""
+def test_another_judge_takes_the_verdict_of_its_numbers_alone(checkout):
     row, run = "SteerLM 2.0 iter 2 w. Daring-Anteater", start(REAL, of_paper=True)
-    for values, expected in ((inside, "match"), (outside, "differs")):
-        for value in values:
-            assert verdict(run.against_paper("table-4", ours(value, row, column)), row, column) == expected
+    numbers = pd.concat([ours(8.28, row, "MT-Bench"), ours(0.5913, row, "TruthfulQA MC2")])
+    judged = run.against_paper("table-4", numbers.assign(**{"not comparable": ["other judge", ""]}))
+    assert verdict(judged, row, "MT-Bench") == "not comparable: other judge"
+    assert verdict(judged, row, "TruthfulQA MC2") == "consistent"
 
 
 def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
@@ -249,6 +242,16 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
         run.table(pd.DataFrame({"n": [2]}), "numbers", "New.")
     assert (run.folder / "numbers.csv").read_bytes() == old
     monkeypatch.undo()
+
+
+def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
+    from hs2lib.engine import contract
+
+    monkeypatch.setattr(contract, "ALONE", {"BloomForCausalLM": "its attention is not built on AttentionInterface"})
+    run = start()
+    run.finish()
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["scored_one_by_one"] == {"BloomForCausalLM": "its attention is not built on AttentionInterface"}
 
 
 def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):

@@ -13,6 +13,7 @@ from made_reports import MADE, OTHER, PAPERS
 
 from hs2lib.paper import TABLES
 from hs2lib.report import report, tables
+from hs2lib.report.verdict import NOT_RUN
 
 COLUMNS = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
 
@@ -35,41 +36,37 @@ def one(table, tier, cell):
 # What counts, and how it is judged
 
 
-def test_only_numbers_from_the_papers_rows_are_judged_by_the_tolerance():
-    """By hand: .511 and .52 beside .51 with .01 of room. One source of another kind, or none, and nothing is judged."""
-    for value, verdict in ((np.nan, report.NOT_RUN), (0.511, "match"), (0.52, "match"), (0.5201, "differs")):
-        assert report.judge(value, 0.51, 0.01, [PAPERS]) == verdict
-    for sources, data in (([], "other"), ([PAPERS, OTHER], "other"), ([OTHER], "other"), ([MADE], "generated")):
-        assert report.judge(0.51, 0.51, 0.01, sources) == f"not judged: {data} data"
-        assert report.judge(np.nan, 0.51, 0.01, sources) == report.NOT_RUN
-    assert report.judge(0.51, 0.51, 0.01, [MADE, PAPERS]) == "not judged: generated data"
-    assert report.judge(0.51, None, 0.01, [PAPERS]) == "paper prints none"
+def test_why_numbers_have_no_verdict():
+    """One source of another kind, or none, and nothing is judged."""
+    for sources, why in (([], "other"), ([PAPERS, OTHER], "other"), ([OTHER], "other"), ([MADE, PAPERS], "generated")):
+        assert report.not_comparable(sources) == f"{why} data"
+    assert report.not_comparable([PAPERS]) == ""
 
 
 def test_numbers_from_the_papers_rows_are_judged(reports):
-    """.71 is within .01 of the paper's .706; .60 is not."""
+    """.71 is within .02 of the paper's .706; .60 is not."""
     reports("paper", "03_annotator_agreement", [PAPERS], {
         "against-table-1.csv": against("table-1", {KAPPA: 0.71, ("coherence", "after improvements"): 0.60})
     })  # fmt: skip
-    assert one("table-1", "paper", KAPPA).verdict == "match"
-    assert one("table-1", "paper", ("coherence", "after improvements")).verdict == "differs"
+    assert one("table-1", "paper", KAPPA).verdict == "consistent"
+    assert one("table-1", "paper", ("coherence", "after improvements")).verdict == "different"
     missing = one("table-1", "paper", ("helpfulness", "initial"))
-    assert missing.verdict == tables.NOT_RUN and "never released" in missing.reason
+    assert missing.verdict == NOT_RUN and "never released" in missing.reason
 
 
 @pytest.mark.parametrize(("source", "verdict"), [(MADE, "generated data"), (OTHER, "other data")])
 def test_other_rows_are_never_judged_however_near(reports, source, verdict):
     reports("demo", "03_annotator_agreement", [source], {"against-table-1.csv": against("table-1", {KAPPA: 0.706})})
     found = one("table-1", "demo", KAPPA)
-    assert found.verdict == f"not judged: {verdict}" and source["name"] in found.reason
+    assert found.verdict == f"not comparable: {verdict}" and source["name"] in found.reason
 
 
 def test_a_verdict_in_a_report_is_not_taken_on_trust(reports):
-    """Whoever writes "match" into a csv without the paper's data gets it judged again."""
-    frame = against("table-1", {KAPPA: 0.706}).assign(verdict="match", paper=0.1)
+    """Whoever writes "exact" into a csv without the paper's data gets it judged again."""
+    frame = against("table-1", {KAPPA: 0.706}).assign(verdict="exact", paper=0.1)
     reports("demo", "03_annotator_agreement", [MADE], {"against-table-1.csv": frame})
     found = one("table-1", "demo", KAPPA)
-    assert found.verdict == "not judged: generated data" and found.paper == 0.706
+    assert found.verdict == "not comparable: generated data" and found.paper == 0.706
 
 
 def test_a_file_changed_after_its_run_is_refused(reports):
@@ -85,7 +82,7 @@ def test_a_run_without_a_manifest_does_not_count(reports):
     })  # fmt: skip
     (folder / "manifest.json").unlink()
     found = one("table-1", "paper", KAPPA)
-    assert found.verdict == tables.NOT_RUN and found.reason == "not run: notebook 03" and np.isnan(found.ours)
+    assert found.verdict == NOT_RUN and found.reason == "not run: notebook 03" and np.isnan(found.ours)
 
 
 def test_table_2_comes_from_two_notebooks_which_must_agree(reports):
@@ -96,7 +93,7 @@ def test_table_2_comes_from_two_notebooks_which_must_agree(reports):
         *(("gpu", first, {cell: 2.8655}), ("gpu", second, {cell: 2.8655})),
     ):
         reports(tier, notebook, [PAPERS], {"against-table-2.csv": against("table-2", numbers)})
-    assert one("table-2", "paper", cell).verdict == one("table-2", "paper", other).verdict == "match"
+    assert one("table-2", "paper", cell).verdict == one("table-2", "paper", other).verdict == "exact"
     assert one("table-2", "paper", other).notebook == "02_attribute_correlations"
     assert one("table-2", "gpu", cell).reason == ""
     reports("laptop", "01_dataset_statistics", [PAPERS], {"against-table-2.csv": against("table-2", {cell: 2.8655})})
@@ -108,7 +105,7 @@ def test_every_number_of_every_table_has_a_verdict_and_missing_ones_a_reason(rep
     for table, known in TABLES.items():
         frame = tables.assemble(table, "laptop")
         assert len(frame) == len(known.values) and frame.ours.isna().all()
-        assert (frame.verdict == tables.NOT_RUN).all() and (frame.reason != "").all(), table
+        assert (frame.verdict == NOT_RUN).all() and (frame.reason != "").all(), table
 
 
 def test_an_unknown_table_is_named():
@@ -197,7 +194,7 @@ def test_latex_compiles(whole, tmp_path):
 def test_latex_shows_papers_and_ours_with_marks_and_reasons(whole):
     text = tables.latex("table-1", whole["table-1"])
     assert r"helpfulness & paper & 0.465 & 0.706 & 0.791 \\" in text
-    assert r" & demo & -- & 0.706$^{\circ}$ & -- \\" in text and r" & paper & -- & 0.706$^{=}$ & -- \\" in text
+    assert r" & demo & -- & 0.706$^{\circ}$ & -- \\" in text and r" & paper & -- & 0.706$^{\approx}$ & -- \\" in text
     assert r"0.300$^{\neq}$" in text and "generated data, which say nothing" in text
     assert r"verbosity & paper & 0.342 & 0.536 & 0.548 \\" in text and text.count("verbosity") == 1
     assert "13 of 15 numbers are not run at this tier" in text and "never released" in text
@@ -224,7 +221,7 @@ def test_tables_become_artefacts_of_a_run(whole, tmp_path):
     run.keep = lambda name, content, caption: kept.update({name: content})
     assert "<table id=" in tables.save(run, "table-1", whole["table-1"])
     assert set(kept) == {"table-1.tex", "table-1.csv", "table-1.html"} and kept["table-1.html"].startswith("<!doctype")
-    assert run.verdicts == {"table-1": {"not run at this tier": 13, "match": 1, "differs": 1}}
+    assert run.verdicts == {"table-1": {"not run at this tier": 13, "consistent": 1, "different": 1}}
     check_latex(tables.save_document(run, whole, tables.figures("paper")))
     assert "{../03_annotator_agreement/kappa.pdf}" in kept["paper.tex"]
 

@@ -116,5 +116,4 @@ def test_table_4_is_whole():
     assert len(table.values) == 88 and None not in table.values.values()
     for row in table.rows:
         assert table.values[row, "Arena Hard low"] < 0 < table.values[row, "Arena Hard high"]
-        assert table.tolerance[row, "TruthfulQA MC2"] == pytest.approx(5e-5)
-        assert table.tolerance[row, "AlpacaEval 2 LC"] == table.values[row, "AlpacaEval 2 LC SE"]
+        assert table.rules[row, "AlpacaEval 2 LC"].margin == 2 * table.values[row, "AlpacaEval 2 LC SE"]

@@ -1,0 +1,142 @@
+"""The architecture contract: in groups a model gives transformers' own numbers, or it is scored one by one.
+
+At the first use of a model a few short and long sequences of random tokens are run both ways: one by one as
+transformers runs them, and as a group. Compared are log-probabilities through the model's own head, or hidden states
+where it has none. The verdict is kept by configuration, versions, dtype and device, so it costs nothing the second
+time. Paper: silent.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hs2lib import paths
+from hs2lib.engine.cache import Cache, content_key
+from hs2lib.engine.trees import Batch, pack
+
+# Largest difference allowed, as a share: |grouped - one by one| / |one by one| over a sequence. Other dtypes: COARSE.
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
+COARSE = 3e-2
+
+# Models that this process scored one by one, and why; it goes into a notebook's manifest.
+ALONE: dict[str, str] = {}
+
+# Numbers of a configuration from which on some layers see less: a check has to go beyond them.
+_REACH = re.compile("window|chunk|topk|original_max")
+_LONG = {"cpu": 1024, "cuda": 4096}  # but not beyond this many tokens
+
+
+def verdict(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: str = "") -> str:
+    """Why a model is to be scored one by one, "" where it can be run in groups; an error of `grouped` is a reason.
+
+    grouped: (model, batch) -> the numbers of `plain` of every row, one row after the other; not called where `unlike`
+    says already why it cannot be right. Raises ValueError for a model that transformers cannot run on one sequence
+    alone, or in which what follows a token changes its numbers.
+    """
+    device = model.device.type
+    name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
+    code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+    key = [type(model).__name__, {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}]
+    key += [version("torch"), version("transformers"), hashlib.sha256(code).hexdigest(), str(model.dtype), name]
+    kept = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
+    compute = lambda: [{"model": key[0], "alone": _compared(model, grouped, unlike)}]  # noqa: E731
+    return kept.computed([content_key(key)], compute)[0]["alone"]
+
+
+def _compared(model, *how) -> str:
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), torch.autocast(model.device.type, enabled=False):
+            return _difference(model, *how)
+    finally:
+        model.train(training)
+
+
+def _difference(model, grouped: Callable, unlike: str) -> str:
+    name, most = type(model).__name__, TOLERANCE.get(model.dtype, COARSE)
+    groups = examples(model.config.get_text_config(), _LONG.get(model.device.type, _LONG["cpu"]))
+    sequences = [s for group in groups for s in group]
+    try:
+        theirs = [plain(model, s) for s in sequences]
+    except Exception as error:
+        what = f"transformers cannot run {name} on one sequence of tokens alone"
+        raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
+    whole, start = theirs[:2]  # the second sequence is how the first begins
+    if not (change := _share(whole[: len(start)], start)) <= most:
+        what = f"what follows a token changes its numbers (by {change:.2%} here)"
+        raise ValueError(f"{name} as it is configured is no causal decoder: {what}, so they are not scores of a text")
+    if unlike:
+        return unlike
+    try:
+        ours = grouped(model, pack(groups, [[0] * len(group) for group in groups])).split([len(x) for x in theirs])
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    worst = float(np.max([_share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
+    kind = "states" if model.get_output_embeddings() is None else "log-probabilities"
+    said = f"in groups its {kind} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
+    return "" if worst <= most else said
+
+
+def examples(config, most: int) -> list[list[list[int]]]:
+    """Two groups of random tokens, the same ones at every call: short sequences, and long ones beyond any window."""
+    rng = np.random.default_rng(0)
+    reach = [n for k, n in config.to_dict().items() if _REACH.search(k) and isinstance(n, int) and n < most]
+    long = min([max([150, *reach]) + 10, getattr(config, "max_position_embeddings", None) or most])
+    if limit := switch(config):
+        long = min(long, limit)
+
+    def draw(n: int) -> list[int]:
+        return rng.integers(min(5, config.vocab_size - 1), config.vocab_size, max(n, 1)).tolist()
+
+    prompt, rest = draw(min(12, long // 2)), draw(long)
+    return [[prompt + draw(min(9, long // 2)), prompt, prompt + draw(3)], [rest, rest[: long // 2] + draw(long // 3)]]
+
+
+def plain(model, sequence: list[int]) -> torch.Tensor:
+    """What transformers says of a sequence alone: log-probabilities [T - 1], without head hidden states [T, H]."""
+    if model.get_output_embeddings() is None:
+        return plain_states(model, sequence)
+    return plain_log_probs(model, sequence)
+
+
+def plain_states(decoder, sequence: list[int]) -> torch.Tensor:
+    """The final hidden states [T, H] of a sequence run alone by transformers."""
+    ids = torch.tensor([sequence], device=decoder.device)
+    return decoder(input_ids=ids, use_cache=False).last_hidden_state[0]
+
+
+def plain_log_probs(model, sequence: list[int]) -> torch.Tensor:
+    """Log-probabilities [T - 1] of a sequence's tokens but the first, run alone by transformers."""
+    ids = torch.tensor([sequence], device=model.device)
+    logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
+
+
+def switch(config) -> int | None:
+    """The longest sequence before rotary frequencies change with the length (longrope), None where they do not."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    parts = [rope] if "rope_type" in rope else [part for part in rope.values() if isinstance(part, dict)]
+    limits = [part["original_max_position_embeddings"] for part in parts if part.get("rope_type") == "longrope"]
+    return min(limits, default=None)
+
+
+def alone(model, why: str) -> None:
+    """Say once that this model is scored one by one, and note it for the manifest."""
+    name = type(model).__name__
+    if name not in ALONE:
+        ALONE[name] = why
+        print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
+
+
+def _share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    return ((ours.double() - theirs.double()).norm() / theirs.double().norm()).item()

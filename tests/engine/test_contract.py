@@ -1,0 +1,143 @@
+"""The architecture contract: no model is scored otherwise than transformers scores it, whatever its architecture.
+
+Every case is one that was once wrong without a word: numbers of a tiny model with weights large enough to matter,
+beside transformers' own forward pass on each sequence alone.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+
+from hs2lib.engine import attention, contract
+from hs2lib.engine.decoding import decode, uniforms
+from hs2lib.engine.trees import pack
+
+SIZES = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES |= {"num_key_value_heads": 2, "initializer_range": 0.2, "pad_token_id": 0}
+LONGROPE = {"max_position_embeddings": 64, "original_max_position_embeddings": 32}
+LONGROPE["rope_parameters"] = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 32}
+LONGROPE["rope_parameters"] |= {"short_factor": [1.0] * 4, "long_factor": [4.0, 5.0, 6.0, 7.0]}
+
+
+@pytest.fixture(autouse=True)
+def _own_verdicts(tmp_path, monkeypatch):
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    monkeypatch.setattr(contract, "ALONE", {})
+
+
+def tiny(name: str, kind=AutoModelForCausalLM, **overrides):
+    torch.manual_seed(0)
+    return kind.from_config(AutoConfig.for_model(name, **SIZES | overrides)).eval()
+
+
+def draw(n: int, seed: int = 0) -> list[int]:
+    return np.random.default_rng(seed).integers(5, 97, n).tolist()
+
+
+def scores(model, groups, **options):
+    """Summed log-probabilities [R] as every part of the library computes them."""
+    predict = [[0] * len(group) for group in groups]
+    total = lambda batch: attention.per_sequence(attention.log_probs(model, batch), batch)  # noqa: E731
+    return attention.in_order(total, groups, predict=predict, **options)
+
+
+def alone(model, groups):
+    with torch.no_grad():
+        each = [contract.plain_log_probs(model, s).sum() for s in itertools.chain.from_iterable(groups)]
+    return torch.stack(each)
+
+
+def test_a_score_does_not_depend_on_a_long_neighbour():
+    """Longrope turns every position of a batch by other factors as soon as one sequence passes the original length."""
+    model, prompt = tiny("phi3", **LONGROPE), draw(10)
+    groups = [[prompt + draw(12, 1), prompt + draw(5, 2)], [prompt + draw(40, 3), draw(33, 4)]]
+    expected = alone(tiny("phi3", **LONGROPE), groups)
+    assert torch.allclose(scores(model, groups), expected, rtol=1e-5)
+    assert torch.allclose(scores(model, groups[:1]), expected[:2], rtol=1e-5)
+    assert "beyond 32 tokens" in contract.ALONE["Phi3ForCausalLM"]
+    decoder = tiny("phi3", AutoModel, **LONGROPE)
+    ends = attention.in_order(lambda batch: attention.end_states(decoder, batch), groups)
+    with torch.no_grad():
+        theirs = torch.stack([contract.plain_states(decoder, s)[-1] for group in groups for s in group])
+    assert torch.allclose(ends, theirs, atol=1e-5)
+    with pytest.raises(ValueError, match="can only score a sequence of 50 tokens: beyond 32"):
+        attention.states(model, pack(groups[1:]))
+    with pytest.raises(ValueError, match="can only score a sequence of 33 tokens"):
+        sampled(model, prompt, 23)
+
+
+def test_a_head_of_more_than_a_projection_is_scored_one_by_one_and_not_trained(capsys):
+    model, groups = tiny("modernbert-decoder"), [[draw(9), draw(14, 1)], [draw(3, 2)]]
+    expected = alone(model, groups)
+    for _ in range(2):
+        assert torch.allclose(scores(model, groups), expected, rtol=1e-5)
+    said = capsys.readouterr().err
+    assert said.count("ModernBertDecoderForCausalLM is scored one sequence at a time") == 1
+    assert contract.ALONE["ModernBertDecoderForCausalLM"] in said
+    for call in (lambda: attention.log_probs(model, pack(groups, [[0, 0], [0]])), lambda: sampled(model, draw(9), 3)):
+        with pytest.raises(ValueError, match=r"neither trained nor sampled from: .* log-probabilities differ by \d"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["xlstm", "mamba", "bloom"])
+def test_layers_that_are_no_attention_of_ours_are_scored_one_by_one(name):
+    model = tiny(name, **{"state_size": 8, "num_heads": 4})
+    prompt = draw(12)
+    groups = [[prompt + draw(9, 1), prompt, prompt + draw(3, 2)], [draw(30, 3)]]
+    assert torch.allclose(scores(model, groups), alone(model, groups), rtol=1e-5)
+    assert type(model).__name__ in contract.ALONE
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("llama", {"is_causal": False}), ("gemma3_text", {"use_bidirectional_attention": True, "head_dim": 8})],
+)
+def test_attention_to_what_follows_is_refused(name, change):
+    for kind in (AutoModelForCausalLM, AutoModel):
+        model, batch = tiny(name, kind, **change), pack([[draw(9)]])
+        for _ in range(2):  # the first error must not pass for a verdict
+            with pytest.raises(
+                ValueError, match=r"no causal decoder: what follows a token changes its numbers \(by \d"
+            ):
+                attention.end_states(model, batch)
+
+
+def sampled(model, prompt, length):
+    """The greedy answer of so many tokens, each with its log-probability."""
+    prompts = [(prompt, [(0, uniforms(0, "p", 0, length)), (1, uniforms(0, "p", 1, length))])]
+    options = {"max_new_tokens": length, "ends": lambda tokens: False, "temperature": 0.0, "top_p": 1.0}
+    return next(decode(model, prompts, **options))
+
+
+@pytest.mark.parametrize("prompt", [5, 40])
+@pytest.mark.parametrize("name", ["mistral", "gemma3_text"])
+def test_sampling_keeps_to_the_window(name, prompt):
+    model, ids = tiny(name, sliding_window=20, head_dim=8), draw(prompt)
+    row = sampled(model, ids, 30)
+    with torch.no_grad():
+        logp = contract.plain_log_probs(model, ids + row.tokens)[-30:]
+    np.testing.assert_allclose(row.log_probs, logp, rtol=1e-4, atol=1e-4)
+
+
+def test_capped_scores_are_not_sampled():
+    with pytest.raises(ValueError, match="asks its attention for softcap, which sampling lacks"):
+        sampled(tiny("gemma2", head_dim=8), draw(5), 3)
+
+
+def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
+    ran = []
+    monkeypatch.setattr(contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call))
+    assert attention.apart(tiny("llama")) == "" and len(ran) == 5
+    assert attention.apart(tiny("llama")) == "" and len(ran) == 5
+    assert attention.apart(tiny("llama", num_hidden_layers=1)) == "" and len(ran) == 10
+    assert attention.apart(tiny("llama").double()) == "" and len(ran) == 15
+
+
+def test_a_small_error_of_the_engine_shows(monkeypatch):
+    """The check would be worth nothing if it could not see scores of the attention that are one in a hundred off."""
+    exact = attention._Tree.__call__
+    monkeypatch.setattr(attention._Tree, "__call__", lambda tree, *a: exact(tree, *a[:4], a[4] * 1.01, *a[5:]))
+    assert "log-probabilities differ by" in attention.apart(tiny("llama"))
