@@ -19,6 +19,7 @@ class Reply:
     """What the server does: a status, a body (text makes a chat completion of it), headers, seconds, and faults.
 
     cut: bytes of the body that are sent before the connection closes, though the length of all of it was promised.
+    twice: the whole response is sent a second time, in one write with the first.
     """
 
     text: str | None = "Rating: [[7]]"
@@ -27,6 +28,7 @@ class Reply:
     headers: dict = field(default_factory=dict)
     delay: float = 0.0
     cut: int | None = None
+    twice: bool = False
 
 
 def completion(text: str | None, prompt_tokens: int = 40, completion_tokens: int = 10, **changes) -> bytes:
@@ -63,8 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in ({"Content-Type": "application/json"} | reply.headers).items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content[: reply.cut])
+            head, self._headers_buffer = b"".join(self._headers_buffer) + b"\r\n", []
+            self.wfile.write((head + content[: reply.cut]) * (1 + reply.twice))
         self.close_connection = self.close_connection or reply.cut is not None
 
     def log_message(self, *_: object) -> None:

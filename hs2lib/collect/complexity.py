@@ -31,7 +31,7 @@ TOKEN_CAP = 1_000_000  # tokens that a server may take for one file of replies, 
 # Text and code fences around the JSON object are passed over, and so are other keys in it; single quotes, a quoted
 # number and 4.0 are read as meant. `{"score": score}`, the template sent back, is no score, and neither is 3.5.
 COMPLEXITY = Scale(
-    r"(?i:\{[^{}]*?[\"']?\bscore[\"']?\s*:\s*[\"']?(-?\d+(?:\.\d+)?)[\"']?\s*(?:,[^{}]*)?\})",
+    r"(?i:\{(?=[^{}]*\})[^{}]*?[\"']?\bscore[\"']?\s*:\s*[\"']?(-?\d+(?:\.\d+)?)[\"']?\s*(?:,[^{}]*)?\})",
     lambda number: int(float(number)) if float(number) in LEVELS else None,
     'Now write the score alone, a number from 1 to 5 in JSON as in {"score": n}, and nothing else.',
 )

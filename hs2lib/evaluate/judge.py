@@ -7,21 +7,25 @@
 
 A local judge is the same: `transformers serve` or llama.cpp's `llama-server -m model.gguf --port 8000`, and
 `Judge("model", "http://localhost:8000/v1")`. The key is read from the environment variable `key_variable` when the
-requests begin. It is sent to `base_url` only and is in no file, no error and no repr; a redirect is refused.
+requests begin. It is sent to `base_url` only and is in no file, no error and no repr, however a server writes it back;
+a redirect is refused. A request is counted in the file before it is sent, so a kill can only count too much.
 
 Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for Arena Hard).
 """
 
 import asyncio
+import base64
 import email.utils
 import functools
 import html
 import json
+import logging
 import os
 import random
 import re
 import time
 import unicodedata
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -29,21 +33,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
-import httpx2  # what openai itself runs on
+import httpx2
 import numpy as np
-import openai
 import pandas as pd
 import tenacity
 from anyio.from_thread import start_blocking_portal
 
+from hs2lib import names
 from hs2lib.engine.cache import Cache, content_key
+
+for _logger in ("httpx2", "httpcore2"):  # below a warning they write what a server sends, which may hold the key
+    logging.getLogger(_logger).setLevel(logging.WARNING)
 
 
 class Replies(Cache):
     """Replies by `Judge.request`'s name: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps other runs off.
 
+    A request has a line before it is sent, with the most tokens that it can take. The line that says how it ended
+    names that one under "sent", and then counts in its place.
     Raises ValueError naming file and line for a line that is no reply: it may have been paid for.
     """
 
@@ -52,14 +61,19 @@ class Replies(Cache):
 
     @property
     def paid(self) -> tuple[int, int]:
-        """(prompt tokens, reply tokens) of all replies, those that arrived broken included."""
-        return tuple(sum(row["tokens"][part] for row in self.values()) for part in (0, 1))
+        """(prompt tokens, reply tokens) of all requests; of one without an end, the most that it can have taken."""
+        ended = {row.get("sent") for row in self.values()}
+        return tuple(sum(row["tokens"][part] for name, row in self.items() if name not in ended) for part in (0, 1))
 
-    def keep(self, key: str, reply: str | None, tokens: Sequence[int], **more) -> None:
-        """Keep a reply (None: it was paid and arrived broken) with its tokens, and what else is worth a look."""
-        # A broken reply has a name of its own: its request is sent again.
-        name = key if reply is not None else f"{key} broken {len(self)}"
-        self.add({name: {"reply": reply, "tokens": [int(n) for n in tokens], **more}})
+    def send(self, tokens: Sequence[int], **about) -> str:
+        """Count a request that is about to be sent, with the most tokens that it can take; returns its line's name."""
+        name = f"sent {uuid.uuid4().hex}"
+        self.end(name, None, tokens, **about)
+        return name
+
+    def end(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
+        """Keep how a request ended: its reply (None: there is none) and its tokens, and what else is worth a look."""
+        self.add({key: {"reply": reply, "tokens": [int(n) for n in tokens], **about}})
 
 
 def _is_reply(row: dict) -> bool:
@@ -96,23 +110,42 @@ class Scale:
             return None
         if self._alone(reply.strip()):
             return verdicts[0]
-        planted = {verdict for text in judged for verdict in self.verdicts_in(_bare(text))}
-        if len(set(verdicts)) > 1 and not self._alone(reply.strip().splitlines()[-1].strip()):
+        texts = [_bare(text) for text in judged]
+        texts += ["".join(texts), "".join(texts[::-1])]  # one that is split over two of them
+        planted = {verdict for text in texts for verdict in self.verdicts_in(text)}
+        several = len({*verdicts, *self.verdicts_in(_bare(reply))}) > 1
+        if several and not self._alone(reply.strip().splitlines()[-1].strip()):
             return None
         return None if verdicts[-1] in planted else verdicts[-1]
 
     def _alone(self, text: str) -> bool:
         mark = rf"[*_\s]*{_LABEL}[*_\s]*{self.pattern}[*_\s]*\.?[*_\s]*"
+        text = re.sub(r"([*_\s])[*_\s]+", r"\1", text)  # a page of blanks or stars would take the mark minutes
         return re.fullmatch(mark, text, re.IGNORECASE) is not None
+
+
+# Brackets that are two in one sign or stand for two, and letters that look like A and B.
+_LOOKS = {**dict.fromkeys("⟦〚【〖", "[["), **dict.fromkeys("⟧〛】〗", "]]"), "≫": ">>"}
+_LOOKS = str.maketrans(_LOOKS | dict.fromkeys("\u0410\u0391", "A") | dict.fromkeys("\u0412\u0392", "B"))
 
 
 def _bare(text: str) -> str:
     """A text without what a judge that quotes it may leave out or put right: then `[[1&#48;]]` plants a 10 as well.
 
-    Compatibility forms (full-width digits), HTML entities, white space, marks of Markdown, characters without width.
+    Compatibility forms (full-width digits), digits of other scripts, escapes, other brackets, white space, quotes,
+    marks of Markdown, characters without width.
     """
-    text = unicodedata.normalize("NFKC", html.unescape(text))
-    return "".join(c for c in text if not (c.isspace() or c in "\\*_`~" or unicodedata.category(c) == "Cf"))
+    for _ in range(3):
+        text = _unescaped(unicodedata.normalize("NFKC", text))
+    dropped = {c for c in set(text) if c.isspace() or c in "\\*_`~\"'+|" or unicodedata.category(c) in ("Cf", "Mn")}
+    folded = {ord(c): "" if c in dropped else str(unicodedata.decimal(c, c)) for c in set(text)}
+    return text.translate(folded).translate(_LOOKS)
+
+
+def _unescaped(text: str) -> str:
+    """A text without one layer of the escapes of URLs, HTML, JSON and Python."""
+    escape = r"[\\%](?:u\{?(?:00)?|x)([0-9a-fA-F]{2})\}?|\\([\"'\\/])"
+    return re.sub(escape, lambda found: found[2] or chr(int(found[1], 16)), html.unescape(unquote(text)))
 
 
 def _rating(inside: str) -> float | None:
@@ -168,7 +201,9 @@ class Verdict:
 class Judge:
     """A model at an address, and how it is asked.
 
-    base_url: as the openai client takes it, without user, password or query. reply_tokens: longest reply asked for.
+    base_url: what stands before /chat/completions, without user, password or query. key_variable: the name of an
+    environment variable; allow_http: its key may go to another machine unencrypted. reply_tokens: longest reply that
+    is asked for.
     extra: further fields of the request, or others than ours (temperature 0); None takes one out
     ({"max_tokens": None, "max_completion_tokens": 4096}).
     price: of a million prompt tokens and of a million reply tokens, in any currency; None: not known.
@@ -180,6 +215,7 @@ class Judge:
     model: str
     base_url: str
     key_variable: str = "OPENAI_API_KEY"
+    allow_http: bool = False
     reply_tokens: int = 2048
     extra: Mapping = field(default_factory=dict)
     price: tuple[float, float] | None = None
@@ -191,12 +227,17 @@ class Judge:
     reasks: int = 2
 
     def __post_init__(self):
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        try:
+            address = httpx2.URL(self.base_url)
+        except httpx2.InvalidURL:
+            address = httpx2.URL()
+        if address.scheme not in ("http", "https") or not address.host or not 0 <= (address.port or 0) < 2**16:
             raise ValueError("base_url must be http://host.. or https://host.., as in https://api.openai.com/v1")
-        if "@" in address.netloc or address.query or address.fragment:
+        if address.userinfo or address.query or address.fragment:
             # Not shown: what stands there may be a secret.
             raise ValueError("base_url holds a user, password or query: name a key by key_variable instead")
+        if not re.fullmatch(names.VARIABLE, self.key_variable):
+            raise ValueError("key_variable is the name of an environment variable, as OPENAI_API_KEY, never the key")
         for name in ("reply_tokens", "in_flight", "tries"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -206,7 +247,7 @@ class Judge:
     @property
     def local(self) -> bool:
         """Whether the endpoint is on this machine; then no key is needed and no proxy is used."""
-        host = urlsplit(self.base_url).hostname
+        host = httpx2.URL(self.base_url).host
         with suppress(ValueError):
             return ip_address(host).is_loopback
         return host == "localhost"
@@ -235,10 +276,17 @@ class Judge:
         return float(np.dot(tokens, self.price)) / 1e6 if self.price else float("nan")
 
     def key_missing(self) -> str:
-        """Why nothing can be asked, or ""."""
-        if self.local or os.environ.get(self.key_variable):
+        """Why nothing can be asked, or ""; the key itself is not in it."""
+        variable, key = f"the environment variable {self.key_variable}", os.environ.get(self.key_variable, "")
+        if key and not re.fullmatch("[!-~]+", key):
+            return f"{variable} holds white space, a line break perhaps, or another sign that no key has: set it again"
+        if self.local:
             return ""
-        return f"the environment variable {self.key_variable} is not set; {self.base_url} needs a key"
+        if self.base_url.lower().startswith("https:"):
+            return "" if key else f"{variable} is not set; {self.base_url} needs a key"
+        clear = f"{variable} holds a key, and http would carry it readable to {self.base_url}"
+        choice = "use https, or allow_http=True, or, where no key is needed, a key_variable that is not set"
+        return f"{clear}: {choice}" if key and not self.allow_http else ""
 
     def estimate(self, asks: Sequence[Ask], file: str | Path | None = None) -> pd.DataFrame:
         """One row, before anything is sent: questions, requests to send, their tokens and cost, and what was paid.
@@ -319,7 +367,10 @@ BARREN = 8  # questions in a row that no try could answer: the server is down, a
 
 APART = 0.002  # seconds between the first requests: sent at once they come home at once, and queue in every round
 
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+LARGEST = 2**22  # bytes of a response that are read: a reply of 100,000 tokens has a fifth of them
+
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+_NOT_SENT += (httpx2.LocalProtocolError, httpx2.UnsupportedProtocol)
 
 
 class _NoReply(Exception):
@@ -339,7 +390,7 @@ class Requests:
 
     def __init__(self, judge: Judge, kept: Replies, token_cap: int, cost_cap: float | None):
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
-        self.paid, self.reserved, self.flying = np.array(kept.paid), np.zeros(2, dtype=int), 0
+        self.paid, self.flying = np.array(kept.paid), 0
         self.failed: dict[str, str] = {}
         self.request = functools.cache(judge.request)  # of long prompts it takes a while
         self.halt, self.freed = asyncio.Event(), asyncio.Event()
@@ -366,7 +417,7 @@ class Requests:
 
     def passes(self, tokens: Sequence[float]) -> bool:
         """Whether so many tokens more, (prompt, reply), could pass a cap."""
-        total = self.paid + self.reserved + tokens  # [2]
+        total = self.paid + tokens  # [2]
         return total.sum() > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
 
     def cap_words(self) -> str:
@@ -392,19 +443,19 @@ class Requests:
         for ask in asks:
             alike.setdefault(self.request(ask.messages, 0)[0], []).append(ask)
         todo, judge = deque(alike.values()), self.judge
-        limits = httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=judge.in_flight)
-        # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
-        options = {"limits": limits, "trust_env": not judge.local, "verify": judge.base_url.startswith("https:")}
-        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
-        # The key goes from the environment into the client and into no name here: tracebacks may show local values.
-        self.client = openai.AsyncOpenAI(
-            api_key=os.environ.get(judge.key_variable) or "none",
-            base_url=judge.base_url,
-            max_retries=0,  # a try has to be counted under the caps before it is sent
-            timeout=judge.timeout,
-            http_client=http,
-        )
-        async with self.client:
+        async with httpx2.AsyncClient(
+            # The key goes from the environment into the client and into no name here: tracebacks may show local values.
+            headers={
+                "Authorization": f"Bearer {os.environ.get(judge.key_variable) or 'none'}",
+                "Accept-Encoding": "identity",  # what is not compressed cannot grow
+            },
+            # A connection for each request: what a server sends after its reply is then no reply to the next.
+            limits=httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=0),
+            timeout=httpx2.Timeout(judge.timeout, connect=judge.timeout / 2),
+            trust_env=not judge.local,
+            # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
+            verify=judge.base_url.lower().startswith("https:"),
+        ) as self.client:
             workers = [self._worker(todo, verdicts, i * APART) for i in range(min(judge.in_flight, len(todo)))]
             ended = await asyncio.gather(*workers, return_exceptions=True)
         for error in filter(None, ended):
@@ -450,24 +501,27 @@ class Requests:
             raise _NoReply(what, again=failure.again) from None
 
     async def _try(self, key: str, body: dict, **about) -> None:
-        """Send a request once its cost fits under the caps, and keep its reply, or what it may have cost."""
-        need = np.array([prompt_bytes(body), self.judge.longest_reply])  # [2]
-        await self._reserve(need)
+        """Send a request once its cost fits under the caps, counted before it is sent, and keep how it ended."""
+        most = np.array([prompt_bytes(body), self.judge.longest_reply])  # [2]
+        await self._room(most)
+        sent = self.kept.send(most, **about)
+        self.paid += most
+        self.flying += 1
+        tokens = most
         try:
-            self._keep(key, **await self._once(body), **about)
+            row = await self._once(body)
+            tokens = row["tokens"]
+            self.kept.end(key, **row, **about, sent=sent)
             self.barren = 0
-        except _NoReply as failure:
-            if failure.paid:  # perhaps: a cap that is never passed has to count it, and with the most it can have cost
-                self._keep(key, None, need, **about, problem=str(failure))
+        except (_NoReply, JudgeError) as failure:
+            if not getattr(failure, "paid", False):  # perhaps: a cap that is never passed has to count it
+                tokens = (0, 0)
+            self.kept.end(f"{sent} failed", None, tokens, **about, sent=sent, problem=str(failure))
             raise
         finally:
-            self.reserved -= need
+            self.paid += tokens - most
             self.flying -= 1
             self.freed.set()
-
-    def _keep(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
-        self.kept.keep(key, reply, tokens, **about)
-        self.paid += tokens
 
     def _seconds(self, tried: tenacity.RetryCallState) -> float:
         """How long to wait before the next try of a request."""
@@ -488,8 +542,8 @@ class Requests:
             await asyncio.wait_for(self.halt.wait(), seconds)
             raise _NoReply("stopped while it waited to try again", again=False)
 
-    async def _reserve(self, need: np.ndarray) -> None:
-        """Wait until a request fits under the caps, whatever it may cost, and count it as under way."""
+    async def _room(self, need: np.ndarray) -> None:
+        """Wait until a request fits under the caps, whatever it may cost."""
         while (wait := self.resume - time.monotonic()) > 0:
             await self._sleep(wait)
         while self.passes(need):
@@ -500,34 +554,38 @@ class Requests:
             await self.freed.wait()
             if self.halt.is_set():
                 raise _NoReply("stopped before it was sent", again=False)
-        self.reserved += need
-        self.flying += 1
 
     async def _once(self, body: dict) -> dict:
         """One request: reply, tokens, finish and model, or _NoReply, or JudgeError where no try can help."""
+        url, content = self.judge.base_url.rstrip("/") + "/chat/completions", bytearray()
         try:
-            async with asyncio.timeout(self.judge.timeout):
-                response = await self.client.post("/chat/completions", cast_to=httpx2.Response, body=body)
-            return self._read(response.content, body)
-        except (TimeoutError, openai.APITimeoutError) as error:
-            paid = not isinstance(error.__cause__, _NOT_SENT)
+            async with asyncio.timeout(self.judge.timeout), self.client.stream("POST", url, json=body) as response:
+                async for part in response.aiter_raw():
+                    content += part
+                    if len(content) > LARGEST:
+                        break
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            paid = not isinstance(error, _NOT_SENT)
             raise _NoReply(f"no reply within {self.judge.timeout:g} s", paid=paid) from None
-        except openai.APIStatusError as error:
-            raise self._of_status(error) from None
-        except (openai.APIConnectionError, httpx2.HTTPError) as error:
-            cause = error.__cause__ or error
-            what = f"connection lost: {self._clean(f'{type(cause).__name__} {cause}')}"
-            raise _NoReply(what, paid=not isinstance(cause, _NOT_SENT)) from None
+        except httpx2.HTTPError as error:
+            what = f"connection lost: {type(error).__name__} {self._shown(str(error))}"
+            raise _NoReply(what, paid=not isinstance(error, _NOT_SENT)) from None
+        if not response.is_success:
+            raise self._of_status(response, content)
+        if len(content) > LARGEST:
+            raise _NoReply(f"the reply is longer than {LARGEST:,} bytes", paid=True)
+        try:
+            return self._read(content, body)
         except (ValueError, KeyError, IndexError, TypeError, RecursionError, AttributeError):
-            shown = self._clean(response.content[:120].decode(errors="replace"))
-            raise _NoReply(f"the reply is no chat completion: {shown!r}", paid=True) from None
+            raise _NoReply(f"the reply is no chat completion: {self._shown(content)}", paid=True) from None
 
-    def _of_status(self, error: openai.APIStatusError) -> Exception:
+    def _of_status(self, response: httpx2.Response, content: bytes) -> Exception:
         """What to raise for a status: _NoReply, or JudgeError where all requests will end alike."""
-        status, what = error.status_code, f"HTTP {error.status_code}: {self._clean(str(error.message))[:300]}"
+        status, what = response.status_code, f"HTTP {response.status_code}: {self._shown(content)}"
         # A used-up account also says 429, and waiting does not fill it.
-        if (status in (408, 409, 429) and error.code != "insufficient_quota") or status >= 500:
-            return _NoReply(what, wait=_retry_after(error.response.headers))
+        if (status in (408, 409, 429) and b'"insufficient_quota"' not in content) or status >= 500:
+            # A gateway that gave up waiting may have left a model that did not.
+            return _NoReply(what, wait=_retry_after(response.headers), paid=status in (504, 524))
         if status in (400, 413, 422):  # too long, say: the others go on
             return _NoReply(what, again=False)
         hint = f" is {self.judge.key_variable} right?" if status in (401, 403) else ""
@@ -545,24 +603,47 @@ class Requests:
             raise TypeError
         usage = row.get("usage")
         tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
-        if not tokens or not all(type(n) is int and n >= 0 for n in tokens):
-            # Some local servers do not count: four bytes a token, as in the estimate.
-            tokens = [prompt_bytes(body) // 4, len(text.encode(errors="replace")) // 4]
+        if not tokens or not all(type(n) is int and 0 <= n < 2**40 for n in tokens):
+            # Some local servers do not count: as many as there can be.
+            tokens = [prompt_bytes(body), len(text.encode(errors="replace"))]
         model, finish = self._clean(str(row.get("model"))), self._clean(str(choice.get("finish_reason")))
         return {"reply": self._clean(text), "tokens": tokens, "model": model, "finish_reason": finish}
 
     def _clean(self, text: str) -> str:
-        """A text from outside, as it may be shown and kept: without the key, should it be in there, and encodable."""
-        secret = os.environ.get(self.judge.key_variable, "")
-        text = text.replace(secret, "[key]") if len(secret) >= 6 else text
-        return text.encode(errors="replace").decode()
+        """A text from outside, as it may be kept: without the key, in whatever form it holds it, and encodable."""
+        clean = text
+        for _ in range(4):
+            for form in _forms(os.environ.get(self.judge.key_variable, "")):
+                if form in text:
+                    clean = text = text.replace(form, "[key]")
+            text = _unescaped(text)
+        return clean.encode(errors="replace").decode()
+
+    def _shown(self, text: str | bytes) -> str:
+        """The beginning of a text from outside, as a message may hold it: clean, quoted, without control characters."""
+        text = text if isinstance(text, str) else text.decode(errors="replace")
+        return repr(self._clean(text)[:300])[:302]
+
+
+def _forms(key: str) -> list[str]:
+    """A key as it is, in hex, and in base64: what is the same of that wherever in a text the key begins."""
+    if len(key) < 6:
+        return []
+    coded = []
+    for before in range(3):  # bytes that share a group of three with the key's first
+        letters = base64.b64encode(bytes(before) + key.encode()).decode()
+        coded.append(letters[-(-before * 8 // 6) : (before + len(key)) * 8 // 6])
+    for_urls = [letters.replace("+", "-").replace("/", "_") for letters in coded]
+    return [key, key.encode().hex(), key.encode().hex().upper(), *coded, *for_urls]
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait by the headers Retry-After-Ms or Retry-After (seconds or a date); None where they say nothing."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         with suppress(KeyError, ValueError):
-            seconds = float(headers[name]) * unit
-            return seconds if 0 <= seconds < 1e9 else None
-    when = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    return max(0.0, email.utils.mktime_tz(when) - time.time()) if when else None
+            if (seconds := float(headers[name]) * unit) >= 0:
+                return seconds
+    with suppress(ValueError, OverflowError, TypeError):
+        if when := email.utils.parsedate_tz(headers.get("retry-after", "")):
+            return max(0.0, email.utils.mktime_tz(when) - time.time())
+    return None

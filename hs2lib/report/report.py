@@ -35,7 +35,7 @@ DASH = "\u2013"
 
 # The packages whose versions a manifest names.
 PACKAGES = ["torch", "transformers", "peft", "trl", "datasets", "numpy", "pandas", "scipy", "scikit-learn", "pingouin"]
-PACKAGES += ["matplotlib", "seaborn", "papermill", "openai"]
+PACKAGES += ["matplotlib", "seaborn", "papermill", "httpx2"]
 
 
 GENERATED = "generated data (small world)"  # in every image that holds such data

@@ -40,6 +40,7 @@ class ParameterError(ValueError):
 class Parameter:
     """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range, if any.
 
+    pattern: of a text that may be a secret by mistake; one that does not match it is refused and not shown.
     Of `recipe` itself: `recipe` is the dataclass, and `cell` names what the cell sets as parameters of their own.
     """
 
@@ -50,6 +51,7 @@ class Parameter:
     choices: tuple = ()
     low: float | None = None
     high: float | None = None
+    pattern: str = ""
     recipe: type | None = None
     cell: tuple[str, ...] = ()
 
@@ -65,6 +67,8 @@ class Parameter:
 
         Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown or misplaced name.
         """
+        if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
+            raise ParameterError(f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown")
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if self.type is tuple and isinstance(value, list):
@@ -88,9 +92,12 @@ class Parameter:
         return value
 
 
-def setting(default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = ()):
-    """A field of a recipe: its default, what it is with its unit, and its range or its choices."""
-    return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high, "choices": one_of})
+def setting(
+    default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = (), pattern: str = ""
+):
+    """A field of a recipe: its default, what it is with its unit, and its range, its choices or its pattern."""
+    limits = {"low": low, "high": high, "choices": one_of, "pattern": pattern}
+    return dataclasses.field(default=default, metadata={"help": help} | limits)
 
 
 def settings(recipe: type) -> dict[str, Parameter]:
@@ -168,7 +175,7 @@ def specification(notebook: Path) -> dict[str, Parameter]:
             if field.type is not (tuple if known[name].type is list else known[name].type):
                 raise ParameterError(f"{where}: {name} is {field.type.__name__} in {known['recipe'].recipe.__name__}")
             if not limits:
-                limits_of = {"choices": field.choices, "low": field.low, "high": field.high}
+                limits_of = {name: getattr(field, name) for name in ("choices", "low", "high", "pattern")}
                 known[name] = dataclasses.replace(known[name], **limits_of)
     known = dict(reversed(known.items()))
     if "recipe" in known:

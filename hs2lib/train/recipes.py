@@ -246,7 +246,10 @@ class Evaluation:
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: section 4.1, of MT-Bench", 1, 100_000)
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
-    key_variable: str = setting("OPENAI_API_KEY", "environment variable that holds the key, never the key itself")
+    key_variable: str = setting(
+        "OPENAI_API_KEY", "name, in capitals, of the variable with the key", pattern=names.VARIABLE
+    )
+    allow_http: bool = setting(False, "let the key cross plain http to another machine")
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
     token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
     cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)

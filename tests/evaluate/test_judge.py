@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 import traceback
+import tracemalloc
+from base64 import b64encode, urlsafe_b64encode
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from judge_server import Reply, completion, serve
@@ -35,6 +38,10 @@ def judge(server, **changes):
 
 def lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def replies(file: Path) -> list[dict]:
+    return [row for row in lines(file) if row["reply"] is not None]
 
 
 def number(question: str) -> int:
@@ -91,8 +98,7 @@ def test_every_verdict_arrives_once_whatever_the_server_does(tmp_path):
         again = judge(server).verdicts(asked, file=file, token_cap=CAP)
     assert again == found and all(server.asked[q] >= 1 for q in server.asked)
     assert all(count == 1 for question, count in server.paid.items() if number(question) % len(FAULTS) not in (1, 8))
-    whole = [row for row in lines(file) if row["reply"] is not None]
-    assert Counter(row["id"] for row in whole) == Counter({f"q{i}": 1 for i in range(n)})
+    assert Counter(row["id"] for row in replies(file)) == Counter({f"q{i}": 1 for i in range(n)})
 
 
 @pytest.mark.parametrize("fault", [f for f in FAULTS[9:]])
@@ -100,9 +106,10 @@ def test_what_may_have_been_paid_counts_under_the_cap(fault, tmp_path):
     """A reply that came broken is written down with the most it can have cost, so that no cap is passed unseen."""
     with serve(lambda q, nth: fault() if nth == 0 else Reply()) as server:
         judge(server).verdicts(asks(1), file=tmp_path / "v.jsonl", token_cap=CAP)
-    lost, whole = lines(tmp_path / "v.jsonl")
+    sent, lost, again, whole = lines(tmp_path / "v.jsonl")
     due = len("You judge.") + len("question 0") + 2 * 16
-    assert lost["reply"] is None and lost["tokens"] == [due, 64] and whole["tokens"] == [40, 10]
+    assert lost["reply"] is None and lost["tokens"] == sent["tokens"] == again["tokens"] == [due, 64]
+    assert (lost["sent"], whole["sent"]) == (sent["key"], again["key"]) and whole["tokens"] == [40, 10]
     assert Replies(tmp_path / "v.jsonl").paid == (due + 40, 64 + 10)
 
 
@@ -147,7 +154,7 @@ def test_a_question_that_always_fails_does_not_stop_the_others(tmp_path):
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"2 of 20 verdicts are missing; the others are kept.*Of q3: HTTP 400"):
                 judge(server, tries=2).verdicts(asks(20), file=file, token_cap=CAP)
-    assert len(lines(file)) == 18 and server.asked["question 3"] == 2 and server.asked["question 5"] == 4
+    assert len(replies(file)) == 18 and server.asked["question 3"] == 2 and server.asked["question 5"] == 4
     assert all(server.asked[f"question {i}"] == 1 for i in range(20) if i not in (3, 5))
 
 
@@ -160,7 +167,7 @@ def test_a_dead_server_is_given_up_soon(tmp_path):
         url = server.url
     with pytest.raises(JudgeError, match="connection lost"):
         Judge("m", url, tries=2, wait=0.01).verdicts(asks(3), file=tmp_path / "v.jsonl", token_cap=CAP)
-    assert not lines(tmp_path / "v.jsonl"), "nothing was sent, so nothing can have been paid"
+    assert Replies(tmp_path / "v.jsonl").paid == (0, 0), "nothing was sent, so nothing can have been paid"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +177,9 @@ def test_a_dead_server_is_given_up_soon(tmp_path):
         (Reply(status=404, body=b'{"error": {"message": "no such model"}}'), "HTTP 404: .*no such model"),
         (Reply(status=429, body=b'{"error": {"message": "pay", "code": "insufficient_quota"}}'), "HTTP 429: .*pay"),
         (Reply(status=429, body=b"{}", headers={"Retry-After": "86400"}), "come back in 86,400 s, longest_wait is 120"),
+        (Reply(status=503, body=b"{}", headers={"Retry-After": "1e9"}), "come back in 1,000,000,000 s"),
+        (Reply(status=429, body=b"{}", headers={"Retry-After": "inf"}), "come back in inf s"),
+        (Reply(status=429, body=b"{}", headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}), "come back in 2"),
         (Reply(status=307, body=b"", headers={"Location": "http://127.0.0.2:9/v1"}), "the key is sent nowhere else"),
     ],
 )
@@ -185,6 +195,35 @@ def test_requests_are_in_flight_together_and_no_more_than_asked():
         judge(server, in_flight=10).verdicts(asks(60), file=None, token_cap=CAP)
         assert 5 <= server.most <= 10 and time.monotonic() - began < 60 * 0.05
     assert server.bodies[0]["temperature"] == 0 and server.bodies[0]["max_tokens"] == 64
+
+
+def test_dates_that_are_none_say_nothing():
+    """Of a year that no calendar has, or no number: as without the header, the wait doubles."""
+    for said in ("Fri, 31 Dec 99999 23:59:59 GMT", "31 Foo 2030", "nan", "-5", "1, 2", ""):
+        with serve(
+            lambda q, nth, said=said: Reply(status=503, headers={"Retry-After": said}) if nth == 0 else Reply()
+        ) as s:
+            assert judge(s).verdicts(asks(1), file=None, token_cap=CAP)[0].value == 7, said
+
+
+def test_a_body_without_end_is_left(tmp_path):
+    """16 MB of a reply, or of an error, in 4 tries: no more than 4 MB of each is read, and the error is clear."""
+    for status, match in ((200, "longer than 4,194,304 bytes"), (500, "HTTP 500: 'xxxx")):
+        with serve(lambda q, nth, status=status: Reply(status=status, body=b"x" * 2**24)) as server:
+            tracemalloc.start()
+            with pytest.raises(JudgeError, match=match):
+                judge(server, tries=1).verdicts(asks(1), file=tmp_path / f"{status}.jsonl", token_cap=CAP)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert peak < 2 * 2**24 + 12 * 2**20, "the server's own 16 MB, and ours"
+
+
+def test_what_is_sent_after_a_reply_is_no_reply_to_the_next(tmp_path):
+    """A server that answers each question twice, in one write: the second must not pass for the next question's."""
+
+    with serve(lambda q, nth: Reply(f"Rating: [[{1 + number(q) % 10}]]", twice=True)) as server:
+        found = judge(server, in_flight=1).verdicts(asks(6), file=None, token_cap=CAP)
+    assert [v.value for v in found] == [1, 2, 3, 4, 5, 6]
 
 
 # Verdicts
@@ -298,7 +337,8 @@ def test_killed_again_and_again_no_verdict_is_lost_or_paid_for_twice(tmp_path):
             with file.open("ab") as torn:  # what a kill within a write leaves
                 torn.write(b'{"key": "0123", "reply": "Rating: [[')
             time.sleep(0.1)
-            before = {row["id"] for row in map(json.loads, file.read_bytes().split(b"\n")[:-1])}
+            whole = map(json.loads, file.read_bytes().split(b"\n")[:-1])
+            before = {row["id"] for row in whole if row["reply"] is not None}
             assert len(before) >= goal - 16 - len(kept) and kept <= before
             kept, asked = before, Counter(server.asked)
         server.goal = 10**9
@@ -306,7 +346,20 @@ def test_killed_again_and_again_no_verdict_is_lost_or_paid_for_twice(tmp_path):
     assert [v.value for v in found] == [1 + i % 10 for i in range(n)]
     assert all(server.asked[f"question {id[1:]}"] == asked[f"question {id[1:]}"] for id in kept)
     assert sum(server.asked.values()) <= n + 2 * 8
-    assert sorted(row["id"] for row in lines(file)) == sorted(f"q{i}" for i in range(n))
+    assert sorted(row["id"] for row in replies(file)) == sorted(f"q{i}" for i in range(n))
+
+
+def test_a_request_is_counted_while_it_is_under_way(tmp_path):
+    """While it is answered, 52 bytes and 64 tokens stand in the file, where a kill leaves them; then what it took."""
+    file, seen = tmp_path / "v.jsonl", []
+    with serve(lambda q, nth: seen.append(Replies(file).paid) or Reply()) as server:
+        judge(server).verdicts(asks(1), file=file, token_cap=CAP)
+    assert seen == [(52, 64)] and Replies(file).paid == (40, 10)
+    sent = lines(file)[0]
+    file.write_text(json.dumps(sent) + "\n" + '{"key": "torn')
+    with serve(grade) as server:
+        judge(server).verdicts(asks(1), file=file, token_cap=CAP)
+    assert Replies(file).paid == (52 + 40, 64 + 10), "a request whose reply was lost counts for good"
 
 
 def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
@@ -336,7 +389,7 @@ def test_an_error_in_a_scale_keeps_what_came(tmp_path):
     with serve(lambda q, nth: Reply(delay=0.02)) as server:
         with pytest.raises(ZeroDivisionError):
             judge(server).verdicts(asks(50, scale=scale), file=tmp_path / "v.jsonl", token_cap=CAP)
-        assert len(lines(tmp_path / "v.jsonl")) == sum(server.asked.values()) < 50
+        assert len(replies(tmp_path / "v.jsonl")) == sum(server.asked.values()) < 50
 
 
 @pytest.mark.slow
@@ -357,7 +410,7 @@ def test_an_interrupt_lets_paid_requests_come_home(tmp_path):
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=20)
         assert b"KeyboardInterrupt" in said and child.returncode != 0
-        assert len(lines(file)) == sum(server.asked.values()) < 60
+        assert len(replies(file)) == sum(server.asked.values()) < 60
 
 
 # Money
@@ -401,7 +454,7 @@ def test_the_cap_is_never_passed_over_all_runs(tmp_path):
         for _ in range(3):
             with pytest.raises(CapReached, match=r"could pass the cap.*cap 2,000 tokens|would pass the cap"):
                 judge(server).verdicts(asks(60), file=file, token_cap=cap)
-        spent = sum(sum(row["tokens"]) for row in lines(file))
+        spent = sum(Replies(file).paid)
         # 52 bytes and 64 tokens of reply are what a request may take.
         assert spent == 110 * sum(server.asked.values()) and cap - 120 <= spent <= cap
         found = judge(server).verdicts(asks(60), file=file, token_cap=CAP)
@@ -411,7 +464,7 @@ def test_the_cap_is_never_passed_over_all_runs(tmp_path):
 def test_servers_that_count_nothing_are_counted_for(tmp_path):
     with serve(lambda q, nth: Reply(body=completion("Rating: [[2]]", usage=None))) as server:
         judge(server).verdicts(asks(1), file=tmp_path / "v.jsonl", token_cap=CAP)
-    assert lines(tmp_path / "v.jsonl")[0]["tokens"] == [52 // 4, 13 // 4]
+    assert Replies(tmp_path / "v.jsonl").paid == (52, 13), "as many as there can be: one a byte"
 
 
 # The key
@@ -421,8 +474,6 @@ def test_the_key_is_in_no_file_log_repr_or_error(tmp_path, monkeypatch, caplog, 
     """The server sends the key back in replies and in errors of each kind; it goes there, and nowhere else."""
     monkeypatch.setenv("HS2_TEST_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-the-user")
-    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-key-of-the-user")
-    monkeypatch.setenv("OPENAI_LOG", "debug")
     caplog.set_level(logging.DEBUG)
     echo = json.dumps({"error": {"message": f"Bearer {KEY}"}}).encode()
     file, said = tmp_path / "v.jsonl", []
@@ -433,6 +484,7 @@ def test_the_key_is_in_no_file_log_repr_or_error(tmp_path, monkeypatch, caplog, 
             Reply(body=f"no JSON: {KEY}".encode()),
             *(Reply(status=status, body=echo) for status in (400, 401, 429, 500)),
             Reply(status=307, body=b"", headers={"Location": "http://127.0.0.2:9/"}),
+            Reply(headers={"X-Echo": f"Bearer {KEY}"}),
         ):
             server.plan = lambda q, nth, reply=reply: reply
             asked = judge(server, key_variable="HS2_TEST_KEY", tries=2)
@@ -450,6 +502,84 @@ def test_the_key_is_in_no_file_log_repr_or_error(tmp_path, monkeypatch, caplog, 
     assert b"Your key is [key]" in written and "Bearer [key]" in str(said)
     for text in (written.decode(), repr(said), caplog.text, out, err):
         assert KEY not in text and KEY[3:] not in text
+
+
+@pytest.mark.parametrize("key", ["sk-hs2-test\n", " sk-hs2-test", "sk-hs2\ttest", "sk-hs2-t\u00e9st", "\n"])
+def test_a_key_with_a_sign_that_none_has_is_not_sent(key, tmp_path, monkeypatch, caplog):
+    """`export KEY="$(cat file; echo)"`: the client's own error would show it, and count tokens that nobody took."""
+    monkeypatch.setenv("HS2_TEST_KEY", key)
+    with serve(grade) as server:
+        asked = judge(server, key_variable="HS2_TEST_KEY")
+        with pytest.raises(JudgeError, match="HS2_TEST_KEY holds white space, a line break perhaps") as info:
+            asked.verdicts(asks(2), file=tmp_path / "v.jsonl", token_cap=CAP)
+    assert "hs2" not in str(info.value) and not server.bodies and Replies(tmp_path / "v.jsonl").paid == (0, 0)
+
+
+@pytest.mark.parametrize("key", [KEY, "hf_AbCdEfGh", "0123456789ABCDEF", "MY KEY", "A" * 65, "", "KEY\n"])
+def test_a_key_in_the_place_of_its_variable_is_refused_unseen(key):
+    with pytest.raises(ValueError, match="key_variable is the name of an environment variable") as info:
+        Judge("m", "http://localhost:1/v1", key_variable=key)
+    assert not key or key not in str(info.value)
+
+
+def test_a_key_crosses_http_to_another_machine_only_if_allowed(monkeypatch):
+    """Without a key http is free, and so is this machine; with one it takes https, or the word of its owner."""
+    far, near = "http://judge.example/v1", "http://127.0.0.1:1/v1"
+    monkeypatch.setenv("HS2_TEST_KEY", KEY)
+    monkeypatch.delenv("HS2_NO_KEY", raising=False)
+    for url in (far, "HTTP://judge.example/v1", "http://10.0.0.1/v1", "http://127.0.0.1.example/v1"):
+        with pytest.raises(JudgeError, match=r"http would carry it readable to .*allow_http=True") as info:
+            Judge("m", url, "HS2_TEST_KEY").verdicts(asks(1), file=None, token_cap=CAP)
+        assert KEY not in str(info.value)
+    assert not Judge("m", far, "HS2_TEST_KEY", allow_http=True).key_missing()
+    assert not Judge("m", far, "HS2_NO_KEY").key_missing() and not Judge("m", near, "HS2_TEST_KEY").key_missing()
+    assert not Judge("m", "https://judge.example/v1", "HS2_TEST_KEY").key_missing()
+
+
+FORMS = {
+    "JSON": lambda key: "".join(f"\\u{ord(c):04x}" for c in key),
+    "its hyphens, JSON": lambda key: key.replace("-", "\\u002D"),
+    "Python": lambda key: "".join(f"\\x{ord(c):02x}" for c in key),
+    "repr": lambda key: repr(key)[1:-1],
+    "URL": lambda key: quote(key, safe=""),
+    "whole, URL": lambda key: "".join(f"%{ord(c):02X}" for c in key),
+    "URL, twice": lambda key: "".join(f"%25{ord(c):02x}" for c in key),
+    "HTML": lambda key: "".join(f"&#{ord(c)};" for c in key),
+    "hex": lambda key: key.encode().hex(),
+    "base64": lambda key: b64encode(key.encode()).decode(),
+    "a header, base64": lambda key: b64encode(f"Bearer {key}".encode()).decode(),
+    "user and key, base64 for URLs": lambda key: urlsafe_b64encode(f"me:{key}".encode()).decode(),
+    "base64, URL": lambda key: quote(b64encode(key.encode()).decode(), safe=""),
+}
+
+
+@pytest.mark.parametrize("key", [KEY, "sk~?>/+\"'\\%-?>~?>~0123456789"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_key_is_cleaned_in_any_form(form, key, tmp_path, monkeypatch):
+    """In a reply, in an error, in what is no JSON, and where a message ends in the middle of it."""
+    monkeypatch.setenv("HS2_TEST_KEY", key)
+    hidden, file = FORMS[form](key), tmp_path / "v.jsonl"
+    said = []
+    for status, body in (
+        (200, completion(f"Your key is {hidden}. Rating: [[5]]", model=hidden)),
+        (200, f"no JSON: {hidden}".encode()),
+        (500, ("x" * 290 + hidden).encode()),
+        (401, hidden.encode()),
+    ):
+        with serve(lambda q, nth, status=status, body=body: Reply(status=status, body=body)) as server:
+            try:
+                found = judge(server, key_variable="HS2_TEST_KEY", tries=1).verdicts(
+                    asks(1, f"{len(said)} {{}}"), file=file, token_cap=CAP
+                )
+                assert found[0].reply == "Your key is [key]. Rating: [[5]]" or "base64" in form
+                said.append(found[0].reply)
+            except JudgeError as error:
+                said.append(str(error))
+    written = file.read_text() + repr(said) + "".join(said)
+    # Seven signs tell enough; escaped, a sign takes several.
+    for text in (key[:7], key[-7:], hidden[14:40], hidden[-30:-4]):
+        assert text not in written, text
+    assert len(said) == 4 and "[key]" in said[0]
 
 
 def test_a_key_is_asked_for_only_where_one_is_needed(monkeypatch):
@@ -471,7 +601,17 @@ def test_kept_verdicts_are_read_without_key_or_server(tmp_path, monkeypatch):
     assert elsewhere.verdicts(asks(5), file=tmp_path / "v.jsonl", token_cap=0) == found
 
 
-@pytest.mark.parametrize("url", ["https://user:secret@host/v1", "https://host/v1?key=secret", "host/v1", "ftp://host"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:secret@host/v1",
+        "https://host/v1?key=secret",
+        "host/v1",
+        "ftp://host",
+        "http://host:70000",
+        "http://host\n",
+    ],
+)
 def test_an_address_holds_no_secret_and_is_one(url):
     with pytest.raises(ValueError, match="base_url") as info:
         Judge("m", url)

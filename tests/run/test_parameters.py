@@ -137,6 +137,21 @@ def test_a_recipe_is_checked_as_strictly_as_parameters(method, yaml, message):
         parameters.resolve(method[0], "demo", method[1])
 
 
+@pytest.mark.parametrize("key", ["sk-hs2-0123456789", "hf_AbCdEf0123456789", 12345678])
+def test_a_key_in_the_place_of_its_variable_is_refused_and_not_shown(key, tmp_path):
+    """Before papermill writes it into the executed notebook; from a file as from the command line."""
+    thirteen = path("13_aligned_model_evaluation")
+    with pytest.raises(ParameterError, match=r"key_variable is: name, in capitals, .* is not shown") as info:
+        parameters.resolve(thirteen, "smoke", tmp_path, {"recipe": {"key_variable": key}})
+    (tmp_path / "smoke").mkdir()
+    (tmp_path / "smoke" / thirteen.with_suffix(".yaml").name).write_text(f"recipe: {{key_variable: {key}}}")
+    with pytest.raises(ParameterError, match="is not shown") as again:
+        parameters.resolve(thirteen, "smoke", tmp_path)
+    assert str(key) not in str(info.value) + str(again.value)
+    named = {"recipe": {"key_variable": "MY_KEY_2"}}
+    assert parameters.resolve(thirteen, "laptop", tmp_path, named)["recipe"] == named["recipe"]
+
+
 def test_every_default_of_every_recipe_is_in_its_own_range():
     classes = [x for x in vars(recipes).values() if dataclasses.is_dataclass(x)]
     assert recipes.DPO in classes
