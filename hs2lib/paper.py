@@ -79,6 +79,9 @@ TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}
 # The policies of our notebooks, and the rows of Table 4 that stand for the paper's.
 PAPER_ROWS = {row["policy"]: row["row"] for row in _rows("policies.csv")}
 
+# Our measures of a policy: the column of Table 4 that each is, its benchmark, and what that says question by question.
+MEASURES = _rows("measures.csv")
+
 # Numbers that the text states, by the name the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 

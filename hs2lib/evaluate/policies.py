@@ -30,7 +30,7 @@ from hs2lib.evaluate.questions import JudgedScore, Questions, characters, is_cut
 from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
-from hs2lib.paper import GAIN, head_weights
+from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import runs, write
 from hs2lib.report.report import DASH
 from hs2lib.run.runner import makers
@@ -184,13 +184,7 @@ MOST = 4 * sum(head_weights("goodness", ATTRIBUTES))  # goodness of an answer th
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 
 # Measures of whole benchmarks as `Judged.rows` names them, and the columns of Table 4.
-TABLE_4 = {
-    "TruthfulQA MC2": "TruthfulQA MC2",
-    "MT-Bench: score, 1 to 10": "MT-Bench",
-    "MT-Bench: characters": "characters",
-    "Arena Hard: win rate, %": "Arena Hard",
-    "AlpacaEval 2: LC win rate, %": "AlpacaEval 2 LC",
-}
+TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 
 # Who judged in the paper, as a note of `Judged.rows` begins. Paper: section 4.5.
 PAPERS_JUDGES = {

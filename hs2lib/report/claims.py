@@ -44,11 +44,7 @@ COLUMNS = ["id", "place", "notebook", "claim", "numbers", "test", "tier", "verdi
 # benchmark has its own name only where all of it was asked. AlpacaEval's length-controlled rate is a regression over
 # all questions, which leaves nothing to pair.
 TRADES = "trades.csv"
-MEASURES = {
-    "TruthfulQA MC2": ("TruthfulQA", "TruthfulQA MC2"),
-    "MT-Bench": ("MT-Bench", paper.GRADE),
-    "Arena Hard": ("Arena Hard", paper.WON),
-}
+MEASURES = {row["column"]: (row["benchmark"], row["by question"]) for row in paper.MEASURES if row["benchmark"]}
 POLICIES = {row: policy for policy, row in paper.PAPER_ROWS.items()}
 
 
