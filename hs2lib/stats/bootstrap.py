@@ -5,12 +5,18 @@ functions of sums over rows. The responses to one prompt are rated together and 
 prompts ("clusters") are drawn: sums per cluster are taken once, and resample b is `counts[b] @ sums`, where
 counts[b] says how often each cluster was drawn. No row is touched again, so a million rows with a thousand
 resamples stay cheap.
+
+Percentiles of resamples are too narrow for few clusters, because n draws vary by (n - 1) / n of the variance and a
+normal tail is not Student's. `tail` sets both right (the expanded percentile interval of Hesterberg 2015, "What
+teachers should know about the bootstrap"). At 8, 16 and 32 clusters means are covered in 93 to 95 of 100 samples, by
+plain percentiles in 87 to 94.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 CHUNK_CELLS = 8_000_000  # counts held at once, cells of [resamples, clusters]; 8 million float64 are 64 MB
 
@@ -52,7 +58,7 @@ def resample_counts(n_clusters: int, n_boot: int, seed: int) -> Iterator[np.ndar
 
 
 def bootstrap(contributions: np.ndarray, clusters: np.ndarray, statistic: Statistic, **options) -> Interval:
-    """95 % percentile interval, by cluster, of any statistic that is a function of sums over rows.
+    """95 % interval, by cluster, of any statistic that is a function of sums over rows.
 
     Paper: silent (no intervals are printed).
     contributions: [rows, k], what each row adds to the k sums. clusters: int [rows], the prompt of each row.
@@ -112,6 +118,15 @@ def from_sums(sums: np.ndarray, statistic: Statistic, n_boot=1000, seed=0) -> In
         return percentiles(estimate, draws, len(sums), n_boot)
 
 
+def tail(n_clusters: int) -> float:
+    """The share of resamples left out at either end of an interval, for so many clusters (at least 2).
+
+    Paper: silent. By hand: .0057 at 8 clusters (Student's 2.365, times the root of 8 / 7, is 2.528); .025 at many.
+    """
+    student = stats.t.isf((1 - LEVEL) / 2, n_clusters - 1)
+    return float(stats.norm.sf(student * np.sqrt(n_clusters / (n_clusters - 1))))
+
+
 def percentiles(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
     """95 % interval from an iterable of resampled values [b, m]; nan where too few resamples have a value."""
     if n_clusters < 2 or n_boot < 2:  # a single prompt says nothing about how prompts vary
@@ -120,7 +135,7 @@ def percentiles(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
     defined = np.isfinite(values)
     enough = (defined.mean(axis=0) >= DEFINED_SHARE) & np.isfinite(estimate)
     values = np.where(enough, np.where(defined, values, np.nan), 0.0)
-    low, high = np.nanquantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    low, high = np.nanquantile(values, [tail(n_clusters), 1 - tail(n_clusters)], axis=0)
     return Interval(estimate, np.where(enough, low, np.nan), np.where(enough, high, np.nan))
 
 

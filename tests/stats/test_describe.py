@@ -40,7 +40,7 @@ def slow_bootstrap(X, clusters, statistic, n_boot, seed):
     for _ in range(n_boot):
         drawn = labels[rng.integers(0, len(labels), size=len(labels))]
         values.append(statistic(np.concatenate([X[clusters == label] for label in drawn])))
-    return np.nanquantile(values, [0.025, 0.975], axis=0)
+    return np.nanquantile(values, [bootstrap.tail(len(labels)), 1 - bootstrap.tail(len(labels))], axis=0)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -311,3 +311,19 @@ def test_intervals_cover_the_truth_on_300_corpora():
     coverage = held / 300
     print("coverage of mean, SD, R, kappa:", coverage)
     assert ((coverage >= 0.92) & (coverage <= 0.98)).all(), coverage
+
+
+@pytest.mark.parametrize(("n_clusters", "least"), [(8, 0.90), (16, 0.92), (32, 0.925)])
+def test_intervals_of_few_prompts_cover_the_truth(n_clusters, least):
+    """Means of prompts with two skewed responses each, 2,000 samples; plain percentiles cover 87, 91 and 93 of 100."""
+    rng = np.random.default_rng(4)
+    values = rng.exponential(1, (n_clusters, 2, 2000)).sum(axis=1) + 2 * rng.exponential(1, (n_clusters, 2000))
+    _, low, high = bootstrap.from_sums(values / 2, lambda s: s / n_clusters, n_boot=500, seed=0)
+    assert least <= np.mean((low <= 2) & (high >= 2)) <= 0.97
+
+
+def test_the_tail_by_hand():
+    """Student's 2.365 at 7 degrees of freedom times sqrt(8 / 7) is 2.528, of which the normal tail is .0057."""
+    assert bootstrap.tail(8) == pytest.approx(0.00573, abs=1e-5) and bootstrap.tail(100_000) == pytest.approx(
+        0.025, abs=1e-5
+    )
