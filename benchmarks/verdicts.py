@@ -84,7 +84,8 @@ def main() -> None:
         "figure": f"{different} of the paper's own {judged} numbers different; any different in "
         + " and ".join(f"{one['any different']:.1%}" for one in honest.values())
         + " of honest runs of Tables 3 and 4",
-        "goal": "none; one moved by ten margins is the only one; at most 5 % (two standard errors of the simulation apart); a shift of 3 SD seen in at least 80 %",
+        "goal": "none; one moved by ten margins is the only one; at most 5 % (within two standard errors of the "
+        "simulation); a shift of 3 SD seen in at least 80 %",
         "met": bool(met),
         "golden": whole, "honest": honest, "false matches": wrong, "coverage of 95 %": covered,
         "device": report.device(), "commit": report.commit(),
