@@ -1,36 +1,41 @@
-# The suite as a graph: one rule, one job a notebook. Started by `python -m hs2lib.run`, which checks every parameter
-# first and passes tier and notebooks. Paths are absolute: Snakemake's own folder is the ignored run folder.
+# The suite as a graph: one rule, one job a notebook. Started by `python -m hs2lib.run`, which checks every parameter and
+# says which notebooks are to be run. Paths are relative to Snakemake's own folder, the ignored run folder.
 import shlex
 import sys
 
-from hs2lib.run import runner
+from hs2lib.run import processes, runner
 
-TIER = config.get("tier", "smoke")
-CORES = int(config.get("cores", 1))
-NOTEBOOKS = runner.chosen([n for n in str(config.get("notebooks", "")).split(",") if n])
-ALL = runner.with_upstream(NOTEBOOKS)
+TIER = config["tier"]
+CORES = int(config["cores"])
+NOTEBOOKS = str(config["notebooks"]).split(",")
+PYTHON = runner.doubled(shlex.quote(sys.executable))
+
+processes.lead()
+
+
+onstart:
+    processes.interrupt_group()  # by itself Snakemake would wait until its jobs are done
 
 
 rule all:
     input:
-        [str(path) for name in NOTEBOOKS for path in runner.outputs(name, TIER).values()],
+        [f"{TIER}/{name}/stamp.json" for name in NOTEBOOKS],
 
 
-for name in ALL:
+for name in NOTEBOOKS:
 
     rule:
         name:
             name
         input:
-            [str(path) for path in runner.inputs(name, TIER).values()],
+            [f"{TIER}/{need}/stamp.json" for need in runner.upstream(name) if need in NOTEBOOKS],
         output:
-            **{kind: str(path) for kind, path in runner.outputs(name, TIER).items()},
+            f"{TIER}/{name}/stamp.json",
         params:
-            # By content, so that a change counts whatever the clock says; upstream manifests are not there yet.
             name=name,
-            digests={k: v for k, v in runner.digests(name, TIER).items() if not k.startswith("upstream")},
         threads: runner.threads(name, TIER, CORES)
         resources:
             gpu=runner.about(name)["gpu"] if TIER in ("gpu", "paper") else 0,
         shell:
-            f"{shlex.quote(sys.executable)} -m hs2lib.run --execute --tier {TIER} " "{params.name}"
+            # exec: a job's parent is Snakemake, not a shell that would outlive it.
+            f"exec {PYTHON} -m hs2lib.run --execute --tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"

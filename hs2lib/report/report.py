@@ -10,6 +10,7 @@ import os
 import platform
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -72,14 +73,15 @@ class Run:
 
     def __init__(self, notebook: str, values: dict, recipe=None):
         self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
-        self.folder = reports() / self.tier / notebook
+        self.place = reports() / self.tier / notebook
+        self.folder = self.place.with_name(f".{notebook}")  # until it is finished: the earlier report stays whole
         self.sources: list[dict] = []
         self.warning = ""  # what every caption from here on must say: that a reward model is weak
         self.artefacts: dict[str, dict] = {}
         self.verdicts: dict[str, dict[str, int]] = {}
         self.started = time.time()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "manifest.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
 
     @property
     def generated(self) -> bool:
@@ -168,13 +170,10 @@ class Run:
         return self.table(frame, f"against-{table}", caption, digits=4)
 
     def finish(self) -> None:
-        """Write the manifest. The last act of a notebook: without it the run is incomplete.
+        """Write the manifest and put the report in its place. The last act of a notebook.
 
-        Files of earlier runs that this one did not write (a table since renamed) are removed first.
+        Files of earlier runs (a table since renamed) are removed. A folder without a manifest is an incomplete report.
         """
-        for file in self.folder.glob("[!.]*"):
-            if file.name not in self.artefacts and file.suffix != ".ipynb":
-                file.unlink()
         manifest = {"notebook": self.notebook, "tier": self.tier, "commit": commit()}
         manifest |= {"source_sha256": sha256(notebook_path(self.notebook)), "parameters": self.values}
         manifest |= {"recipe": asdict(self.recipe) if self.recipe else {}, "sources": self.sources}
@@ -186,7 +185,20 @@ class Run:
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         manifest |= {"wall_s": round(time.time() - self.started, 1)}
         write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        if self.folder != self.place:  # or this cell is run again
+            self._publish()
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
+
+    def _publish(self) -> None:
+        """Put the report in the place of an earlier one, whose manifest goes first; the new one comes last."""
+        self.place.mkdir(exist_ok=True)
+        for file in sorted(self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json"):
+            if file.suffix != ".ipynb":
+                file.unlink()
+        for name in (*self.artefacts, "manifest.json"):
+            (self.folder / name).replace(self.place / name)
+        shutil.rmtree(self.folder)
+        self.folder = self.place
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
         """Write one more file into the report; the manifest names it with its caption and digest."""
@@ -280,7 +292,7 @@ def completed(tier: str, notebook: str, folder: Path | None = None) -> Completed
     """The run of a notebook at a tier if it ended, else None. folder: where its report lies, else under `reports()`."""
     folder = folder or reports() / tier / notebook
     manifest = read_json(folder / "manifest.json")
-    return None if manifest is None else CompletedRun(tier, notebook, folder, manifest)
+    return CompletedRun(tier, notebook, folder, manifest) if manifest and "artefacts" in manifest else None
 
 
 def read_json(path: Path) -> dict | None:

@@ -1,7 +1,14 @@
 """`python -m hs2lib.run`: see `hs2lib.run.runner`."""
 
+import signal
 import sys
 
-from hs2lib.run.runner import main
+try:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from hs2lib.run.runner import main
 
-sys.exit(main())
+    status = main()
+except KeyboardInterrupt:
+    print("\nstopped; what is done stays done, and the same command goes on from there", file=sys.stderr)
+    status = 130
+sys.exit(status)

@@ -17,7 +17,8 @@ import tempfile
 import nbformat
 import torch
 
-from hs2lib.paths import notebook, root
+from hs2lib.paths import notebook, root, runs
+from hs2lib.run import processes
 from hs2lib.run.parameters import ParameterError, resolve
 from hs2lib.run.runner import TIERS, chosen
 
@@ -54,16 +55,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebook", help="name or number (05)")
     parser.add_argument("--tier", choices=list(TIERS), required=True)
     args = parser.parse_args(arguments)
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's processes are one run, and end with it
+        processes.end_with(os.getppid())
+        os.environ[processes.OWNER] = f"torchrun at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     with tempfile.TemporaryDirectory() as nowhere:
         os.environ["HS2_REPORTS"] = nowhere
         try:
+            lock = processes.hold(runs())
             (name,) = chosen([args.notebook])
             values = resolve(notebook(name), args.tier, root() / "params")
             with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process
                 done = train(name, values)
-        except ParameterError as error:
+        except (BlockingIOError, ParameterError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
+        lock.close()
     if int(os.environ.get("RANK", "0")) == 0:
         result = done["result"]
         print(f"{result.steps} steps, best validation loss {result.best_loss:.4f} -> {result.folder.name}")

@@ -7,23 +7,25 @@ this tier, the manifests of the notebooks that it needs. The Snakefile runs all 
 
 import argparse
 import ast
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import re
-import subprocess
+import shutil
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 import nbformat
 import yaml
-from filelock import FileLock, Timeout
 
 import hs2lib
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, runs, write
+from hs2lib.run import processes
 from hs2lib.run.parameters import Parameter, ParameterError, resolve, settings, specification, whole_recipe
 
 SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
@@ -191,11 +193,16 @@ def threads(notebook: str, tier: str, cores: int) -> int:
     return cores if about(notebook)["gpu"] > 0 and tier not in SMALL_WORLD else 1
 
 
+def _content(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
+
+
 def _digest(file: Path) -> str:
     """Digest of a file; of a manifest, only of what its artefacts say (not of times and devices)."""
-    content = file.read_bytes() if file.exists() else b""
-    if file.name == "manifest.json" and content:
-        content = json.dumps(json.loads(content)["artefacts"], sort_keys=True).encode()
+    content = _content(file)
+    if file.name == "manifest.json":
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # none, or half of one
+            content = json.dumps(json.loads(content)["artefacts"], sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -204,6 +211,15 @@ def digests(notebook: str, tier: str) -> dict[str, str]:
     recipe = repr(resolved(notebook, tier)[2]).encode()
     made = {name: _digest(file) for name, file in inputs(notebook, tier).items()}
     return made | {"recipe": hashlib.sha256(recipe).hexdigest()}
+
+
+def _stamp(file: Path) -> dict:
+    """What a stamp holds; {} where it is empty, cut short or no stamp."""
+    try:
+        content = json.loads(file.read_text())
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def why_stale(notebook: str, tier: str, known: dict[str, str] | None = None) -> str:
@@ -220,8 +236,10 @@ def why_stale(notebook: str, tier: str, known: dict[str, str] | None = None) -> 
         why = f"its {' and '.join(missing)} is gone"
     elif stale:
         why = f"{stale[0]} is stale"
+    elif not (then := _stamp(made["stamp"])):
+        why = "its stamp cannot be read"
     else:
-        then, now = json.loads(made["stamp"].read_text()), digests(notebook, tier)
+        now = digests(notebook, tier)
         changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
         why = f"changed since: {', '.join(changed)}" if changed else ""
     known[notebook] = why
@@ -262,17 +280,28 @@ def chosen(names: list[str]) -> list[str]:
     return [name for name in with_upstream(sorted(picked)) if name in picked]
 
 
-def execute(notebook: str, tier: str) -> None:
+def doubled(text: str) -> str:
+    """Text with its braces doubled, for Snakemake and papermill, which fill in what stands between single ones."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def execute(notebook: str, tier: str, locks: list[TextIO]) -> None:
     """Run one notebook with papermill, then put its executed copy in place and, last, the stamp.
 
-    Raises papermill's PapermillExecutionError with the failing cell; the partial copy stays in the run folder.
+    locks: files that its kernel keeps open, as `processes.hold` gives them. Raises papermill's PapermillExecutionError
+    with the failing cell; the partial copy stays in the run folder.
     """
     import papermill
+    from jupyter_client.manager import AsyncKernelManager
+
+    class OwnedKernel(AsyncKernelManager):
+        async def start_kernel(self, **options):
+            await super().start_kernel(**options, **processes.owned(locks))
 
     made = outputs(notebook, tier)
     values = resolved(notebook, tier)[1]
-    stamp, began = digests(notebook, tier), time.time()
-    print(f"{tier} {notebook} ...", file=sys.stderr, flush=True)
+    stamp, began, earlier = digests(notebook, tier), time.time(), _content(made["manifest"])
+    print(f"{tier} {notebook} ...", flush=True)
     made["stamp"].unlink(missing_ok=True)
     if tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
@@ -280,8 +309,11 @@ def execute(notebook: str, tier: str) -> None:
     partial.parent.mkdir(parents=True, exist_ok=True)
     # On a busy machine a kernel takes longer than papermill's 60 s to start; every kernel would warn of loopback.
     options = {"start_timeout": 600, "extra_arguments": ["--IPKernelApp.log_level=40"]}
-    options |= {"kernel_name": "python3", "progress_bar": sys.stderr.isatty()}
-    papermill.execute_notebook(notebook_path(notebook), partial, values, cwd=root() / "notebooks", **options)
+    options |= {"kernel_name": "python3", "progress_bar": sys.stderr.isatty(), "kernel_manager_class": OwnedKernel}
+    source, target = (doubled(str(path)) for path in (notebook_path(notebook), partial))
+    papermill.execute_notebook(source, target, values, cwd=root() / "notebooks", **options)
+    if _content(made["manifest"]) == earlier:
+        raise RuntimeError(f"{notebook} ended without run.finish(): no manifest in {made['manifest'].parent}")
     done = nbformat.read(partial, 4)
     for part in (done, *done.cells):  # times and paths of this machine; the manifest holds what matters
         for name in ("papermill", "execution", "widgets"):
@@ -289,28 +321,57 @@ def execute(notebook: str, tier: str) -> None:
     text = nbformat.writes(done).replace(f"{root()}/", "")  # warnings name files
     write(made["notebook"], text + "\n")
     partial.unlink()
-    if not made["manifest"].exists():
-        raise RuntimeError(f"{notebook} ended without run.finish(): no manifest in {made['manifest'].parent}")
     write(made["stamp"], json.dumps(stamp, indent=1) + "\n")
-    print(f"{tier} {notebook} done in {time.time() - began:.0f} s", file=sys.stderr, flush=True)
+    print(f"{tier} {notebook} done in {time.time() - began:.0f} s", flush=True)
 
 
-def snakemake(names: list[str], tier: str, cores: int, extra: list[str]) -> int:
-    """Let Snakemake bring `names` up to date at `tier`; returns its exit status.
+def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locks: list[TextIO]) -> int:
+    """Let Snakemake run `names` at `tier`, each after what it needs; returns its exit status.
 
-    We hold the run folder alone, so a lock Snakemake left behind is a dead run's: unlock, then rerun what it left.
+    What is stale is decided by `why_stale` alone, and the folder is locked by us: Snakemake's own times, metadata and
+    locks, which a killed run leaves behind, count for nothing.
     """
+    for name in names:
+        _log(name, tier).parent.mkdir(parents=True, exist_ok=True)
+        _log(name, tier).unlink(missing_ok=True)
     command = [sys.executable, "-m", "snakemake"]
-    command += ["--snakefile", str(root() / "Snakefile"), "--directory", str(runs())]
-    config = ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
-    locks = runs() / ".snakemake" / "locks"
-    if locks.exists() and any(locks.iterdir()):
-        unlocked = subprocess.run([*command, "--unlock", *config], capture_output=True, text=True)
-        if unlocked.returncode:
-            print(unlocked.stdout, unlocked.stderr, sep="", file=sys.stderr)
-            return unlocked.returncode
-    options = ["--cores", str(cores), "--rerun-incomplete", "--keep-going", "--quiet", "all", *extra]
-    return subprocess.run([*command, *options, *config]).returncode
+    command += ["--snakefile", str(root() / "Snakefile"), "--directory", str(runs()), "--cores", str(cores)]
+    command += ["--forceall", "--nolock", "--ignore-incomplete", "--keep-going", "--quiet", "all", *extra]
+    command += ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
+    log = runs() / "snakemake.log"
+    with log.open("w") as said:  # who gives it options wants to see what it says
+        code = processes.run(command, locks, stdout=2, stderr=2 if extra else said)
+    if code:
+        left = [name for name in names if not outputs(name, tier)["stamp"].exists()]
+        failed = [name for name in left if _log(name, tier).exists()]
+        for name in failed:
+            print(f"error: {tier} {name} failed; {end_of(_log(name, tier))}", file=sys.stderr)
+        if waiting := [name for name in left if name not in failed]:
+            print(f"not run: {', '.join(waiting)}", file=sys.stderr)
+        if not failed:
+            print(f"error: Snakemake failed; {end_of(log)}", file=sys.stderr)
+    return code
+
+
+def _log(notebook: str, tier: str) -> Path:
+    """What a job says, as the Snakefile has it."""
+    return runs() / tier / notebook / "log.txt"
+
+
+def end_of(log: Path, lines: int = 4, width: int = 200) -> str:
+    """The name of a log and its last lines, made safe to print: they may hold texts of data and of models."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 50_000_000))
+        text = file.read().decode(errors="replace")
+    last = []
+    for line in [line for line in text.splitlines() if line.strip()][-lines:]:
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", line[: 2 * width]).expandtabs()
+        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in plain)
+        last.append(shown if len(shown) <= width else f"{shown[:width]} ..")
+    free = (
+        f"(nothing: it was killed, or the disk is full; {shutil.disk_usage(log.parent).free / 2**20:.0f} MB are free)"
+    )
+    return "\n    ".join([f"the end of {log}:", *(last or [free])])
 
 
 def status(tiers: list[str]) -> str:
@@ -337,6 +398,13 @@ def listed(notebook: str, tier: str) -> str:
     return "\n".join([notebook, *lines])
 
 
+def at_least_one(text: str) -> int:
+    """A number of cores. Raises ArgumentTypeError for less than one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number of at least 1, got {text!r}")
+    return int(text)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -355,7 +423,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("notebook", nargs="*", help="names or numbers (01); all by default, with what they depend on")
     parser.add_argument("--tier", choices=list(TIERS), default="smoke", help="which tier (default: smoke)")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="notebooks at a time (default: all cores)")
+    parser.add_argument(
+        "--cores", type=at_least_one, default=os.cpu_count(), help="notebooks at a time (default: all cores)"
+    )
     parser.add_argument("--list", action="store_true", help="say what is stale and why, run nothing")
     parser.add_argument("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     parser.add_argument("--execute", action="store_true", help="run one notebook now, without Snakemake")
@@ -370,15 +440,23 @@ def main(arguments: list[str] | None = None) -> int:
         elif args.parameters:
             for name in names:
                 print(listed(name, args.tier))
-        elif args.execute:
-            for name in names:
-                execute(name, args.tier)
         else:
-            with FileLock(runs() / ".running", timeout=0):  # the kernel frees it when we die
-                return snakemake(names, args.tier, args.cores, words[split + 1 :])
-    except (Timeout, ParameterError, ImportError) as error:
-        held = f"another run holds {runs()}; wait for it, or set HS2_RUNS to another folder"
-        print(f"error: {held if isinstance(error, Timeout) else error}", file=sys.stderr)
+            if args.execute and processes.PARENT in os.environ:
+                processes.follow()
+            else:
+                os.environ.pop(processes.OWNER, None)
+            locks = [processes.hold(folder) for folder in (runs(), reports() / args.tier)]
+            if args.execute:
+                for name in names:
+                    execute(name, args.tier, locks)
+                return 0
+            known_stale: dict[str, str] = {}
+            stale = [name for name in with_upstream(names) if why_stale(name, args.tier, known_stale)]
+            if stale:
+                return snakemake(stale, args.tier, args.cores, words[split + 1 :], locks)
+            print(f"{args.tier}: all current, nothing to run", file=sys.stderr)
+    except (OSError, ParameterError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 

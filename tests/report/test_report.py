@@ -71,7 +71,7 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     run = start(MADE)
     run.table(pd.DataFrame({"n": [1]}), "numbers", "Numbers.")
     run.figure(plt.figure(), "curve", "A curve.")
-    assert not (run.folder / "manifest.json").exists(), "a run is incomplete until finish()"
+    assert not run.place.exists(), "a run is incomplete until finish()"
     run.finish()
     manifest = json.loads((run.folder / "manifest.json").read_text())
     assert set(manifest["artefacts"]) == {"numbers.csv", "numbers.tex", "curve.pdf", "curve.png"}
@@ -79,8 +79,29 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
         assert about["sha256"] == sha256(run.folder / name) and "Generated data" in about["caption"]
     assert manifest["generated"] and manifest["parameters"] == {"tier": "demo", "seed": 3}
     assert manifest["source_sha256"] == sha256(paths.notebook(NAME))
-    start()
-    assert not (run.folder / "manifest.json").exists(), "a new run takes the old manifest away"
+    run.finish()
+    assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
+
+
+def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):
+    """A full disk, or any other end in between, must not cost what was there."""
+    for number in (1, 2):
+        run = start(MADE)
+        run.table(pd.DataFrame({"n": [number]}), "numbers", "Numbers.")
+        earlier = report.completed("demo", NAME)
+        assert number == 1 or (not earlier.altered and earlier.table("numbers.csv").n[0] == 1)
+        run.finish()
+    later = report.completed("demo", NAME)
+    assert not later.altered and later.table("numbers.csv").n[0] == 2
+    assert [place.name for place in run.place.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_half_a_manifest_is_no_completed_run(checkout, content):
+    folder = paths.reports() / "demo" / NAME
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(content)
+    assert report.completed("demo", NAME) is None
 
 
 @pytest.mark.parametrize("value", [2.8655, 4.0, np.nan])

@@ -1,0 +1,201 @@
+"""Whether a kill can hurt a run: of the runner, Snakemake, a job, its kernel, torchrun or one of its two processes.
+
+    python benchmarks/kills.py            # 100 kills, writes reports/benchmarks/kills.json
+    python benchmarks/kills.py --kills 40 # the first 40; called again it goes on after those already done
+
+Each kill falls on one notebook at tier smoke, at a random moment. Afterwards: no process of the run is left five
+seconds after the runner ended; no other run can take its folders while a kernel or a training process of it lives; and
+the next call ends by itself with tables byte-identical to an undisturbed run's. Cheap notebooks are drawn more often.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import common
+from smoke import differences, tables
+
+from hs2lib import paths
+from hs2lib.run import processes
+
+LAUNCH = "hs2lib.run.launch"
+TARGETS = {
+    "runner": "-m hs2lib.run --tier",
+    "snakemake": "-m snakemake",
+    "job": "-m hs2lib.run --execute",
+    "kernel": "ipykernel_launcher",
+    "torchrun": "-m torch.distributed.run",
+    "rank": f"-u -m {LAUNCH}",
+}
+SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT")
+TRAINED = "05_reward_model_training"  # the notebook whose training two processes share
+LEFT_S = 5.0  # how long a process may outlive its runner
+RUNNER = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke"]
+RANKS = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", LAUNCH]
+
+
+def begin(folder: Path, command: list[str]) -> subprocess.Popen:
+    """Start a command that writes below the folder."""
+    places = {"HS2_REPORTS": str(folder / "reports"), "HS2_RUNS": str(folder / "runs"), "OMP_NUM_THREADS": "1"}
+    with (folder / "log").open("a") as log:
+        return subprocess.Popen(
+            command, cwd=paths.root(), env=os.environ | places, stdout=log, stderr=subprocess.STDOUT, process_group=0
+        )
+
+
+def finish(folder: Path, command: list[str]) -> str:
+    """Run a command that has to succeed; what it said, where it did not."""
+    return (folder / "log").read_text()[-2000:] if begin(folder, command).wait() else ""
+
+
+def living(folder: Path) -> dict[int, str]:
+    """The processes that write below the folder, by number: their command lines."""
+    marker, found = f"HS2_RUNS={folder / 'runs'}\0".encode(), {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker in (process / "environ").read_bytes():
+                found[int(process.name)] = (process / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def intruded(folder: Path) -> bool:
+    """Whether another run could take a folder of this one while a process lives that writes there."""
+    for place in (folder / "runs", folder / "reports" / "smoke"):
+        try:
+            with processes.hold(place):
+                writers = [TARGETS["kernel"], *[TARGETS["rank"]] * (folder / "runs" / "smoke" / TRAINED).exists()]
+                if any(writer in line for line in living(folder).values() for writer in writers):
+                    return True
+        except BlockingIOError:
+            continue
+    return False
+
+
+def kill(folder: Path, process: subprocess.Popen, target: str, name: str, moment: float) -> dict:
+    """Send the signal to the target at that second of the run, or when it first appears; what happened then."""
+    at = time.monotonic() + moment
+    while True:
+        numbers = sorted(number for number, line in living(folder).items() if TARGETS[target] in line)
+        if process.poll() is not None:
+            return {"outcome": "ended before the kill"}
+        if numbers and time.monotonic() > at:
+            break
+        time.sleep(0.1)
+    second_writer = intruded(folder)
+    try:
+        os.kill(numbers[-1], getattr(signal, name))
+    except ProcessLookupError:
+        return {"outcome": "ended before the kill"}
+    sent = time.monotonic()
+    while process.poll() is None:
+        second_writer |= intruded(folder)
+        time.sleep(0.05)
+    ended = time.monotonic()
+    while living(folder) and time.monotonic() < ended + LEFT_S:
+        second_writer |= intruded(folder)
+        time.sleep(0.05)
+    left = list(living(folder).values())
+    return {
+        "outcome": "killed",
+        "runner_s": round(ended - sent, 2),
+        "others_s": round(time.monotonic() - ended, 2),
+        "left": left,
+        "second_writer": second_writer,
+        "status": process.returncode,
+    }
+
+
+def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float]) -> dict:
+    """One kill, drawn by its number alone, and the call after it."""
+    rng = random.Random(f"{seed} {number}")
+    target, name = rng.choice(list(TARGETS)), rng.choice(SIGNALS)
+    notebook = rng.choices(list(seconds), [1 / s**2 for s in seconds.values()])[0]
+    command, whole, ranks = [*RUNNER, notebook], scratch / "whole", target in ("torchrun", "rank")
+    if ranks:
+        notebook, whole, command = TRAINED, scratch / "ranks", [*RANKS, "--tier", "smoke", TRAINED]
+    moment = rng.uniform(0, seconds[notebook] + 5)
+    folder = scratch / f"kill-{number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(scratch / "whole", folder, symlinks=True)
+    for place in ("runs", "reports"):
+        shutil.rmtree(folder / place / "smoke" / notebook)
+    result = {"kill": number, "target": target, "signal": name, "notebook": notebook, "at_s": round(moment, 1)}
+    result |= kill(folder, begin(folder, command), target, name, moment)
+    failed = finish(folder, command) or (finish(folder, [*RUNNER, notebook]) if ranks else "")
+    differing = differences(folder, tables(whole))
+    result |= {"next_call": failed, "differing": differing[:2000]}
+    result["clean"] = not (failed or differing or result.get("left") or result.get("second_writer"))
+    if result["clean"]:
+        shutil.rmtree(folder)
+    return result
+
+
+def undisturbed(scratch: Path) -> dict[str, float]:
+    """Runs that nobody kills, one of them trained by two processes; the seconds of each notebook."""
+    whole, ranks = scratch / "whole", scratch / "ranks"
+    if not (scratch / "seconds.json").exists():
+        for folder in (whole, ranks):
+            shutil.rmtree(folder, ignore_errors=True)
+        whole.mkdir(parents=True)
+        if failed := finish(whole, RUNNER):
+            sys.exit(f"the undisturbed run failed:\n{failed}")
+        shutil.copytree(whole, ranks)
+        for place in ("runs", "reports"):
+            shutil.rmtree(ranks / place / "smoke" / TRAINED)
+        if failed := finish(ranks, [*RANKS, "--tier", "smoke", TRAINED]) or finish(ranks, [*RUNNER, TRAINED]):
+            sys.exit(f"the training by two processes failed:\n{failed}")
+        lines = re.findall(r"^smoke (\w+) done in (\d+) s", (whole / "log").read_text(), re.M)
+        paths.write(scratch / "seconds.json", json.dumps({name: float(seconds) for name, seconds in lines}))
+    return json.loads((scratch / "seconds.json").read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of targets, signals, notebooks and moments")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no further kill after so many")
+    options = parser.parse_args()
+    processes.PATIENCE_S = 0.0  # asked twenty times a second
+    os.environ[processes.OWNER] = "another run"
+    scratch, began = paths.runs() / f"kills-{options.seed}", time.monotonic()
+    seconds, kept = undisturbed(scratch), scratch / "kills.jsonl"
+    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    for number in range(len(done), options.kills):
+        if time.monotonic() - began > 60 * options.minutes:
+            break
+        done.append(trial(scratch, number, options.seed, seconds))
+        with kept.open("a") as file:
+            file.write(json.dumps(done[-1]) + "\n")
+        print({key: value for key, value in done[-1].items() if value not in ("", [], False)}, flush=True)
+    killed = [row for row in done if row["outcome"] == "killed"]
+    counts = {key: Counter(row[key] for row in killed) for key in ("target", "signal", "notebook")}
+    common.write(
+        "kills",
+        compared="calls after a kill with an undisturbed run, by target, signal and notebook",
+        ratio=sum(row["clean"] for row in done) / len(done),
+        goal=f"{options.kills} kills, all clean",
+        met=len(killed) >= options.kills and all(row["clean"] for row in done),
+        check=f"{len(killed)} kills: {sum(not row['differing'] for row in killed)} with identical tables after the "
+        f"next call, {sum(bool(row['left']) for row in killed)} with a process left after {LEFT_S:.0f} s, "
+        f"{sum(row['second_writer'] for row in killed)} with a second writer",
+        timings={"others_s": max((row["others_s"] for row in killed), default=0.0), "notebooks_s": seconds},
+        packages=["snakemake", "papermill", "ipykernel", "torch"],
+        counts=counts,
+        ended_before=len(done) - len(killed),
+        not_clean=[row for row in done if not row["clean"]],
+    )
+
+
+if __name__ == "__main__":
+    main()

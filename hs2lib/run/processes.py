@@ -1,0 +1,117 @@
+"""Who owns a run: its processes end with the one that started them, and the last of them frees its folders."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+OWNER = "HS2_OWNER"  # the variable by which the processes of a run know that they belong together
+PARENT = "HS2_PARENT"  # the variable by which a job knows its Snakemake
+PATIENCE_S = 2.0  # a process that was killed needs a moment until it is gone
+GOODBYE_S = 3.0  # what a command may take to end when it is interrupted; it is killed then
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
+
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def hold(folder: Path) -> TextIO:
+    """Lock `folder` for the run that this process belongs to, until this process and all that inherit the file ended.
+
+    Raises BlockingIOError where another run holds it, OSError where the folder cannot be written to.
+    """
+    import fcntl  # not on Windows, where reading reports works
+
+    owner = os.environ.setdefault(OWNER, f"process {os.getpid()} on {socket.gethostname()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    file, patience = (folder / ".running").open("a+"), time.monotonic() + PATIENCE_S
+    while True:
+        # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+            file.write(owner)
+            file.flush()
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            file.seek(0)
+            if file.read() == owner:
+                return file
+            fcntl.flock(file, fcntl.LOCK_UN)
+        if time.monotonic() > patience:
+            file.seek(0)
+            holder = file.read(100) or "a process"
+            file.close()
+            raise BlockingIOError(f"another run ({holder}) holds {folder}: wait for it, or use another folder")
+        time.sleep(0.05)
+
+
+def end_with(parent: int) -> None:
+    """Have this process killed as soon as `parent`, the process that started it, has ended in any way."""
+    if _prctl:
+        _prctl(PARENT_DEATH, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def owned(locks: list[TextIO]) -> dict:
+    """Options of `subprocess.Popen` for a child that ends with this process and keeps the locks while it lives."""
+    options = {"pass_fds": [lock.fileno() for lock in locks]}
+    return options | ({"preexec_fn": partial(end_with, os.getpid())} if _prctl else {})
+
+
+def run(command: list[str], locks: list[TextIO], **options) -> int:
+    """Run a command in a process group that does not outlive it nor this process; returns its exit status."""
+    child = subprocess.Popen(command, process_group=0, **owned(locks), **options)
+    try:
+        return child.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired, KeyboardInterrupt):
+            child.send_signal(signal.SIGINT)
+            child.wait(GOODBYE_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def lead() -> None:
+    """Make this process, Snakemake, one that its jobs end with."""
+    os.environ[PARENT] = str(os.getpid())
+
+
+def follow() -> None:
+    """Make this process a job: it ends with the Snakemake that started it, and an interrupt ends it at once."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with(os.getppid())
+    try:
+        os.kill(int(os.environ[PARENT]), 0)  # sends nothing: is it there?
+    except ProcessLookupError:
+        sys.exit("Snakemake ended before its job began")
+
+
+def interrupt_group() -> None:
+    """Have SIGINT and SIGTERM of this process reach its whole group, then raise KeyboardInterrupt here."""
+
+    def interrupt(number, frame):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.killpg(0, signal.SIGINT)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)

@@ -1,0 +1,114 @@
+"""A run owns its processes: however it ends they end too, and nobody else writes its folders before they have."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hs2lib.run import processes
+
+CHAIN = """import sys
+from hs2lib.run import processes
+lock = processes.hold(__import__("pathlib").Path(sys.argv[1]))
+child = "import time; print('here', flush=True); time.sleep(60)"
+try:
+    processes.run([sys.executable, "-c", child], [lock])
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """Another run than the one of the process under test; it does not wait."""
+    monkeypatch.setenv(processes.OWNER, "another")
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
+
+
+def held(folder):
+    try:
+        processes.hold(folder).close()
+    except BlockingIOError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_child_does_not_outlive_its_run_and_keeps_the_folder_until_then(tmp_path, other, number):
+    script = f"import signal\nsignal.signal(signal.SIGTERM, signal.default_int_handler)\n{CHAIN}"
+    environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert run.stdout.readline() == "here\n"
+    with pytest.raises(BlockingIOError, match=rf"another run \(process {run.pid} on .*\) holds"):
+        processes.hold(tmp_path)
+    run.send_signal(number)
+    assert run.wait(5) == (-9 if number == signal.SIGKILL else 130)
+    assert run.stdout.read() == "", "the child held the other end, and has ended"
+    assert not held(tmp_path)
+
+
+def test_the_last_process_alive_holds_the_folder(tmp_path, other, monkeypatch):
+    """A kernel that hangs is still a writer, also when all that started it is gone."""
+    monkeypatch.setenv(processes.OWNER, "one")
+    lock = processes.hold(tmp_path)
+    second = processes.hold(tmp_path)  # of the same run
+    child = subprocess.Popen(["sleep", "60"], pass_fds=[lock.fileno()])
+    lock.close()
+    second.close()
+    monkeypatch.setenv(processes.OWNER, "two")
+    assert held(tmp_path)
+    child.kill()
+    child.wait()
+    assert not held(tmp_path)
+
+
+def test_of_two_runs_that_start_at_once_one_has_the_folder(tmp_path):
+    """A lock is taken alone, then shared: between the two another may take it, but never both."""
+    code = "import sys, pathlib\nfrom hs2lib.run import processes\nprocesses.PATIENCE_S = 0\n"
+    code += "sys.stdin.readline()\n"
+    code += "try:\n lock = processes.hold(pathlib.Path(sys.argv[1]))\nexcept BlockingIOError:\n print('refused')\n"
+    code += "else:\n print('has it')\nsys.stdout.flush()\nsys.stdin.readline()\n"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
+    runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(4)]
+    for run in runs:
+        run.stdin.write("\n")
+        run.stdin.flush()
+    said = [run.stdout.readline().strip() for run in runs]
+    for run in runs:
+        run.communicate("\n")
+    assert sorted(said).count("has it") == 1 and said.count("refused") == 3
+
+
+def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
+    code = "from hs2lib.run import processes\nprocesses.follow()\nprint('works')"
+    for parent, says in ((os.getpid(), "works\n"), (gone(), "")):
+        environment = os.environ | {processes.PARENT: str(parent)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.stdout == says
+    assert "Snakemake ended before its job began" in done.stderr
+
+
+def gone():
+    """The number of a process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_an_interrupt_of_the_first_reaches_its_group(tmp_path):
+    """Snakemake alone would wait until its jobs are done, which at tier laptop takes hours."""
+    code = "import subprocess\nfrom hs2lib.run import processes\nprocesses.interrupt_group()\n"
+    code += "child = subprocess.Popen(['sleep', '60'])\n"
+    code += "try:\n print('here', flush=True)\n child.wait()\nexcept KeyboardInterrupt:\n print(child.wait())"
+    first = subprocess.Popen([sys.executable, "-c", code], process_group=0, stdout=subprocess.PIPE, text=True)
+    assert first.stdout.readline() == "here\n"
+    began = time.monotonic()
+    first.terminate()
+    assert first.communicate(timeout=5)[0] == f"{-signal.SIGINT}\n"
+    assert time.monotonic() - began < 3
