@@ -63,7 +63,7 @@ FAULTS = [
     lambda: Reply(status=429, body=b"{}", headers={"Retry-After": "soon"}),
     lambda: Reply(status=500, body=b"Internal Server Error"),
     lambda: Reply(status=503, body=b"<html>", headers={"Content-Type": "text/html"}),
-    lambda: Reply(delay=0.7),  # longer than the timeout
+    lambda: Reply(delay=1.0),  # longer than the timeout
     lambda: Reply(body=completion("Rating: [[3]]")[:-40]),  # JSON cut off
     lambda: Reply(cut=30),  # and cut off on the way
     lambda: Reply(body=b""),
@@ -92,7 +92,7 @@ def test_every_verdict_arrives_once_whatever_the_server_does(tmp_path):
     file = tmp_path / "verdicts.jsonl"
     with serve(plan) as server:
         asked = asks(n)
-        found = judge(server, timeout=0.35, in_flight=32).verdicts(asked, file=file, token_cap=CAP)
+        found = judge(server, timeout=0.7, in_flight=32).verdicts(asked, file=file, token_cap=CAP)
         assert [v.id for v in found] == [a.id for a in asked]
         assert [v.value for v in found] == [1 + i % 10 for i in range(n)]
         again = judge(server).verdicts(asked, file=file, token_cap=CAP)
@@ -554,32 +554,30 @@ FORMS = {
 
 
 @pytest.mark.parametrize("key", [KEY, "sk~?>/+\"'\\%-?>~?>~0123456789"])
-@pytest.mark.parametrize("form", FORMS)
-def test_the_key_is_cleaned_in_any_form(form, key, tmp_path, monkeypatch):
-    """In a reply, in an error, in what is no JSON, and where a message ends in the middle of it."""
+def test_the_key_is_cleaned_in_any_form(key, tmp_path, monkeypatch):
+    """In a reply, in what is no JSON, in an error, and where a message ends in the middle of it."""
     monkeypatch.setenv("HS2_TEST_KEY", key)
-    hidden, file = FORMS[form](key), tmp_path / "v.jsonl"
-    said = []
-    for status, body in (
-        (200, completion(f"Your key is {hidden}. Rating: [[5]]", model=hidden)),
-        (200, f"no JSON: {hidden}".encode()),
-        (500, ("x" * 290 + hidden).encode()),
-        (401, hidden.encode()),
-    ):
-        with serve(lambda q, nth, status=status, body=body: Reply(status=status, body=body)) as server:
-            try:
-                found = judge(server, key_variable="HS2_TEST_KEY", tries=1).verdicts(
-                    asks(1, f"{len(said)} {{}}"), file=file, token_cap=CAP
-                )
-                assert found[0].reply == "Your key is [key]. Rating: [[5]]" or "base64" in form
-                said.append(found[0].reply)
-            except JudgeError as error:
-                said.append(str(error))
-    written = file.read_text() + repr(said) + "".join(said)
-    # Seven signs tell enough; escaped, a sign takes several.
-    for text in (key[:7], key[-7:], hidden[14:40], hidden[-30:-4]):
-        assert text not in written, text
-    assert len(said) == 4 and "[key]" in said[0]
+    with serve(grade) as server:
+        asked = judge(server, key_variable="HS2_TEST_KEY", tries=1)
+        for form, hide in FORMS.items():
+            hidden, file, said = hide(key), tmp_path / f"{form}.jsonl", []
+            for status, body in (
+                (200, completion(f"Your key is {hidden}. Rating: [[5]]", model=hidden)),
+                (200, f"no JSON: {hidden}".encode()),
+                (500, ("x" * 290 + hidden).encode()),
+                (401, hidden.encode()),
+            ):
+                reply = Reply(status=status, body=body)
+                server.plan = lambda question, nth, reply=reply: reply
+                try:
+                    (found,) = asked.verdicts(asks(1, f"{len(said)} {{}}"), file=file, token_cap=CAP)
+                    said.append(found.reply)
+                except JudgeError as error:
+                    said.append(str(error))
+            assert len(said) == 4 and (said[0] == "Your key is [key]. Rating: [[5]]" or "base64" in form), form
+            # Seven signs tell enough; escaped, a sign takes several.
+            for part in (key[:7], key[-7:], hidden[14:40], hidden[-30:-4]):
+                assert part not in file.read_text() + repr(said) + "".join(said), (form, part)
 
 
 def test_a_key_is_asked_for_only_where_one_is_needed(monkeypatch):
