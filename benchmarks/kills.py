@@ -141,14 +141,14 @@ def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float]) -> d
     return result
 
 
-def undisturbed(scratch: Path) -> dict[str, float]:
+def undisturbed(scratch: Path, notebooks: list[str]) -> dict[str, float]:
     """Runs that nobody kills, one of them trained by two processes; the seconds of each notebook."""
     whole, ranks = scratch / "whole", scratch / "ranks"
     if not (scratch / "seconds.json").exists():
         for folder in (whole, ranks):
             shutil.rmtree(folder, ignore_errors=True)
         whole.mkdir(parents=True)
-        if failed := finish(whole, RUNNER):
+        if failed := finish(whole, [*RUNNER, *notebooks]):
             sys.exit(f"the undisturbed run failed:\n{failed}")
         shutil.copytree(whole, ranks)
         for place in ("runs", "reports"):
@@ -163,13 +163,14 @@ def undisturbed(scratch: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these, 05 among them (all)")
     parser.add_argument("--seed", type=int, default=0, help="of targets, signals, notebooks and moments")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further kill after so many")
     options = parser.parse_args()
     processes.PATIENCE_S = 0.0  # asked twenty times a second
     os.environ[processes.OWNER] = "another run"
     scratch, began = paths.runs() / f"kills-{options.seed}", time.monotonic()
-    seconds, kept = undisturbed(scratch), scratch / "kills.jsonl"
+    seconds, kept = undisturbed(scratch, options.of), scratch / "kills.jsonl"
     done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     for number in range(len(done), options.kills):
         if time.monotonic() - began > 60 * options.minutes:
