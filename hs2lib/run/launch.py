@@ -58,18 +58,16 @@ def main(arguments: list[str] | None = None) -> int:
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's processes are one run, and end with it
         processes.end_with(os.getppid())
         os.environ[processes.OWNER] = f"torchrun at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    with tempfile.TemporaryDirectory() as nowhere:
-        os.environ["HS2_REPORTS"] = nowhere
-        try:
-            lock = processes.hold(runs())
+    try:
+        with processes.hold(runs()), tempfile.TemporaryDirectory() as nowhere:
+            os.environ["HS2_REPORTS"] = nowhere
             (name,) = chosen([args.notebook])
             values = resolve(notebook(name), args.tier, root() / "params")
             with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process
                 done = train(name, values)
-        except (BlockingIOError, ParameterError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        lock.close()
+    except (BlockingIOError, ParameterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     if int(os.environ.get("RANK", "0")) == 0:
         result = done["result"]
         print(f"{result.steps} steps, best validation loss {result.best_loss:.4f} -> {result.folder.name}")

@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+with contextlib.suppress(ImportError):  # on Windows, where reading reports works
+    import fcntl
+
 OWNER = "HS2_OWNER"  # the variable by which the processes of a run know that they belong together
 PARENT = "HS2_PARENT"  # the variable by which a job knows its Snakemake
 PATIENCE_S = 2.0  # a process that was killed needs a moment until it is gone
@@ -27,30 +30,38 @@ def hold(folder: Path) -> TextIO:
 
     Raises BlockingIOError where another run holds it, OSError where the folder cannot be written to.
     """
-    import fcntl  # not on Windows, where reading reports works
-
     owner = os.environ.setdefault(OWNER, f"process {os.getpid()} on {socket.gethostname()}")
-    folder.mkdir(parents=True, exist_ok=True)
-    file, patience = (folder / ".running").open("a+"), time.monotonic() + PATIENCE_S
-    while True:
-        # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.truncate(0)
-            file.write(owner)
-            file.flush()
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            file.seek(0)
-            if file.read() == owner:
-                return file
-            fcntl.flock(file, fcntl.LOCK_UN)
-        if time.monotonic() > patience:
-            file.seek(0)
-            holder = file.read(100) or "a process"
-            file.close()
-            raise BlockingIOError(f"another run ({holder}) holds {folder}: wait for it, or use another folder")
-        time.sleep(0.05)
+    patience = time.monotonic() + PATIENCE_S
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".running").open("a+")
+        while (holder := _ask(file, owner)) != owner and time.monotonic() < patience:
+            time.sleep(0.05)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be written to: {error.strerror}; mend that, or use another folder") from error
+    if holder == owner:
+        return file
+    file.close()
+    raise BlockingIOError(f"another run ({holder}) holds {folder}: wait for it, or use another folder")
+
+
+def _ask(file: TextIO, owner: str) -> str:
+    """Ask once for the lock; returns who holds it, which is `owner` when we do."""
+    # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.truncate(0)
+        file.write(owner)
+        file.flush()
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "one that begins"
+    file.seek(0)
+    holder = file.read()
+    if holder != owner:
+        fcntl.flock(file, fcntl.LOCK_UN)
+    return holder
 
 
 def end_with(parent: int) -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hs2lib.run import processes
+from hs2lib.run import launch, processes
 
 CHAIN = """import sys
 from hs2lib.run import processes
@@ -112,3 +112,15 @@ def test_an_interrupt_of_the_first_reaches_its_group(tmp_path):
     first.terminate()
     assert first.communicate(timeout=5)[0] == f"{-signal.SIGINT}\n"
     assert time.monotonic() - began < 3
+
+
+def test_a_training_by_torchrun_beside_a_run_is_refused(tmp_path, monkeypatch, capsys):
+    """Both would train into one folder."""
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(processes, "end_with", lambda parent: None)
+    settings = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    for name, value in (settings | {"HS2_RUNS": str(tmp_path), processes.OWNER: "the runner"}).items():
+        monkeypatch.setenv(name, value)
+    with processes.hold(tmp_path):
+        assert launch.main(["--tier", "smoke", "05"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: another run (the runner) holds {tmp_path}")

@@ -185,7 +185,8 @@ def test_two_runs_in_one_folder_are_refused(suite, capsys, monkeypatch, place):
 def test_a_folder_that_cannot_be_written_is_one_line(suite, capsys):
     (suite / "reports").write_text("a file where a folder should be")
     assert runner.main(["--tier", "demo", "01"]) == 2
-    assert capsys.readouterr().err == f"error: [Errno 20] Not a directory: '{suite}/reports/demo'\n"
+    why = f"{suite}/reports/demo cannot be written to: Not a directory; mend that, or use another folder"
+    assert capsys.readouterr().err == f"error: {why}\n"
 
 
 def living(marker):
