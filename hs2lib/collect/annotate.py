@@ -19,7 +19,7 @@ import ipywidgets as widgets
 import yaml
 from jinja2 import Environment
 
-from hs2lib.data.rows import DataError, rows
+from hs2lib.data.rows import DataError, rows, shown
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 
 _GUIDELINES = yaml.safe_load((Path(__file__).parent / "guidelines.yaml").read_text())
@@ -112,6 +112,9 @@ class AnnotationForm(widgets.VBox):
             if missing := [c for c in ("group", "prompt", "response", "annotator", *ATTRIBUTES) if c not in row]:
                 fix = "continue a file that this form began, or name a new one"
                 raise DataError(self.path, line, missing[0], "the column is missing", fix)
+            if wrong := [c for c in ("group", "prompt", "response", "annotator") if not isinstance(row[c], str)]:
+                what = f"expected text, got {shown(row[wrong[0]])}"
+                raise DataError(self.path, line, wrong[0], what, "continue a file that this form began")
             if row["prompt"] != prompts.get(row["group"], row["prompt"]):
                 what = f"group {row['group']!r} has another prompt here"
                 raise DataError(self.path, line, "prompt", what, "name a new file")

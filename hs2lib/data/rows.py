@@ -295,16 +295,21 @@ def _object(value: object) -> dict:
     return value
 
 
-def _lines(path: Path, longest: int) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds."""
+def _lines(path: Path, longest: int, whole: bool = False) -> Iterator[tuple[int, bytes]]:
+    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds.
+
+    whole: all lines as one.
+    """
     number, size, most = 0, 0, max(UNPACKED, TIMES * path.stat().st_size)
     packed = path.suffix == ".gz"
     try:
         with gzip.open(path) if packed else path.open("rb") as file:
-            for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+            step = partial(file.read if whole else file.readline, longest + 1)
+            for number, line in enumerate(iter(step, b""), 1):
                 size += len(line)
                 if len(line) > longest:
-                    raise DataError(path, number, None, f"the line is longer than {longest:,} bytes", LONG)
+                    what = f"the {'array' if whole else 'line'} is longer than {longest:,} bytes"
+                    raise DataError(path, number, None, what, LONG)
                 if packed and size > most:
                     what = f"it unpacks to more than {most:,} bytes, {most // path.stat().st_size:,} times its size"
                     raise DataError(path, number, None, what, "unpack it yourself if you trust it")
@@ -362,25 +367,21 @@ def _field_of(line: bytes, mark: str) -> str | None:
         return None
 
 
-def _text(path: Path, longest: int) -> Iterator[str]:
+def _text(path: Path, longest: int, whole: bool = False) -> Iterator[str]:
     """The lines of a file that is of no use beyond the first broken one."""
-    for number, line in _lines(path, longest):
+    for number, line in _lines(path, longest, whole):
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
+            number += line.count(b"\n", 0, error.start)
             what = f"broken UTF-8, byte 0x{line[error.start]:02x}"
             raise DataError(path, number, None, what, "save the file as UTF-8") from None
 
 
 def _json(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
-    lines, size = [], 0
-    for line in _text(path, ARRAY):
-        lines.append(line)
-        size += len(line)
-        if size > ARRAY:
-            raise DataError(path, None, None, f"the array is longer than {ARRAY:,} characters", LONG)
+    text = "".join(_text(path, ARRAY, whole=True))
     try:
-        values = _decode("".join(lines))
+        values = _decode(text)
     except Fault as fault:
         raise DataError(path, None, *fault.args) from None
     except (ValueError, RecursionError) as error:

@@ -81,7 +81,7 @@ def prompts(source: str, folder: str | Path | None = None) -> dict[str, Template
     if source == "embedded":
         return bench.own_prompts("mt-bench")
     path, _ = locate(FILES["prompts"], source, folder)
-    named = {row["name"]: row for _, row in rows(path) if row.get("name") in _FIELDS}
+    named = {row["name"]: row for _, row in rows(path) if str(row.get("name")) in _FIELDS}
     fix = "take FastChat's judge_prompts.jsonl"
     if missing := [name for name in _FIELDS if name not in named]:
         raise DataError(path, None, "name", f"no prompt {missing[0]}", fix)

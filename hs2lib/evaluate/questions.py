@@ -166,7 +166,8 @@ def read(path: str | Path, questions: Questions) -> tuple[Group, ...]:
             continue
         try:
             texts, model = _texts(row), row.get("model_id", row.get("model"))
-            if not all(isinstance(text, str) for text in texts) or not isinstance(model, str):
+            cut, source = row.get("unfinished") or [], row.get("source") or source
+            if not all(isinstance(text, str) for text in (*texts, model, source)) or not isinstance(cut, list):
                 raise TypeError
         except (KeyError, IndexError, TypeError):
             what = "no answer as FastChat (choices[0].turns) or Arena Hard (messages) write it"
@@ -176,9 +177,7 @@ def read(path: str | Path, questions: Questions) -> tuple[Group, ...]:
         if len(texts) != len(wanted[id].prompt):
             what = f"{len(texts)} responses to the {len(wanted[id].prompt)} turns of question {id}"
             raise DataError(path, line, "choices", what, "give one response to each turn")
-        cut = row.get("unfinished") or ()
         replies[id] = [Sample(f"{id}/{k}/0", text, finished=k not in cut) for k, text in enumerate(texts, 1)]
-        source = row.get("source") or source
         models.append(model)
     if missing := [id for id in wanted if id not in replies]:
         what = f"no answer to {len(missing)} of {len(wanted)} questions, {missing[0]} among them"
@@ -193,7 +192,8 @@ def _texts(row: dict) -> list:
     if "messages" in row:
         contents = [m["content"] for m in row["messages"] if m["role"] == "assistant"]
         return [c["answer"] if isinstance(c, dict) else c for c in contents]
-    return [t["content"] if isinstance(t, dict) else t for t in row["choices"][0]["turns"]]
+    turns = row["choices"][0]["turns"]
+    return [t["content"] if isinstance(t, dict) else t for t in (turns if isinstance(turns, list) else [turns])]
 
 
 # Where questions come from
