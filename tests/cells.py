@@ -1,7 +1,12 @@
 """A notebook's cells run in the test's own process: a kernel would need longer to start than most of them to run."""
 
+import contextlib
+import io
+
 import matplotlib
 import nbformat
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from hs2lib.paths import notebook, root
 from hs2lib.run.parameters import resolve, specification
@@ -19,3 +24,15 @@ def execute(name, tier, **changes):
         for cell in cells:
             if "parameters" not in cell.metadata.get("tags", []):
                 exec(compile(cell.source, f"{name}, {cell.id}", "exec"), values)
+
+
+def run_all(name):
+    """Run All in IPython: every cell as it stands; what its last line gives is put into all forms a reader may see."""
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    cells = [cell for cell in nbformat.read(notebook(name), 4).cells if cell.cell_type == "code"]
+    try:
+        with matplotlib.rc_context({"backend": "agg"}), contextlib.redirect_stdout(io.StringIO()):
+            for cell in cells:
+                shell.run_cell(cell.source).raise_error()
+    finally:
+        InteractiveShell.clear_instance()

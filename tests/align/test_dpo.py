@@ -11,13 +11,20 @@ from torch.nn import functional as F
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo as preferences
-from hs2lib.align import trl_backends
 from hs2lib.corpus import generate
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.train.objectives import REGRESSION, dpo, response_log_probs
 from hs2lib.train.trainer import Recipe, fit, targets_of
+
+
+@pytest.fixture
+def trl():
+    """Our use of TRL, in slow tests alone: importing TRL takes seconds."""
+    from hs2lib.align import trl_backends
+
+    return trl_backends
 
 
 def rated(name, *helpfulness, prompt="Why?"):
@@ -91,24 +98,23 @@ def test_dpo_by_hand():
         dpo(0)
 
 
-def trl_trainer(policy, items, beta, folder, reference=True):
+def trl_trainer(trl, policy, items, beta, folder, reference=True):
     recipe = Recipe(steps=1, batch=len(items), autocast="float32")
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    args = trl_backends.settings(trl_backends.DPOConfig, folder, recipe, len(items), len(items), False, **own)
-    data = trl_backends.dpo_rows(items)
+    args = trl.settings(trl.DPOConfig, folder, recipe, len(items), len(items), False, **own)
+    data = trl.dpo_rows(items)
     if not reference:
         data = data.remove_columns(["ref_chosen_logps", "ref_rejected_logps"])
-    return trl_backends.TokenDPOTrainer(
-        policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer
-    )
+    return trl.TokenDPOTrainer(policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [1e-3, 0.3])
-def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path, beta):
+def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path, beta, trl):
     """One batch, the same tokens: TRL computes its own reference, pads, and has its own log-probabilities and loss."""
     shorter = [replace(p, responses=tuple(replace(r, text=r.text[:60]) for r in p.responses)) for p in pairs]
     items, _ = preferences.items(load_policy("tiny"), shorter)  # sums of few terms: float32 has seven digits
-    trainer = trl_trainer(load_policy("tiny"), items, beta, tmp_path, reference=False)
+    trainer = trl_trainer(trl, load_policy("tiny"), items, beta, tmp_path, reference=False)
     their_rows = trainer.train_dataset  # with the reference log-probabilities that TRL computed
     ours = torch.from_numpy(np.stack([item.targets[:, 1] for item in items]))
     theirs = torch.tensor([their_rows["ref_chosen_logps"], their_rows["ref_rejected_logps"]]).T
@@ -157,7 +163,8 @@ def small(**changes):
     return Recipe(**{**kept, "save_every": 2, "validate_every": 3, **changes})
 
 
-def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_path):
+@pytest.mark.slow
+def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_path, trl):
     """Six steps of AdamW, same order, same schedule: what differs is rounding, which Adam's first steps enlarge."""
     ends = []
     for backend in ("groups", "trl"):
@@ -166,7 +173,7 @@ def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_pat
         if backend == "groups":
             result = fit(policy, items, [], dpo(0.1), small(), tmp_path / backend)
         else:
-            result = trl_backends.fit_dpo(policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2)
+            result = trl.fit_dpo(policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2)
         ends.append((dict(policy.backbone.named_parameters()), [x["loss"] for x in result.history if "loss" in x]))
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)
     start = dict(load_policy("tiny").backbone.named_parameters())
@@ -181,6 +188,7 @@ class _Stop(TrainerCallback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [False, True], ids=["full", "LoRA"])
 def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     """References from the cache, weights and optimiser from the checkpoint: nothing differs from a straight run."""
@@ -203,7 +211,8 @@ def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     assert {"eval_accuracy", "eval_margin"} <= set(next(x for x in runs[0][0] if "eval_loss" in x))
 
 
-def test_trls_backend_goes_on_too(pairs, tmp_path):
+@pytest.mark.slow
+def test_trls_backend_goes_on_too(pairs, tmp_path, trl):
     """From its last whole checkpoint; a folder that a kill left half written is passed over. Adapters as well."""
     ends = []
     for name, stop in (("straight", False), ("killed", True)):
@@ -213,14 +222,15 @@ def test_trls_backend_goes_on_too(pairs, tmp_path):
             task = (policy.lora(rank=2), items, [], 0.1, small(), tmp_path / name)
             if stop and not attempt:
                 with pytest.raises(KeyboardInterrupt):
-                    trl_backends.fit_dpo(*task, callbacks=[_Stop()])
+                    trl.fit_dpo(*task, callbacks=[_Stop()])
                 (run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
             else:
-                trl_backends.fit_dpo(*task)
+                trl.fit_dpo(*task)
         ends.append(dict(policy.named_parameters()))
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
 
+@pytest.mark.slow
 def test_preferences_are_learnt(pairs, tmp_path):
     """At first every margin is 0 and the loss log 2; trained on a few pairs, all are ordered rightly."""
     policy = load_policy("tiny")
@@ -237,6 +247,13 @@ def test_what_cannot_be_trained_is_refused(pairs, tmp_path):
     items, _ = preferences.items(policy, pairs[:4])
     with pytest.raises(ValueError, match="the model has 0 outputs, regression on these items asks for 2"):
         fit(policy, items, [], REGRESSION, small(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_what_trl_cannot_train_is_refused(pairs, tmp_path, trl):
+    policy = load_policy("tiny")
+    items, _ = preferences.items(policy, pairs[:4])
     with pytest.raises(ValueError, match="cannot be cut into micro-batches of 3"):
-        trl_backends.fit_dpo(policy, items, [], 0.1, small(), tmp_path / "run", rows_a_batch=3)
+        trl.fit_dpo(policy, items, [], 0.1, small(), tmp_path / "run", rows_a_batch=3)
     assert not (tmp_path / "run").exists()

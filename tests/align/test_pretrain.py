@@ -119,6 +119,7 @@ class Rates(TrainerCallback):
         self.rates = [entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry]
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeypatch):
     """Seventy minutes on a laptop are often cut short."""
     rates = Rates()

@@ -9,7 +9,7 @@ from datasets import Dataset
 from tiny_training import run_folder
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hs2lib.align import sft, trl_backends
+from hs2lib.align import sft
 from hs2lib.data import load
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
@@ -21,6 +21,14 @@ from hs2lib.train.trainer import Recipe, fit
 
 TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
 TALK = Group("a", TURNS, (Response("a/0", " Seven, or 11"),))
+
+
+@pytest.fixture
+def trl():
+    """Our use of TRL, in slow tests alone: importing TRL takes seconds."""
+    from hs2lib.align import trl_backends
+
+    return trl_backends
 
 
 def talks(number=12, turns=3):
@@ -169,16 +177,14 @@ class Gradients(TrainerCallback):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation):
+def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""
     items, _ = sft.prepare(load_policy("tiny"), talks())
     how = recipe(steps=5, batch=6, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
     ours, theirs = Gradients(), Gradients()
     task = (items, items[:3])
     one = fit(load_policy("tiny"), *task, objectives.sft(), how, tmp_path / "ours", callbacks=[ours])
-    other = trl_backends.fit_sft(
-        load_policy("tiny"), *task, how, tmp_path / "theirs", rows_a_batch=3, callbacks=[theirs]
-    )
+    other = trl.fit_sft(load_policy("tiny"), *task, how, tmp_path / "theirs", rows_a_batch=3, callbacks=[theirs])
     for name, number in (("loss", 5), ("eval_loss", 3), ("eval_accuracy", 3)):
         values = [[x[name] for x in result.history if name in x] for result in (one, other)]
         assert len(values[0]) == number and values[0] == pytest.approx(values[1], rel=1e-5), name
@@ -200,18 +206,16 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("packing", PACKING)
-def test_trls_packing_leaks_nothing(tmp_path, packing):
+def test_trls_packing_leaks_nothing(tmp_path, packing, trl):
     """The first loss and gradient are those of the conversations one by one: no attention and no position across."""
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
     batch = 12
     if packing == "bfd":  # all of them in one step: as many rows as there are
-        batch = len(trl_backends.pack_dataset(trl_backends.sft_rows(items), 150, "bfd"))
+        batch = len(trl.pack_dataset(trl.sft_rows(items), 150, "bfd"))
         assert 2 <= batch < 12, "several conversations a row"
     how = recipe(steps=1, batch=batch, budget=150, clip=1e9)
-    first = trl_backends.fit_sft(policy, items, (), how, tmp_path / "run", packing=packing, rows_a_batch=batch).history[
-        0
-    ]
+    first = trl.fit_sft(policy, items, (), how, tmp_path / "run", packing=packing, rows_a_batch=batch).history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
     assert sft.nll(load_policy("tiny"), items, budget=100) == pytest.approx(loss, rel=1e-5)
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-4)
@@ -283,7 +287,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
 
 
 @pytest.mark.slow
-def test_trls_backend_goes_on_too(tmp_path):
+def test_trls_backend_goes_on_too(tmp_path, trl):
     """From its last whole checkpoint, packed rows as well; a folder that a kill left half written is passed over."""
     ends = []
     for name, stops in (("straight", ()), ("killed", (1, 3))):
@@ -293,17 +297,17 @@ def test_trls_backend_goes_on_too(tmp_path):
             task = (policy, items, (), recipe(steps=5, batch=2, budget=150), tmp_path / name)
             if stop:
                 with pytest.raises(Killed):
-                    trl_backends.fit_sft(*task, packing="bfd", callbacks=[Kill(stop)])
+                    trl.fit_sft(*task, packing="bfd", callbacks=[Kill(stop)])
                 torn = run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3"
                 torn.mkdir(parents=True, exist_ok=True)
             else:
-                trl_backends.fit_sft(*task, packing="bfd")
+                trl.fit_sft(*task, packing="bfd")
         ends.append(dict(policy.named_parameters()))
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
 
 @pytest.mark.slow
-def test_what_trl_cannot_train_is_refused(tmp_path):
+def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
     cases = [
@@ -314,15 +318,16 @@ def test_what_trl_cannot_train_is_refused(tmp_path):
     ]
     for changes, options, message in cases:
         with pytest.raises(ValueError, match=message):
-            trl_backends.fit_sft(policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options)
-    first = trl_backends.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
-    other = trl_backends.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
+            trl.fit_sft(policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options)
+    first = trl.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
+    other = trl.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
     assert first.folder != other.folder, "another configuration has a folder of its own"
 
 
-def test_the_dataset_is_what_trl_asks_for():
+@pytest.mark.slow
+def test_the_dataset_is_what_trl_asks_for(trl):
     items, _ = sft.prepare(load_policy("tiny"), [TALK])
-    rows = trl_backends.sft_rows(items)
+    rows = trl.sft_rows(items)
     assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
     (row,) = rows
     assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))

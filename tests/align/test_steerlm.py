@@ -195,6 +195,7 @@ def test_answers_that_do_not_fit_are_refused_or_left_out():
         steerlm.items(policy, groups, "cut")
 
 
+@pytest.mark.slow
 def test_conditioned_training_learns_to_follow_the_label(tmp_path):
     """Two labels, two lengths of answer, any prompt: after training the label says the length, and the prompt not."""
     words = ("red", "green", "blue", "black", "white", "pink", "grey", "brown")

@@ -26,6 +26,7 @@ def unseen():
     return groups, rules.draw(77, np.arange(2500)).latent
 
 
+@pytest.mark.slow
 def test_the_grade_is_the_latent_truth(unseen):
     groups, latent = unseen
     truth = latent[:1000].reshape(-1, 5)
@@ -35,6 +36,7 @@ def test_the_grade_is_the_latent_truth(unseen):
     assert (r2 >= 0.99).all(), r2
 
 
+@pytest.mark.slow
 def test_no_generated_sentence_is_garbled(unseen):
     groups, _ = unseen
     families = Counter()

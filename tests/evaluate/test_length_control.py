@@ -209,6 +209,7 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
             assert int(own.length.mean()) == public.avg_length, model
 
 
+@pytest.mark.slow
 def test_minimal_forms_come_near_the_leaderboard(mirror):
     """What is lost without the difficulty file, measured: bounds with room around what was found (.930 and .981)."""
     compared = length_control.against_leaderboard(*mirror)

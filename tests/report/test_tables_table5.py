@@ -93,7 +93,7 @@ def test_williams_has_the_level_it_says():
     """On judges that are equally good its p is below .05 about once in twenty."""
     rng = np.random.default_rng(1)
     p = []
-    for _ in range(400):
+    for _ in range(200):
         elo = rng.normal(size=10)
         common = elo + 0.3 * rng.normal(size=10)
         p.append(
