@@ -116,6 +116,13 @@ def test_one_and_the_same_length_difference_is_refused():
         length_control.length_controlled([1.2, 1.4, 1.6], [5, 6, 7], [6, 7, 8])
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_a_handful_of_questions_is_fitted_to_the_end():
+    rng = np.random.default_rng(0)
+    p = 1 + rng.choice([0, 0.5, 1, 1, 1], 5)
+    assert 0 <= length_control.length_controlled(p, *rng.integers(100, 400, (2, 5))).rate <= 100
+
+
 def test_shapes_and_instructions_are_checked():
     with pytest.raises(ValueError, match="one length and instruction"):
         length_control.length_controlled([1.2, 1.4], [5, 6, 7], [6, 7, 8])
