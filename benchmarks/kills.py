@@ -36,11 +36,13 @@ TARGETS = {
     "torchrun": "-m torch.distributed.run",
     "rank": f"-u -m {LAUNCH}",
 }
+TARGET_WEIGHTS = (3, 3, 3, 3, 1, 1)
 SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT")
 TRAINED = "05_reward_model_training"  # the notebook whose training two processes share
 LEFT_S = 5.0  # how long a process may outlive its runner
 RUNNER = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke"]
 RANKS = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", LAUNCH]
+RANKS += ["--tier", "smoke", TRAINED]
 
 
 def begin(folder: Path, command: list[str]) -> subprocess.Popen:
@@ -119,17 +121,18 @@ def kill(folder: Path, process: subprocess.Popen, target: str, name: str, moment
 def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float]) -> dict:
     """One kill, drawn by its number alone, and the call after it."""
     rng = random.Random(f"{seed} {number}")
-    target, name = rng.choice(list(TARGETS)), rng.choice(SIGNALS)
+    target, name = rng.choices(list(TARGETS), TARGET_WEIGHTS)[0], rng.choice(SIGNALS)
     notebook = rng.choices(list(seconds), [1 / s**2 for s in seconds.values()])[0]
-    command, whole, ranks = [*RUNNER, notebook], scratch / "whole", target in ("torchrun", "rank")
+    share, command, whole = rng.random(), [*RUNNER, notebook], scratch / "whole"
+    ranks = target in ("torchrun", "rank")
     if ranks:
-        notebook, whole, command = TRAINED, scratch / "ranks", [*RANKS, "--tier", "smoke", TRAINED]
-    moment = rng.uniform(0, seconds[notebook] + 5)
+        notebook, whole, command = TRAINED, by_two(scratch), RANKS
+    moment = share * (float((scratch / "ranks" / "seconds").read_text()) if ranks else seconds[notebook] + 5)
     folder = scratch / f"kill-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(scratch / "whole", folder, symlinks=True)
     for place in ("runs", "reports"):
-        shutil.rmtree(folder / place / "smoke" / notebook)
+        shutil.rmtree(folder / place / "smoke" / notebook, ignore_errors=True)
     result = {"kill": number, "target": target, "signal": name, "notebook": notebook, "at_s": round(moment, 1)}
     result |= kill(folder, begin(folder, command), target, name, moment)
     failed = finish(folder, command) or (finish(folder, [*RUNNER, notebook]) if ranks else "")
@@ -142,28 +145,38 @@ def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float]) -> d
 
 
 def undisturbed(scratch: Path, notebooks: list[str]) -> dict[str, float]:
-    """Runs that nobody kills, one of them trained by two processes; the seconds of each notebook."""
-    whole, ranks = scratch / "whole", scratch / "ranks"
-    if not (scratch / "seconds.json").exists():
-        for folder in (whole, ranks):
-            shutil.rmtree(folder, ignore_errors=True)
+    """A run that nobody kills; the seconds of each of its notebooks."""
+    whole = scratch / "whole"
+    if not (whole / "seconds.json").exists():
+        shutil.rmtree(whole, ignore_errors=True)
         whole.mkdir(parents=True)
         if failed := finish(whole, [*RUNNER, *notebooks]):
             sys.exit(f"the undisturbed run failed:\n{failed}")
-        shutil.copytree(whole, ranks)
-        for place in ("runs", "reports"):
-            shutil.rmtree(ranks / place / "smoke" / TRAINED)
-        if failed := finish(ranks, [*RANKS, "--tier", "smoke", TRAINED]) or finish(ranks, [*RUNNER, TRAINED]):
-            sys.exit(f"the training by two processes failed:\n{failed}")
         lines = re.findall(r"^smoke (\w+) done in (\d+) s", (whole / "log").read_text(), re.M)
-        paths.write(scratch / "seconds.json", json.dumps({name: float(seconds) for name, seconds in lines}))
-    return json.loads((scratch / "seconds.json").read_text())
+        paths.write(whole / "seconds.json", json.dumps({name: float(seconds) for name, seconds in lines}))
+    return json.loads((whole / "seconds.json").read_text())
+
+
+def by_two(scratch: Path) -> Path:
+    """The folder of an undisturbed run whose training two processes shared."""
+    ranks = scratch / "ranks"
+    if not (ranks / "seconds").exists():
+        shutil.rmtree(ranks, ignore_errors=True)
+        shutil.copytree(scratch / "whole", ranks, symlinks=True)
+        for place in ("runs", "reports"):
+            shutil.rmtree(ranks / place / "smoke" / TRAINED, ignore_errors=True)
+        began = time.monotonic()
+        failed, took = finish(ranks, RANKS), time.monotonic() - began
+        if failed := failed or finish(ranks, [*RUNNER, TRAINED]):
+            sys.exit(f"the training by two processes failed:\n{failed}")
+        paths.write(ranks / "seconds", str(took))
+    return ranks
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these, 05 among them (all)")
+    parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these (all)")
     parser.add_argument("--seed", type=int, default=0, help="of targets, signals, notebooks and moments")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further kill after so many")
     options = parser.parse_args()
