@@ -30,7 +30,7 @@ from hs2lib import paper
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import reports, root, sha256, write
 from hs2lib.report import verdict
-from hs2lib.run import parameters
+from hs2lib.run import parameters, processes
 
 DASH = "\u2013"
 
@@ -80,8 +80,9 @@ class Run:
         self.artefacts: dict[str, dict] = {}
         self.verdicts: dict[str, dict[str, int]] = {}
         self.started = time.time()
+        self.lock = processes.hold(self.place)  # against the same notebook in JupyterLab, say
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir()
 
     @property
     def generated(self) -> bool:
@@ -187,11 +188,11 @@ class Run:
         write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         if self.folder != self.place:  # or this cell is run again
             self._publish()
+        self.lock.close()
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 
     def _publish(self) -> None:
         """Put the report in the place of an earlier one, whose manifest goes first; the new one comes last."""
-        self.place.mkdir(exist_ok=True)
         for file in sorted(self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json"):
             if file.suffix != ".ipynb":
                 file.unlink()

@@ -13,8 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-with contextlib.suppress(ImportError):  # on Windows, where reading reports works
+try:
     import fcntl
+except ImportError:  # Windows: a notebook works there, and nothing is locked
+    fcntl = None
 
 OWNER = "HS2_OWNER"  # the variable by which the processes of a run know that they belong together
 PARENT = "HS2_PARENT"  # the variable by which a job knows its Snakemake
@@ -47,6 +49,8 @@ def hold(folder: Path) -> TextIO:
 
 def _ask(file: TextIO, owner: str) -> str:
     """Ask once for the lock; returns who holds it, which is `owner` when we do."""
+    if not fcntl:
+        return owner
     # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

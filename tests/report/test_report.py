@@ -18,6 +18,7 @@ from hs2lib.data.load import Loaded
 from hs2lib.paths import sha256
 from hs2lib.report import report, site
 from hs2lib.report.verdict import JUDGED
+from hs2lib.run import processes
 from hs2lib.run.parameters import ParameterError
 
 NAME = "01_toy"
@@ -71,7 +72,7 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     run = start(MADE)
     run.table(pd.DataFrame({"n": [1]}), "numbers", "Numbers.")
     run.figure(plt.figure(), "curve", "A curve.")
-    assert not run.place.exists(), "a run is incomplete until finish()"
+    assert not (run.place / "manifest.json").exists(), "a run is incomplete until finish()"
     run.finish()
     manifest = json.loads((run.folder / "manifest.json").read_text())
     assert set(manifest["artefacts"]) == {"numbers.csv", "numbers.tex", "curve.pdf", "curve.png"}
@@ -94,6 +95,18 @@ def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):
     later = report.completed("demo", NAME)
     assert not later.altered and later.table("numbers.csv").n[0] == 2
     assert [place.name for place in run.place.parent.iterdir()] == [NAME]
+
+
+def test_one_notebook_is_run_once_at_a_time(checkout, monkeypatch):
+    """By the runner, say, while it is open in JupyterLab. A run that is finished is in nobody's way."""
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
+    monkeypatch.setenv(processes.OWNER, "the runner")
+    run = start()
+    monkeypatch.setenv(processes.OWNER, "a kernel of JupyterLab")
+    with pytest.raises(BlockingIOError, match=r"another run \(the runner\) holds .*"):
+        start()
+    run.finish()
+    start().finish()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
@@ -307,4 +320,4 @@ def test_a_renamed_table_leaves_no_old_file_behind(checkout):
     run = start()
     run.table(pd.DataFrame({"n": [1]}), "new-name", "A table.")
     run.finish()
-    assert sorted(p.name for p in run.folder.iterdir()) == ["manifest.json", "new-name.csv", "new-name.tex"]
+    assert sorted(p.name for p in run.folder.glob("[!.]*")) == ["manifest.json", "new-name.csv", "new-name.tex"]
