@@ -141,6 +141,18 @@ def _kappa_parts(ratings, levels, symmetrise=True):
     return contributions, kappa
 
 
+def rated_twice(ratings: np.ndarray) -> np.ndarray:
+    """Which attributes some response has two ratings of: bool [A]. Paper: silent. ratings: [rows, N, A], nan = missing.
+
+    Raises ValueError where there is none: then nobody's agreement with anybody can be computed.
+    """
+    twice = ((~np.isnan(ratings)).sum(axis=1) > 1).any(axis=0)
+    if not twice.any():
+        what = f"none of {len(ratings)} responses has two ratings of one attribute"
+        raise ValueError(f"{what}: agreement needs two annotators, named in a column annotator")
+    return twice
+
+
 def _penalties(q: int) -> np.ndarray:
     return np.subtract.outer(np.arange(q), np.arange(q)).astype(np.float64) ** 2
 

@@ -182,8 +182,7 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
     Paper: section 4.3 (equal helpfulness discards the pair for DPO; shares of other gaps are not printed).
     X: [rows, k]; clusters: int [rows]. With two responses a prompt these are shares of prompts; with more,
     every pair within the prompt counts once. Pairs with a missing label are left out. Returns two Intervals
-    of arrays [k].
-    Raises ValueError if no prompt has two responses.
+    of arrays [k], nan where no prompt has two responses.
     """
     X = _columns(X)
     index, _ = bootstrap.cluster_index(clusters, len(X))
@@ -194,9 +193,11 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
         gaps.append(np.abs(X[same + step] - X[same]))
         owner.append(index[same])
         step += 1
+    k = X.shape[1]
     if not gaps:
-        raise ValueError("no prompt has two responses: there is no gap within a prompt")
-    gap, k = np.concatenate(gaps), X.shape[1]
+        nothing = Interval(*np.full((3, k), np.nan))
+        return nothing, nothing
+    gap = np.concatenate(gaps)
     parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= 2 - 1e-9], axis=1)
     both = bootstrap.bootstrap(parts, np.concatenate(owner), lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))

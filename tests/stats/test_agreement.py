@@ -194,3 +194,11 @@ def test_reliability_formula_predicts_agreement_of_two_means():
     single = quality + rng.normal(size=(20_000, 6))  # any two correlate by 1/2
     observed = np.corrcoef(single[:, :3].mean(axis=1), single[:, 3:].mean(axis=1))[0, 1]
     assert observed == pytest.approx(agreement.mean_reliability(0.5, 3), abs=0.02)
+
+
+def test_attributes_that_two_people_rated():
+    """Own ratings may leave an attribute empty, or give it to one person: agreement is of the others alone."""
+    ratings = np.array([[[1.0, NAN, 2.0], [2.0, NAN, NAN]], [[1.0, NAN, 2.0], [NAN, NAN, NAN]]])  # [2 rows, 2, 3]
+    assert agreement.rated_twice(ratings).tolist() == [True, False, False]
+    with pytest.raises(ValueError, match="none of 2 responses has two ratings of one attribute"):
+        agreement.rated_twice(ratings[:, :1])
