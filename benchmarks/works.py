@@ -314,7 +314,9 @@ def main() -> None:
 def write(rows: list[dict]) -> None:
     """The result so far."""
     table = summary(rows)
-    shown = table[(table.what == "less control") & (table.measure == table.method.map(CLAIMED))]
+    claimed = table.method.map(CLAIMED).fillna("gold")
+    shown = table[(table.what == "less control") & (table.measure == claimed)]
+    goal = shown[shown.method.isin(CLAIMED)]
     done = pd.DataFrame(rows).groupby("seed").method.nunique()
     result = {
         "name": "works",
@@ -322,7 +324,7 @@ def write(rows: list[dict]) -> None:
         "figure": "; ".join(f"{r.method} {r.measure} {r.value:+.2f}, above 0 in {r.above} of {r.seeds} seeds"
                             for r in shown.itertuples()),
         "goal": "above 0 at 95 % in at least four of five seeds",
-        "met": bool(len(shown) == len(CLAIMED) and (shown.above >= 4).all()),
+        "met": bool(len(goal) == len(CLAIMED) and (goal.above >= 4).all()),
         "partial seeds": done.index[done < len(METHODS)].tolist(),
         "controls": CONTROLS, "means": table.round(4).to_dict("records"), "rows": rows,
         "device": report.device(), "commit": report.commit(),
