@@ -15,13 +15,16 @@ token's own path, so outputs and gradients equal those of the sequences one by o
 `hidden` may be left out: each function then runs the model itself. The model may be a causal, headless or
 classification model, also with LoRA adapters, gradient checkpointing or autocast; `prepare` readies it (`states`
 does so itself), and it still generates and runs padded batches as before. Under DDP or FSDP call these functions
-inside the wrapped module's forward. `predict` takes an int (the prompt's length) or a list of (start, stop).
+inside the wrapped module's forward. Where groups would not give transformers' own numbers (`hs2lib.engine.contract`),
+`end_states` and `log_probs` run each sequence alone, and training is refused. `predict` takes an int (the prompt's
+length) or a list of (start, stop).
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
@@ -171,8 +174,8 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
 def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, attention: Callable, **options):
     """The output of a prepared model on tokens [T] at positions [T].
 
-    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], scale, window); it
-    says who sees whom, of the window's tokens alone where there is one, and returns [1, T, heads, D].
+    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], `How`); it says who
+    sees whom, and returns [1, T, heads, D].
     """
     # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built.
     no_mask = torch.zeros(1, 1, 1, 1, device=tokens.device)
@@ -200,7 +203,7 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None 
 
     A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
     predicts anything, some states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
-    packed without `predict`, or for a model that rescales its logits.
+    packed without `predict`.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
@@ -267,6 +270,23 @@ def in_order(
     return out[:count].clone()
 
 
+class How(NamedTuple):
+    """How scores become attention: their scale, how many tokens are seen, a cap of the scores, sinks [heads].
+
+    A sink is one more score that takes weight and gives nothing.
+    """
+
+    scale: float
+    window: int | None
+    softcap: float | None
+    sinks: torch.Tensor | None
+
+    @property
+    def special(self) -> bool:
+        """Whether kernels of plain attention cannot do it."""
+        return self.softcap is not None or self.sinks is not None
+
+
 class _Tree:
     """A batch on its way through the layers, with what the attention of all layers shares, made on first use."""
 
@@ -297,15 +317,17 @@ class _Tree:
             self._calls[window, dtype] = masks, cross
         return self._calls[window, dtype]
 
-    def __call__(self, module, query, key, value, scale: float, window: int | None) -> torch.Tensor:
+    def __call__(self, module, query, key, value, how: How) -> torch.Tensor:
         if torch.is_autocast_enabled(query.device.type):
             dtype = torch.get_autocast_dtype(query.device.type)
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
-        window = window if window and window < self.depth else None
+        scale, window = how.scale, how.window if how.window and how.window < self.depth else None
+        if how.special:
+            return formula(module, query, key, value, self.mask(0, query.shape[-2], window, query.dtype), how)
         if query.device.type == "cpu":
             return _Attention.apply(query, key, value, self, scale, window)
         if window not in self._blocks:
-            self._blocks[window] = block_mask(self.batch.last, self.batch.positions, window)
+            self._blocks[window] = block_mask(self.batch.last, positions=self.batch.positions, window=window)
         out = _compiled()(query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True)
         return out.transpose(1, 2).contiguous()
 
@@ -365,28 +387,31 @@ def group_attention(
     module, query, key, value, attention_mask, *, hs2_attention=None, dropout=0.0, scaling=None, **kwargs
 ):
     """The attention function registered with transformers; outside of `run` it is plain SDPA."""
-    special = [name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None]
-    if special and not isinstance(hs2_attention, _Tree):
-        what = f"{type(module).__name__} asks its attention for {special[0]}"
-        raise ValueError(f"{what}, which sampling lacks (to run it plainly: set_attn_implementation('eager'))")
+    if kwargs.get("position_bias") is not None:
+        raise ValueError(f"{type(module).__name__} asks its attention for position_bias, which group attention lacks")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    how = How(scale, *(kwargs.get(name) for name in ("sliding_window", "softcap", "s_aux")))
     if hs2_attention is None:
         if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
             raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
+        if how.special:
+            raise ValueError(f"{type(module).__name__} needs its own attention here: set_attn_implementation('eager')")
         options = {"dropout": dropout, "scaling": scaling, **kwargs}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     if dropout:
         raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    window = kwargs.get("sliding_window")
-    if special:  # capped scores, sinks: the model's own formula, every token beside every other
-        mask = hs2_attention.mask(0, query.shape[-2], window, query.dtype)
-        eager = sys.modules[type(module).__module__].eager_attention_forward
-        return eager(module, query, key, value, mask[None, None], scaling=scale, **kwargs)
     width = value.shape[-1]
     if width != query.shape[-1]:  # zeros at the end of a head change no product
         most = max(width, query.shape[-1])
         query, key, value = (torch.nn.functional.pad(x, (0, most - x.shape[-1])) for x in (query, key, value))
-    return hs2_attention(module, query, key, value, scale, window)[..., :width], None
+    return hs2_attention(module, query, key, value, how)[..., :width], None
+
+
+def formula(module, query, key, value, mask: torch.Tensor, how: How) -> torch.Tensor:
+    """The model's own formula of attention under an additive mask [n, n]: every token beside every other."""
+    eager = sys.modules[type(module).__module__].eager_attention_forward
+    options = {"scaling": how.scale, "softcap": how.softcap, "s_aux": how.sinks}
+    return eager(module, query, key, value, mask[None, None], **options)[0]
 
 
 @cache

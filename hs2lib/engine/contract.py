@@ -28,7 +28,7 @@ COARSE = 3e-2
 ALONE: dict[str, str] = {}
 
 # Numbers of a configuration from which on some layers see less: a check has to go beyond them.
-_REACH = re.compile("window|chunk|topk|original_max")
+_REACH = re.compile("window|chunk|topk|block_size|local_attention")
 _LONG = {"cpu": 1024, "cuda": 4096}  # but not beyond this many tokens
 
 
@@ -69,7 +69,7 @@ def _difference(model, grouped: Callable, unlike: str) -> str:
         what = f"transformers cannot run {name} on one sequence of tokens alone"
         raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
     whole, start = theirs[:2]  # the second sequence is how the first begins
-    if not (change := _share(whole[: len(start)], start)) <= most:
+    if not (change := share(whole[: len(start)], start)) <= most:
         what = f"what follows a token changes its numbers (by {change:.2%} here)"
         raise ValueError(f"{name} as it is configured is no causal decoder: {what}, so they are not scores of a text")
     if unlike:
@@ -80,7 +80,7 @@ def _difference(model, grouped: Callable, unlike: str) -> str:
         raise
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    worst = float(np.max([_share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
+    worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
     kind = "states" if model.get_output_embeddings() is None else "log-probabilities"
     said = f"in groups its {kind} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
     return "" if worst <= most else said
@@ -138,5 +138,6 @@ def alone(model, why: str) -> None:
         print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
 
 
-def _share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+def share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """How far `ours` is from `theirs`, as a share of its norm."""
     return ((ours.double() - theirs.double()).norm() / theirs.double().norm()).item()

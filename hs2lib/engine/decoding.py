@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from hs2lib.engine.attention import check_length, flash, prepare, run
+from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
 
@@ -138,9 +138,7 @@ class Cohort:
         return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
 
 
-def prefill(
-    cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, scale: float, window: int | None
-) -> torch.Tensor:
+def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, how: How) -> torch.Tensor:
     """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept.
 
     segments: (prompt, start, stop), ..
@@ -150,11 +148,11 @@ def prefill(
     for prompt, a, b in segments:
         key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
         cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
-        out[:, :, a:b] = _causal(q[:, :, a:b], key, value, scale, window)
+        out[:, :, a:b] = _causal(module, q[:, :, a:b], key, value, how)
     return out.transpose(1, 2).to(query.dtype).contiguous()
 
 
-def step(cohorts: list[Cohort], module, query, key, value, scale: float, window: int | None) -> torch.Tensor:
+def step(cohorts: list[Cohort], module, query, key, value, how: How) -> torch.Tensor:
     """One pass of one token for every row of the cohorts, row after row, cohort after cohort."""
     q, k, v = _wide(query, key, value)
     (_, heads, _, width), key_heads = q.shape, k.shape[1]
@@ -164,24 +162,27 @@ def step(cohorts: list[Cohort], module, query, key, value, scale: float, window:
     out, start = q.new_empty(q.shape), 0
     for cohort in cohorts:
         rows = slice(start, start + len(cohort.rows))
-        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], scale, window)
+        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], how)
         start = rows.stop
     return out.reshape(1, start, heads, width).to(query.dtype)
 
 
-def _of_cohort(cohort: Cohort, layer: int, query, key, value, scale: float, window: int | None) -> torch.Tensor:
+def _of_cohort(cohort: Cohort, layer: int, query, key, value, how: How) -> torch.Tensor:
     query = query.contiguous()
     kept, number = cohort.store(layer, key, value), cohort.length + 1
-    out, own = _attend(query, *(x[:, :, -window:] if window else x for x in kept), scale)
+    out, own = _attend(query, *(x[:, :, -how.window :] if how.window else x for x in kept), how)
     for prompt, places in cohort.members:
-        start = max(0, cohort.prompts[prompt] + number - window) if window else 0  # what the window leaves of it
+        start = max(0, cohort.prompts[prompt] + number - how.window) if how.window else 0  # what the window leaves
         if start >= cohort.prompts[prompt]:
             continue
         places = places.to(query.device)
         part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
-        o, s = _attend(part.flatten(1, 2)[None], *(x[:, :, start:] for x in cohort.prefix[layer][prompt]), scale)
+        o, s = _attend(part.flatten(1, 2)[None], *(x[:, :, start:] for x in cohort.prefix[layer][prompt]), how)
         o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
         out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
+        own[places] = own[places].logaddexp(s)
+    if how.sinks is not None:
+        out *= torch.sigmoid(own - how.sinks.float().view(own.shape[1:]))[..., None].to(out.dtype)
     return out
 
 
@@ -195,21 +196,28 @@ def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [x.to(dtype) for x in tensors]
 
 
-def _causal(q, k, v, scale: float, window: int | None) -> torch.Tensor:
-    if window and window < q.shape[-2]:
-        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril().triu(1 - window)
-        options = {"attn_mask": mask, "scale": scale, "enable_gqa": True}
+def _causal(module, q, k, v, how: How) -> torch.Tensor:
+    """Attention of a prompt's q [1, heads, L, D] to its own k, v, the window's alone: [1, heads, L, D]."""
+    if how.special or (how.window and how.window < q.shape[-2]):
+        seen = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()  # [L, L]
+        seen = seen.triu(1 - how.window) if how.window else seen
+        mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)
+        if how.special:
+            return formula(module, q, k, v, mask, how).transpose(1, 2)
+        options = {"attn_mask": mask, "scale": how.scale, "enable_gqa": True}
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
     if q.device.type == "cpu":
-        return flash(q, k, v, 0.0, True, scale=scale)[0]
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
+        return flash(q, k, v, 0.0, True, scale=how.scale)[0]
+    options = {"is_causal": True, "scale": how.scale, "enable_gqa": True}
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
 
 
-def _attend(q, k, v, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _attend(q, k, v, how: How) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D], and the log-sum-exps [B, heads, Q] float32."""
-    if q.device.type == "cpu":
-        return flash(q, k, v, 0.0, False, scale=scale)
-    scores = (q @ k.transpose(-1, -2)).float() * scale
+    if q.device.type == "cpu" and not how.softcap:
+        return flash(q, k, v, 0.0, False, scale=how.scale)
+    scores = (q @ k.transpose(-1, -2)).float() * how.scale
+    scores = torch.tanh(scores / how.softcap) * how.softcap if how.softcap else scores
     lse = scores.logsumexp(-1)
     return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
 

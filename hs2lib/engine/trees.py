@@ -200,7 +200,7 @@ def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
 
 
 def block_mask(
-    last: torch.Tensor, positions: torch.Tensor | None = None, window: int | None = None, size: int = 128
+    last: torch.Tensor, size: int = 128, positions: torch.Tensor | None = None, window: int | None = None
 ) -> BlockMask:
     """FlexAttention's block mask of a batch from its `last` [T], without looking at T x T pairs.
 

@@ -149,10 +149,9 @@ def check_causal(name: str | Path, config) -> None:
     """Raise ValueError for the configuration of a model that is no causal decoder of text."""
     import transformers as hf
 
-    text = config.get_text_config()
-    known = type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or text.model_type.endswith("_text")
-    other = type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING or getattr(config, "is_encoder_decoder", False)
-    if other or not known:
+    text = None if getattr(config, "is_encoder_decoder", False) else config.get_text_config()
+    known = type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or (text and text.model_type.endswith("_text"))
+    if not known or type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING:
         raise ValueError(f"{name} is a {config.model_type} model, not a causal decoder: no token sees a whole text")
 
 

@@ -183,7 +183,7 @@ def test_any_group_shape(token_groups, block):
         for n in (4, 2, 2, 4)
     )
     dense = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
-    ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 8**-0.5).transpose(1, 2)
+    ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 8**-0.5, None).transpose(1, 2)
     assert torch.allclose(ours, dense, atol=1e-12)
     for a, b in zip(*(torch.autograd.grad((x * w).sum(), (q, k, v)) for x in (ours, dense)), strict=True):
         assert torch.allclose(a, b, atol=1e-11)
@@ -216,9 +216,11 @@ def test_flex_attention_sees_the_same():
             assert torch.equal(getattr(blocks, name), getattr(theirs, name))
         assert torch.equal(blocks.to_dense(), theirs.to_dense())
     q, k, v = (torch.randn(1, h, n, 16) for h in (4, 2, 2))
-    theirs = flex_attention(q, k, v, block_mask=blocks, enable_gqa=True).transpose(1, 2)
-    ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 0.25)
-    assert torch.allclose(ours, theirs, atol=1e-5)
+    for window in (None, 7):
+        blocks = block_mask(batch.last, positions=batch.positions, window=window)
+        theirs = flex_attention(q, k, v, block_mask=blocks, enable_gqa=True).transpose(1, 2)
+        ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 0.25, window)
+        assert torch.allclose(ours, theirs, atol=1e-5)
 
 
 def test_plan_keeps_groups_whole_and_to_the_budget():
