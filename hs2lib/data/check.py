@@ -147,7 +147,7 @@ def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[st
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line: print what a file is, 0 if it is sound, 1 if it has faults or cannot be read."""
+    """Command line: print what a file is; 0 if it is sound, 1 if rows have faults, 2 if it cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m hs2lib.data.check", description=__doc__.splitlines()[0])
     parser.add_argument("file", help="JSONL, JSON, CSV (all also .gz) or Parquet")
     parser.add_argument("--as", dest="kind", choices=list(KINDS), help="what its rows are (default: by their columns)")
@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
         kind, faults, said = examine(path, args.kind)
     except DataError as error:
         print(error)
-        return 1
+        return 2
     print(f"{path}, read as {kind}", *said, sep="\n  ")
     if faults.doubts:
         print(f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:")

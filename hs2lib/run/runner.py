@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -325,12 +326,33 @@ def execute(notebook: str, tier: str, locks: list[TextIO]) -> None:
     print(f"{tier} {notebook} done in {time.time() - began:.0f} s", flush=True)
 
 
+def check_files(names: list[str], tier: str) -> None:
+    """Have the data doctor read every file of your own that these notebooks name; what it says is printed.
+
+    Raises ParameterError for a file at which a notebook would stop.
+    """
+    asked = {}
+    for name in names:
+        _, values, recipe = resolved(name, tier)
+        if path := values.get("path") or getattr(recipe, "path", ""):
+            strict = values.get("strict", getattr(recipe, "strict", True))
+            asked.setdefault((path, values.get("dataset", "pairs")), []).append((name, strict))
+    for (path, kind), readers in asked.items():
+        command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", kind]  # its room is not for us to import
+        code = subprocess.run(command, stdout=2).returncode
+        if code and (stopped := [name for name, strict in readers if strict or code == 2]):
+            raise ParameterError(
+                f"{path} has faults (above), and nothing was run: {', '.join(stopped)} would stop at it"
+            )
+
+
 def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locks: list[TextIO]) -> int:
     """Let Snakemake run `names` at `tier`, each after what it needs; returns its exit status.
 
     What is stale is decided by `why_stale` alone, and the folder is locked by us: Snakemake's own times, metadata and
     locks, which a killed run leaves behind, count for nothing.
     """
+    check_files(names, tier)
     for name in names:
         _log(name, tier).parent.mkdir(parents=True, exist_ok=True)
         _log(name, tier).unlink(missing_ok=True)

@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path, capsys, content):
     path = tmp_path / "own.json"
     if content is not None:
         path.write_text(content)
-    assert check.main([str(path)]) == 1 and len(capsys.readouterr().out.splitlines()) == 1
+    assert check.main([str(path)]) == 2 and len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_memory_holds_a_row_and_not_the_file(tmp_path):

@@ -120,6 +120,23 @@ def test_wrong_parameters_stop_the_run_before_anything_starts(suite):
     assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
 
 
+def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monkeypatch, capfd):
+    """A bad row of your own is known before an hour of notebooks, with every other one; strict = False goes on."""
+    file = tmp_path / "own.jsonl"
+    file.write_text('{"prompt": "p"}\n{}\n')
+    named = {"path": str(file), "dataset": "ratings", "strict": True}
+    monkeypatch.setattr(runner, "resolved", lambda name, tier: ({}, named, None))
+    with pytest.raises(parameters.ParameterError, match=r"own.jsonl has faults \(above\), and nothing was run: 01"):
+        runner.check_files(["01", "02"], "demo")
+    said = capfd.readouterr().err
+    assert said.count("read as ratings") == 1 and "13 faults in 2 rows" in said
+    named["strict"] = False
+    runner.check_files(["01"], "demo")
+    file.write_text("")
+    with pytest.raises(parameters.ParameterError):
+        runner.check_files(["01"], "demo")
+
+
 @pytest.mark.slow
 def test_help_lists_tiers_notebooks_and_what_is_stale(suite):
     shown = make("--help").stdout
