@@ -15,7 +15,6 @@ import sys
 import tempfile
 
 import nbformat
-import torch
 
 from hs2lib.paths import notebook, root, runs
 from hs2lib.run import processes
@@ -36,11 +35,6 @@ def cells(name: str) -> list[tuple[str, str]]:
 
 def train(name: str, values: dict) -> dict:
     """Run the cells with `values` in place of the parameters cell's own; returns their variables."""
-    if values.get("recipe", {}).get("fsdp"):
-        # Only the first process reads the weights; the others get theirs when the model is sharded.
-        os.environ |= {"ACCELERATE_USE_FSDP": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "true"}
-        if not torch.distributed.is_initialized():
-            torch.distributed.init_process_group()
     namespace: dict = {"__name__": "__main__"}
     for at, source in cells(name):
         exec(compile(source, f"{name}, cell {at}", "exec"), namespace)

@@ -5,10 +5,13 @@ import os
 import shutil
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
+
+from hs2lib.train import shard
 
 WEIGHTS = "model.safetensors"
 
@@ -33,15 +36,13 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     model.load_state_dict(weights, strict=False)
 
 
-def save_weights(model: nn.Module, folder: Path, state: dict | None = None) -> None:
+def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
     """Write the parameters that training changes; of a model with adapters a few megabytes, its base is known by name.
 
-    state: all weights by name, where they are not in this process's model (sharded ones, gathered).
+    Of a sharded model one is gathered at a time; all processes call this alike, and one of them writes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    state = dict(model.named_parameters()) if state is None else state
-    kept = {name: state[name].detach().cpu().contiguous() for name in trained(model)}
-    save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
+    shard.export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
 
 
 def last(folder: Path) -> Path | None:
@@ -64,6 +65,7 @@ def move(staging: Path, target: Path) -> None:
 class WholeCheckpoints(Trainer):
     """transformers' Trainer with checkpoints of what is trained, whole or not at all, and the reference's warm-up."""
 
+    whole = True  # whether checkpoints are whole files of one process, not parts of a sharded model
     staging: Path | None = None  # where a checkpoint is being written
 
     def rate(self, step: int, steps: int) -> float:
@@ -102,11 +104,24 @@ class WholeCheckpoints(Trainer):
         return staging
 
     def _save(self, output_dir=None, state_dict=None):
+        if self.whole and self.args.should_save:
+            save_weights(self.model, Path(output_dir))
+
+    def _save_optimizer_and_scheduler(self, output_dir):
+        if self.whole:
+            return super()._save_optimizer_and_scheduler(output_dir)
+        shard.save(self.model, self.optimizer.optimizer, Path(output_dir))
         if self.args.should_save:
-            save_weights(self.model, Path(output_dir), state_dict if self.is_fsdp_enabled else None)
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
 
     def _load_from_checkpoint(self, resume_from_checkpoint, model=None):
-        if self.is_fsdp_enabled:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
+        if self.whole:
             load_weights(self.model, Path(resume_from_checkpoint))
+
+    def _load_optimizer_and_scheduler(self, checkpoint):
+        if self.whole or checkpoint is None:
+            return super()._load_optimizer_and_scheduler(checkpoint)
+        shard.load(self.model, self.optimizer.optimizer, Path(checkpoint))  # the weights too
+        self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint) / "scheduler.pt", weights_only=True))
+        for group, rate in zip(self.optimizer.param_groups, self.lr_scheduler.get_last_lr(), strict=True):
+            group["lr"] = rate

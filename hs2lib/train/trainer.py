@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
-from hs2lib.train import checkpoints
+from hs2lib.train import checkpoints, shard
 from hs2lib.train.items import Item, digest, shares
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
@@ -55,9 +55,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         args = arguments(
             TrainingArguments, folder, recipe, steps, bool(validation),
             gradient_accumulation_steps=recipe.accumulation, ddp_find_unused_parameters=False,
-            ddp_broadcast_buffers=False, bf16=recipe.fsdp and recipe.autocast == "bfloat16",
-            fsdp=recipe.fsdp or None, fsdp_config=_fsdp(outputs, recipe) if recipe.fsdp else None,
-            remove_unused_columns=False,
+            ddp_broadcast_buffers=False, remove_unused_columns=False,
         )  # fmt: skip
         if args.n_gpu > 1:
             raise ValueError(f"{args.n_gpu} GPUs are visible to one process: start it with torchrun, or show it one")
@@ -67,7 +65,13 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
         self.names = outputs.model.attributes
         self.steps, self.folder = steps, folder
+        self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
+        if self.sharded:
+            outputs.model.to(args.device)
+            _prepared(outputs.model)  # while it is whole
+            shard.shard(outputs, args.device, args.world_size, recipe.autocast)
         super().__init__(outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks)
+        self.is_distributed_loading_by_transformers = self.sharded  # so that DDP leaves it alone
         self.remove_callback(PrinterCallback)
 
     # Order and scale
@@ -86,7 +90,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         # The processes' gradients are averaged, so each multiplies by their number to get the sum.
         scale = self.args.world_size / max(1, num_items_in_batch)
         jobs = list(self._jobs(inputs))
-        if self.is_fsdp_enabled:  # every forward gathers weights from all processes: all need the same number of them
+        if self.sharded:  # every forward gathers weights from all processes: all need the same number of them
             rounds = int(self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max())
             jobs += [(jobs[-1][0], jobs[-1][1], 0.0)] * (rounds - len(jobs))
         value = 0.0
@@ -107,7 +111,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         """
         large = [i for i in items if len(i.sequences) > 1 and _tokens(i) > self.recipe.budget]
         small = [item for item in items if not any(item is other for other in large)]
-        if self.is_fsdp_enabled:
+        if self.sharded:
             large, small = [], items
         for batch in self._plan(small) if small else ():
             yield [batch], small, 1.0
@@ -142,10 +146,18 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         return loss.item()
 
     def _clip_grad_norm(self, model):
-        norm = super()._clip_grad_norm(model)
+        norm = shard.whole(super()._clip_grad_norm(model))
         if not math.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {norm} at step {self.state.global_step + 1}")
         return norm
+
+    def _move_model_to_device(self, model, device):
+        if not self.sharded:
+            super()._move_model_to_device(model, device)
+
+    @contextmanager
+    def _defer_fsdp_gradient_reduction(self):
+        yield  # a shard of the gradients is summed after each micro-batch: less memory than whole ones kept for later
 
     # Validation
 
@@ -159,6 +171,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
                 at = start + self.args.process_index
                 out = self.model_wrapped(batches[min(at, len(batches) - 1)]).cpu()
                 mine += [(batches[at].index, out)] if at < len(batches) else []
+        if self.sharded:
+            self.model.reshard()  # a backward would do it
         indices, outputs = zip(*gather_object(mine), strict=True)
         return torch.cat(outputs)[torch.cat(indices).argsort()], *targets_of(items, "cpu")
 
@@ -194,7 +208,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         self.accelerator.wait_for_everyone()  # nobody changes what another has yet to look at
         if name in ranked[: self.recipe.keep]:
             staging = self._staging(name)
-            self._save(str(staging), self.accelerator.get_state_dict(self.model) if self.is_fsdp_enabled else None)
+            checkpoints.save_weights(self.model, staging, self.args.should_save)
             if self.args.should_save:
                 about = {"validation loss": loss, "step": self.state.global_step}
                 (staging / "best.json").write_text(json.dumps(about) + "\n")
@@ -243,11 +257,10 @@ def _tokens(item: Item) -> int:
     return sum(len(batch.tokens) for batch in plan([item.sequences], 1))
 
 
-def _fsdp(outputs: nn.Module, recipe) -> dict:
-    """Trainer's FSDP settings: the backbone's own layers are the units that are gathered and computed again."""
-    layers = list(outputs.model.backbone._no_split_modules)
-    settings = {"activation_checkpointing": recipe.checkpointing, "cpu_ram_efficient_loading": True}
-    return settings | {"transformer_layer_cls_to_wrap": layers}
+def _prepared(model: nn.Module) -> None:
+    """Set the group attention on all parts of a model, on the device it trains on."""
+    for part in filter(None, (model.backbone, getattr(model, "critic", None))):
+        prepare(part)
 
 
 # These may differ between the two halves of one run: they change rounding, speed or memory, not what is computed.
@@ -286,13 +299,16 @@ def fit(
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
         return _finished(outputs, json.loads((folder / "done.json").read_text()), folder)
-    if recipe.checkpointing and not recipe.fsdp:
+    if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     main = int(os.environ.get("RANK", "0")) == 0
     last = checkpoints.last(folder)
+    if last and (last / shard.FOLDER).is_dir() != recipe.fsdp:
+        how = "without" if recipe.fsdp else "with"
+        raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
-    for part in filter(None, (model.backbone, getattr(model, "critic", None))):
-        prepare(part)  # here, on the device it trains on: inside a sharded model's forward would be too late
+    if not trainer.sharded:
+        _prepared(model)
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
         write(folder / "run.json", configuration + "\n")
@@ -307,6 +323,8 @@ def fit(
     done = {"history": history, "best_step": step, "best_loss": loss, "steps": steps}
     done |= {"seconds": round(time.time() - started, 1)}
     trainer.accelerator.wait_for_everyone()
+    if recipe.fsdp and not ranked:
+        checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     if main:
         board.close()
         write(folder / "done.json", json.dumps(done) + "\n")
@@ -315,7 +333,8 @@ def fit(
             shutil.rmtree(folder / f"checkpoint-{steps}")
         for name in ("optimizer.pt", "scheduler.pt"):
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
-    return TrainingResult(**done, folder=folder) if recipe.fsdp else _finished(outputs, done, folder)
+        shutil.rmtree(folder / f"checkpoint-{steps}" / shard.FOLDER, ignore_errors=True)
+    return TrainingResult(**done, folder=folder) if trainer.sharded else _finished(outputs, done, folder)
 
 
 def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:

@@ -1,7 +1,6 @@
 """The trainer: what it minimises is what it says, in the order it says, and it refuses what it cannot train."""
 
 import json
-import os
 from dataclasses import replace
 from itertools import islice
 
@@ -13,9 +12,8 @@ from transformers import TrainerCallback
 
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.paths import notebook, root
 from hs2lib.run import launch
-from hs2lib.run.parameters import ParameterError, resolve
+from hs2lib.run.parameters import ParameterError
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares
@@ -352,20 +350,6 @@ def test_a_launch_runs_the_notebooks_own_cells_up_to_the_training():
     assert names[0] == "parameters" and names[-1] == "fit" and "finish" not in names
     with pytest.raises(ParameterError, match="trains nothing"):
         launch.cells("01_dataset_statistics")
-
-
-def test_a_launch_shards_where_the_recipe_says_so(monkeypatch):
-    """Without these two variables every process would read all weights of a 70B model."""
-    names = ("ACCELERATE_USE_FSDP", "FSDP_CPU_RAM_EFFICIENT_LOADING")
-    for name in names:
-        monkeypatch.setenv(name, "false")
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(launch, "cells", lambda name: [("parameters", "recipe = {}")])
-    paper = resolve(notebook("05_reward_model_training"), "paper", root() / "params")
-    launch.train("05_reward_model_training", paper | {"recipe": paper["recipe"] | {"fsdp": False}})
-    assert [os.environ[name] for name in names] == ["false", "false"]
-    assert launch.train("05_reward_model_training", paper)["recipe"] == paper["recipe"]
-    assert [os.environ[name] for name in names] == ["true", "true"]
 
 
 def test_padded_tokens_count_the_longest_row_of_each_batch():

@@ -1,0 +1,180 @@
+"""Training shared out over two processes by FSDP2 is training in one: losses, tied weights, checkpoints, memory.
+
+Run as a script by torchrun this file trains; pytest compares what the script wrote with runs of its own.
+"""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_training import ENVIRONMENT, STEPS, made, recipe, run_folder, tiny
+from transformers import TrainerCallback
+
+from hs2lib.align import dpo, sft
+from hs2lib.corpus import generate
+from hs2lib.models.policy import load_policy
+from hs2lib.train import objectives, shard
+from hs2lib.train.objectives import REGRESSION
+from hs2lib.train.trainer import fit
+
+
+class Held(TrainerCallback):
+    """Most bytes of weights, gradients and optimiser states that this process held at a step; stops after `stop`."""
+
+    def __init__(self, stop=0):
+        self.most, self.stop = 0, stop
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v)]
+        self.most = max(self.most, shard.held([*model.parameters(), *grads, *states]))
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if self.stop and state.global_step >= self.stop:
+            raise KeyboardInterrupt
+
+
+@cache
+def preferences():
+    """Pairs of the small world, for DPO."""
+    return dpo.by_attribute(generate.groups(24, seed=1))[0][:12]
+
+
+def policy_items(method):
+    policy = load_policy("tiny")
+    if method == "dpo":
+        return policy, dpo.items(policy, preferences())[0], objectives.dpo(0.1)
+    return policy, sft.prepare(policy, sft.best_paths(generate.groups(12, seed=1)))[0], objectives.sft()
+
+
+def train(name: str, folder: Path, callbacks=(), **changes) -> None:
+    """One of the runs that are compared; `changes` of the recipe."""
+    changes = {"learning_rate": 1e-3} | changes
+    if name.startswith("reward"):
+        changes |= {"autocast": "bfloat16"} if "bfloat16" in name else {}
+        changes |= {"checkpointing": True} if "checkpointing" in name else {}
+        model = tiny().lora(4, 8.0) if "lora" in name else tiny()
+        fit(model, made(20), made(6, 1), REGRESSION, recipe(**changes), folder / name, callbacks=callbacks)
+    else:
+        policy, made_items, objective = policy_items(name)
+        changes |= {"batch": 4, "steps": 4, "keep": 0}
+        fit(policy, made_items, [], objective, recipe(**changes), folder / name, callbacks=callbacks)
+
+
+NAMES = ("reward", "reward bfloat16", "reward lora", "reward checkpointing", "dpo", "sft")
+
+
+def main(folder: Path, stop: int) -> None:
+    """All runs, or one that ends after `stop` steps, in this process as one of several."""
+    torch.set_num_threads(1)
+    for name in NAMES if not stop else ("reward",):
+        held = Held(stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            train(name, folder, [held], fsdp=True)
+        rank = torch.distributed.get_rank()
+        (folder / f"{name}-{rank}.json").write_text(json.dumps(held.most))
+    torch.distributed.destroy_process_group()
+
+
+def launched(folder: Path, processes: int, stop: int = 0) -> None:
+    folder.mkdir(exist_ok=True)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"]
+    done = subprocess.run([*launch, __file__, str(folder), str(stop)], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def history(folder: Path, key: str) -> np.ndarray:
+    rows = json.loads((run_folder(folder) / "done.json").read_text())["history"]
+    return np.array([row[key] for row in rows if key in row])
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Folders of the same runs by one process and by two."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    launched(two, 2)
+    for name in NAMES:
+        held = Held()
+        train(name, one, [held])
+        (one / f"{name}.json").write_text(json.dumps(held.most))
+    yield one, two
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_train_as_one(both, name):
+    """Losses, gradient norms and what is written at the end; bfloat16 rounds the gathered weights besides."""
+    one, two = (folder / name for folder in both)
+    room = {"rtol": 3e-3, "atol": 1e-3} if "bfloat16" in name else {"rtol": 1e-4}
+    for key in ("loss", "grad_norm", "eval_loss"):
+        np.testing.assert_allclose(history(two, key), history(one, key), **room, err_msg=key)
+    (mine,), (theirs,) = (list(run_folder(x).rglob("model.safetensors"))[:1] for x in (one, two))
+    mine, theirs = load_file(mine), load_file(theirs)
+    assert mine.keys() == theirs.keys()
+    for key in mine:
+        torch.testing.assert_close(theirs[key], mine[key], rtol=1e-2, atol=1e-2 if "bfloat16" in name else 2e-4)
+
+
+@pytest.mark.slow
+def test_the_first_dpo_loss_is_the_logarithm_of_two(both):
+    for folder in both:
+        assert history(folder / "dpo", "loss")[0] == pytest.approx(np.log(2), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_tied_embeddings_stay_one_tensor(both):
+    """The vocabulary projection of the tiny policy is its embedding: written once."""
+    (file,) = run_folder(both[1] / "dpo").rglob("model.safetensors")
+    assert sum("embed" in key or "lm_head" in key for key in load_file(file)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["reward", "dpo"])
+def test_each_process_holds_half(both, name):
+    one, two = both
+    whole = json.loads((one / f"{name}.json").read_text())
+    shares = [json.loads((two / f"{name}-{rank}.json").read_text()) / whole for rank in (0, 1)]
+    assert max(shares) < 0.6 and sum(shares) >= 0.99
+
+
+@pytest.mark.slow
+def test_one_or_two_processes_go_on(both, tmp_path):
+    """Two processes stop after step 3 (the last checkpoint is of step 2); others end as the run that nobody stopped."""
+    launched(tmp_path / "one", 2, stop=3)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    train("reward", tmp_path / "one", fsdp=True)
+    launched(tmp_path / "two", 2, stop=STEPS + 1)
+    for name in ("one", "two"):
+        losses = history(tmp_path / name / "reward", "loss")
+        np.testing.assert_allclose(losses, history(both[0] / "reward", "loss"), rtol=1e-4, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_as_it_began(tmp_path):
+    """Parts of a sharded model are no whole file, and the other way round: said, and nothing is trained."""
+    with pytest.raises(KeyboardInterrupt):
+        train("reward", tmp_path, [Held(stop=3)])
+    with pytest.raises(ValueError, match=r"checkpoint-2 was written without fsdp: go on without it, or delete"):
+        train("reward", tmp_path, fsdp=True)
+
+
+def test_export_writes_what_safetensors_reads(tmp_path):
+    weights = {"a": torch.randn(3, 5), "b.c": torch.randn(7, dtype=torch.bfloat16), "d": torch.randn(2, 2, 2)}
+    shard.export(weights.items(), tmp_path / "w.safetensors", True)
+    back = load_file(tmp_path / "w.safetensors")
+    assert back.keys() == weights.keys() and all(torch.equal(back[k], weights[k]) for k in weights)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
