@@ -3,7 +3,7 @@
 import shlex
 import sys
 
-from hs2lib.run import processes, runner
+from hs2lib.run import graph, processes, runner
 
 TIER = config["tier"]
 CORES = int(config["cores"])
@@ -28,14 +28,14 @@ for name in NOTEBOOKS:
         name:
             name
         input:
-            [f"{TIER}/{need}/stamp.json" for need in runner.upstream(name) if need in NOTEBOOKS],
+            [f"{TIER}/{need}/stamp.json" for need in graph.upstream(name, TIER) if need in NOTEBOOKS],
         output:
             f"{TIER}/{name}/stamp.json",
         params:
             name=name,
-        threads: runner.threads(name, TIER, CORES)
+        threads: graph.threads(name, TIER, CORES)
         resources:
-            gpu=runner.about(name)["gpu"] if TIER in ("gpu", "paper") else 0,
+            gpu=graph.about(name)["gpu"] if TIER in ("gpu", "paper") else 0,
         shell:
             # exec: a job's parent is Snakemake, not a shell that would outlive it.
             f"exec {PYTHON} -m hs2lib.run --execute --tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"

@@ -14,7 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib.paths import root
-from hs2lib.run import runner
+from hs2lib.run import graph
 
 CHECKOUT = root()
 BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
@@ -127,7 +127,7 @@ def test_add_a_method(checkout, monkeypatch):
     monkeypatch.setenv("HS2_ROOT", str(checkout))
     shown = follow("add-a-method.md", checkout)
     assert "15_best_of_n" in shown
-    assert "15_best_of_n" in runner.with_upstream(["13_aligned_model_evaluation"])
+    assert "15_best_of_n" in graph.with_upstream(["13_aligned_model_evaluation"])
     gains = pd.read_csv(checkout / "reports/smoke/15_best_of_n/gains.csv")
     assert set(gains.policy) == {"Best of n"}
     for table in ("truthfulqa", "trades"):

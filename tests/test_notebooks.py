@@ -10,13 +10,13 @@ import pytest
 from cells import execute, run_all
 
 from hs2lib.paths import root, runs
-from hs2lib.run import runner
+from hs2lib.run import graph
 
 pytestmark = pytest.mark.slow
 
 OF_FORMULAS = {"cost", "estimator", "toy"}  # artefacts that no row of any data set went into
 OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
-ALIGNMENT = [name for name in runner.notebooks() if "07" <= name[:2] <= "12"]
+ALIGNMENT = [name for name in graph.notebooks() if "07" <= name[:2] <= "12"]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def folders(tmp_path, monkeypatch):
 BY_KERNEL = ("01_dataset_statistics", "04_data_collection", "05_reward_model_training")
 
 
-@pytest.mark.parametrize("name", runner.notebooks())
+@pytest.mark.parametrize("name", graph.notebooks())
 def test_run_all_as_it_stands(name, folders, monkeypatch):
     if name in BY_KERNEL:
         command = [sys.executable, "-m", "jupyter", "execute", str(root() / "notebooks" / f"{name}.ipynb")]

@@ -22,7 +22,7 @@ from rattler import MatchSpec
 
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import root
-from hs2lib.run import runner
+from hs2lib.run import graph
 
 ROOT = root()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -193,7 +193,7 @@ def test_licence_is_the_standard_text():
 # Notebooks
 
 
-@pytest.fixture(params=runner.notebooks())
+@pytest.fixture(params=graph.notebooks())
 def notebook(request):
     return nbformat.read(notebook_path(request.param), 4)
 
@@ -287,7 +287,7 @@ def test_private_names_are_recognised(text, taken):
 def test_no_module_uses_the_private_names_of_another():
     """What another module needs is part of a module's door, and has a public name."""
     taken = {str(path.relative_to(ROOT)): private_names(path.read_text()) for path in SOURCES}
-    for name in runner.notebooks():
+    for name in graph.notebooks():
         taken[name] = private_names("\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4))))
     assert not {name: names for name, names in taken.items() if names}
 
@@ -346,8 +346,8 @@ def test_snakemake_takes_the_profile(profile, tier, number, asked, tmp_path, mon
 
 def test_a_model_is_trained_with_all_cores_and_nothing_beside_it():
     """Two busy jobs of two threads collapse on two cores; the small base gains nothing by a second one."""
-    assert [runner.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo", "laptop")] == [1, 1, 4]
-    assert runner.threads("01_dataset_statistics", "demo", 4) == 1
+    assert [graph.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo", "laptop")] == [1, 1, 4]
+    assert graph.threads("01_dataset_statistics", "demo", 4) == 1
 
 
 def test_the_kubernetes_job_is_one():

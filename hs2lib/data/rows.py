@@ -24,6 +24,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 from pydantic_core import core_schema
 
+from hs2lib.paths import noted
+
 SHOWN = 20  # so many faults of a file are listed, the others are counted
 MOST = 100_000  # faults, after which the rest of a file is not read
 
@@ -270,6 +272,7 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
         raise DataError(path, None, None, f"unknown kind of file {path.suffix or path.name!r}", fix)
     empty = True
     try:
+        noted(path)
         for line, row in readers[Path(name).suffix](path, faults):
             empty = False
             yield line, row

@@ -17,7 +17,7 @@ import yaml
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
-from hs2lib.paths import runs, sha256, write
+from hs2lib.paths import noted, runs, sha256, write
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,12 @@ def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: 
     if source == "hub":
         (file,) = spec.hub[split]
         path, commit = fetch(spec, file)
-        return path, f"{spec.title}, {spec.repo}@{commit[:7]} {file}"
+        return noted(path), f"{spec.title}, {spec.repo}@{commit[:7]} {file}"
     if source != "folder":
         raise ValueError(f"{spec.title} comes from source 'folder' or 'hub', got {source!r}")
     root = data_folder(folder, spec.title)
     (path,) = present(root, spec, split)
-    return path, provenance(spec.title, path, root)
+    return noted(path), provenance(spec.title, path, root)
 
 
 def _url(spec: DataSet, file: str) -> str:

@@ -24,6 +24,8 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GroupKFold
 
+from hs2lib.paths import noted
+
 BASELINE = "gpt4_1106_preview"
 
 INSTRUCTIONS = 805
@@ -151,7 +153,7 @@ def read_published(path: Path | str) -> Published:
 
     Paper: silent. Raises ValueError naming the file and the column or instruction that is missing.
     """
-    frame = pd.read_csv(path)
+    frame = pd.read_csv(noted(path))
     columns = ["index", "preference", "std_delta_len", "instruction_difficulty", "not_gamed_baseline"]
     if missing := [name for name in columns if name not in frame]:
         raise ValueError(f"{path}: no column {missing[0]!r}; expected {', '.join(columns)}")
@@ -169,7 +171,7 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
     Paper: silent. folder: with preferences_vs_gpt4_1106.csv.gz, outputs/<model>.jsonl.gz and leaderboard.csv. An answer
     that was not judged has preference nan. Raises FileNotFoundError naming what is missing.
     """
-    folder = Path(folder)
+    folder = noted(folder)
     for name in ("preferences_vs_gpt4_1106.csv.gz", "leaderboard.csv", f"outputs/{BASELINE}.jsonl.gz"):
         if not (folder / name).exists():
             raise FileNotFoundError(f"{folder / name}: missing; is this a copy of AlpacaEval 2's results?")

@@ -31,9 +31,9 @@ from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
 from hs2lib.paper import GAIN, MEASURES, head_weights
-from hs2lib.paths import runs, write
+from hs2lib.paths import names_read, noted, run_name, work, write
 from hs2lib.report.report import DASH
-from hs2lib.run.runner import makers
+from hs2lib.run.graph import makers
 
 FILE = "evaluation.csv"
 
@@ -102,8 +102,11 @@ def save(folder: Path, frame: pd.DataFrame) -> None:
 def earlier(folder: Path) -> list[pd.DataFrame]:
     """The rows that notebooks of a lower number left beside the run folder of this one, in their order."""
     here, texts = Path(folder), {"prompt": str, "response": str, "policy": str}
-    files = sorted(here.parent.glob(f"[0-9][0-9]_*/{FILE}"))
-    return [pd.read_csv(StringIO(f.read_text()), dtype=texts) for f in files if f.parent.name < here.name]
+    notebooks = sorted({place.name.partition("@")[0] for place in here.parent.glob("[0-9][0-9]_*")})
+    files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
+    if "@" in here.name:  # a named run compares itself with those that it reads
+        files = [file for file in files if file.parent.name in names_read()]
+    return [pd.read_csv(StringIO(noted(file).read_text()), dtype=texts) for file in files if file.exists()]
 
 
 def measures(frame: pd.DataFrame) -> list[str]:
@@ -196,7 +199,7 @@ PAPERS_JUDGES = {
 
 def made(tier: str) -> dict[str, Path]:
     """Every policy that a notebook makes, by its title in the notebooks' order, and the folder it is saved in."""
-    return {title: runs() / tier / name / "policy" for name, title in makers("policy").items()}
+    return {title: work(tier, name) / "policy" for name, title in makers("policy").items()}
 
 
 def colors(names: Sequence[str]) -> dict[str, tuple[float, float, float]]:

@@ -139,6 +139,7 @@ def load_backbone(
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
+    fetched(name, model.config)
     if missing := sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"])):
         what = f"{len(missing)} weights that a {config.model_type} model needs are not in it ({missing[0]} ..)"
         raise ValueError(f"{name} is a checkpoint of another architecture: {what}")
@@ -184,12 +185,24 @@ def width(backbone) -> int:
 
 
 def where(name: str | Path) -> str:
-    """What transformers is to load: the folder of a named model, a folder that exists, else a Hub repository's id."""
+    """What transformers is to load: the folder of a named model, a folder that exists, else a Hub repository's id.
+
+    A relative folder is looked for here, then in the checkout: notebooks run in theirs.
+    """
     if str(name) in NAMED:
         return str(NAMED[str(name)]())
-    if isinstance(name, Path) and not name.is_dir():
+    for folder in (Path(name).expanduser(), paths.root() / name):
+        if folder.is_dir():
+            return str(paths.noted(folder))
+    if isinstance(name, Path):
         raise ValueError(f"there is no model folder {name}")
     return str(name)
+
+
+def fetched(name: str | Path, config) -> None:
+    """Note the commit at which a model was fetched from the Hub, if it was: the manifest names it."""
+    if commit := getattr(config, "_commit_hash", None):
+        paths.READ[f"hub:{name}@{commit}"] = commit
 
 
 def _first_line(error: Exception) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from hs2lib import paths
 from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, tokenise
 from hs2lib.engine.trees import BUDGET
@@ -156,6 +157,7 @@ class Decoder(nn.Module):
             state = {name: getattr(self, name) for name in names} | self._save_more(into)
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
+        paths.WRITTEN.add(paths.place(folder))
         return replace_folder(folder, write)
 
     def _save_more(self, into: Path) -> dict:
@@ -186,7 +188,7 @@ class Decoder(nn.Module):
 
 def state_of(folder: Path, what: str) -> dict:
     """What hs2.json of a saved model says. Raises ValueError where the folder holds no `what` ("policy" ..)."""
-    file = Path(folder) / STATE
+    file = paths.noted(folder) / STATE
     if not file.is_file():
         raise ValueError(f"{folder} holds no {what} of hs2lib ({STATE} is not there)")
     state = json.loads(file.read_text())

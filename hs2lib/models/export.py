@@ -17,6 +17,7 @@ import torch
 from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
+from hs2lib import paths
 from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens, tokenise
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import replace_folder
@@ -105,7 +106,7 @@ def export(model: RewardModel, folder: Path, *, constant: str = "refuse", **card
         worst = _compare(model, into, bias)
 
     worst = math.inf
-    replace_folder(folder, write)
+    paths.WRITTEN.add(paths.place(replace_folder(folder, write)))
     return worst
 
 

@@ -19,6 +19,7 @@ from hs2lib.engine.attention import computing, in_order, log_probs, per_sequence
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.group import Group
+from hs2lib.models.backbones import where
 from hs2lib.models.base import STATE, Decoder, state_of
 
 
@@ -87,8 +88,9 @@ class Policy(Decoder):
 
 def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:
     """Any policy: a folder that `Policy.save` wrote, or any backbone by name. options: as for `Policy.new`."""
-    if (Path(name) / STATE).is_file():
-        return Policy.load(Path(name))
+    place = Path(where(name))
+    if (place / STATE).is_file():
+        return Policy.load(place)
     return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()
 
 

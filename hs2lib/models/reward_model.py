@@ -14,7 +14,7 @@ from hs2lib.engine.chat import NINE, TokenGroup
 from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
-from hs2lib.models.backbones import check_causal, load_tokenizer, text_model, where, width
+from hs2lib.models.backbones import check_causal, fetched, load_tokenizer, text_model, where, width
 from hs2lib.models.base import STATE, Decoder, state_of
 
 
@@ -66,6 +66,7 @@ class RewardModel(Decoder):
             raise ValueError(f"{name}: expected one linear head, got {type(plain).__name__} with {shapes}")
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
+        fetched(name, plain.config)
         commit = getattr(plain.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
         options = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
@@ -155,6 +156,7 @@ def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
 
 def load_reward_model(name: str | Path, *, revision: str | None = None, pad_token: str | None = None) -> RewardModel:
     """Any reward model: a folder that `RewardModel.save` wrote, or a classifier from a folder or the Hub."""
-    if (Path(name) / STATE).is_file():
-        return RewardModel.load(Path(name))
+    place = Path(where(name))
+    if (place / STATE).is_file():
+        return RewardModel.load(place)
     return RewardModel.from_classifier(name, revision=revision, pad_token=pad_token)

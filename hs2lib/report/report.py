@@ -26,11 +26,11 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from hs2lib import paper
+from hs2lib import paper, paths
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.paths import reports, root, sha256, write
+from hs2lib.paths import public, read_json, reports, root, run_name, runs, sha256, write
 from hs2lib.report import verdict
-from hs2lib.run import parameters, processes
+from hs2lib.run import graph, parameters, processes
 
 DASH = "\u2013"
 
@@ -73,8 +73,13 @@ class Run:
 
     def __init__(self, notebook: str, values: dict, recipe=None):
         self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
-        self.place = reports() / self.tier / notebook
-        self.folder = self.place.with_name(f".{notebook}")  # until it is finished: the earlier report stays whole
+        if graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND):  # no runner started it
+            os.environ.pop(paths.RUN, None)
+            os.environ |= graph.by_hand(notebook, self.tier)
+        self.name = run_name(notebook)
+        self.made_of = graph.made_of(self.name, self.tier, values, recipe)
+        self.place = reports() / self.tier / self.name
+        self.folder = self.place.with_name(f".{self.name}")  # until it is finished: the earlier report stays whole
         self.sources: list[dict] = []
         self.warning = ""  # what every caption from here on must say: that a reward model is weak
         self.artefacts: dict[str, dict] = {}
@@ -106,15 +111,15 @@ class Run:
         notes = f" {self.warning}" if self.warning else ""
         notes += " Generated data: says nothing about the paper's." if self.generated else ""
         notes += " Partial." if any(s["partial"] for s in self.sources) else ""
-        return f"{text} Source: {names}. Tier {self.tier}, seed {self.values.get('seed', DASH)}.{notes}"
+        return public(f"{text} Source: {names}. Tier {self.tier}, seed {self.values.get('seed', DASH)}.{notes}")
 
     def table(self, frame: pd.DataFrame, name: str, caption: str, digits: int = 3) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it. Missing is a dash."""
-        caption = self.caption(caption)
-        index = not isinstance(frame.index, pd.RangeIndex)
-        self.keep(f"{name}.csv", csv_text(frame, index=index), caption)
-        style = frame.style.set_uuid(name).format(precision=digits, na_rep=DASH, escape="html", thousands=",")
-        tex = frame.style.format(precision=digits, na_rep="--", escape="latex", thousands=",")
+        caption, index = self.caption(caption), not isinstance(frame.index, pd.RangeIndex)
+        shown = frame.map(_public).rename(index=_public, columns=_public)  # before paths in it are escaped
+        self.keep(f"{name}.csv", csv_text(shown, index=index), caption)
+        style = shown.style.set_uuid(name).format(precision=digits, na_rep=DASH, escape="html", thousands=",")
+        tex = shown.style.format(precision=digits, na_rep="--", escape="latex", thousands=",")
         tex = tex.format_index(escape="latex", axis=1).format_index(escape="latex", axis=0)
         if not index:
             style, tex = style.hide(axis="index"), tex.hide(axis="index")
@@ -175,19 +180,24 @@ class Run:
 
         Files of earlier runs (a table since renamed) are removed. A folder without a manifest is an incomplete report.
         """
-        manifest = {"notebook": self.notebook, "tier": self.tier, "commit": commit()}
-        manifest |= {"source_sha256": sha256(notebook_path(self.notebook)), "parameters": self.values}
-        manifest |= {"recipe": asdict(self.recipe) if self.recipe else {}, "sources": self.sources}
-        manifest |= {name: getattr(self, name) for name in ("generated", "verdicts", "artefacts")}
+        left = {place: paths.digest(paths.located(place)) for place in sorted(paths.WRITTEN)}
+        read = {place: digest for place, digest in sorted(paths.READ.items()) if place not in left}
+        record = self.made_of | {"read": read, "written": {place: digest for place, digest in left.items() if digest}}
+        manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
+        manifest |= {"parameters": self.values, "read": {paths.published(k): v for k, v in read.items()}}
+        manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
         # Only where models ran: statistics do without torch.
         manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
         manifest |= {"device": device(), "python": platform.python_version()}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         manifest |= {"wall_s": round(time.time() - self.started, 1)}
-        write(self.folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        text = public(json.dumps(manifest, indent=1, ensure_ascii=False))
+        write(self.folder / "manifest.json", f"{text}\n")
         if self.folder != self.place:  # or this cell is run again
             self._publish()
+        if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
+            write(runs() / self.tier / self.name / graph.RECORD, json.dumps(record, indent=1) + "\n")
         self.lock.close()
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 
@@ -203,7 +213,7 @@ class Run:
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
         """Write one more file into the report; the manifest names it with its caption and digest."""
-        write(self.folder / name, content)
+        write(self.folder / name, public(content) if isinstance(content, str) else content)
         self.artefacts[name] = {"sha256": sha256(self.folder / name), "caption": caption}
 
 
@@ -215,12 +225,15 @@ def start(notebook: str, namespace: dict) -> Run:
     known = parameters.specification(notebook_path(notebook))
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
+    paths.hide(values)
+    paths.READ.clear()
+    paths.WRITTEN.clear()
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
     named = [("Parameters", values)] + ([("Recipe", asdict(run.recipe))] if run.recipe else [])
     lines = [f"{name}: " + ", ".join(f"{k} = {v!r}" for k, v in part.items() if k != "recipe") for name, part in named]
-    display(Markdown("  \n".join([f"**{notebook}**, tier {run.tier}, commit {commit()}, {device()}", *lines])))
+    display(Markdown("  \n".join([f"**{run.name}**, tier {run.tier}, commit {commit()}, {device()}", *lines])))
     return run
 
 
@@ -291,18 +304,9 @@ class CompletedRun:
 
 def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:
     """The run of a notebook at a tier if it ended, else None. folder: where its report lies, else under `reports()`."""
-    folder = folder or reports() / tier / notebook
+    folder = folder or reports() / tier / run_name(notebook)
     manifest = read_json(folder / "manifest.json")
     return CompletedRun(tier, notebook, folder, manifest) if manifest and "artefacts" in manifest else None
-
-
-def read_json(path: Path) -> dict | None:
-    """The object in a JSON file; None where there is no file, or no object in it, such as half a manifest."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
 
 
 def csv_text(frame: pd.DataFrame, *, index: bool = False) -> str:
@@ -313,6 +317,10 @@ def csv_text(frame: pd.DataFrame, *, index: bool = False) -> str:
     """
     safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
     return safe.to_csv(index=index, float_format="%.10g", lineterminator="\n")
+
+
+def _public(value: object) -> object:
+    return public(value) if isinstance(value, str) else value
 
 
 def _safe_cell(value: object) -> object:

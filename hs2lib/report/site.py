@@ -28,9 +28,9 @@ from pygments.formatters import HtmlFormatter
 from traitlets import Any, List, Set
 
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.paths import reports, root, sha256, write
-from hs2lib.report.report import DASH, CompletedRun, completed, plain_cell, read_json
-from hs2lib.run import runner
+from hs2lib.paths import public, read_json, reports, root, sha256, write
+from hs2lib.report.report import DASH, CompletedRun, completed, plain_cell
+from hs2lib.run import graph
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
 mstyle""".split()  # noqa: SIM905  (a list of 20 short words)
@@ -152,15 +152,29 @@ COMMITTED_TIERS = ("demo", "laptop")
 SHOWN_ROWS = 500
 
 
-def row(tier: str, notebook: str, folder: Path) -> dict:
-    """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete."""
+def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = None) -> dict:
+    """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete.
+
+    known: what `graph.why_stale` has said of this tier so far.
+    """
     run = completed(tier, notebook, folder)
     if run is None:
         state = "incomplete: no manifest" if folder.exists() else "not run"
+    elif notebook.endswith(f"@{graph.BY_HAND}"):
+        state = "run by hand"
     else:
-        source = notebook_path(notebook)
-        same = source.exists() and sha256(source) == run.manifest.get("source_sha256")
-        state = "current source" if same else "older source"
+        try:
+            why = graph.why_stale(notebook, tier, known, elsewhere=True)
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            ImportError,
+            OSError,
+        ) as error:  # its notebook is gone, say
+            why = f"not judged, {public(str(error))}"
+        state = f"stale: {why}" if why else "current"
     return {"tier": tier, "notebook": notebook, "state": state, "run": run}
 
 
@@ -223,10 +237,11 @@ class Site:
     def build(self) -> Path:
         """Bring all pages up to date, drop those of runs that are gone, and return the index."""
         tiers = []
-        for tier, about in runner.TIERS.items():
+        for tier, about in graph.TIERS.items():
             here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
-            names = sorted(here | set(runner.notebooks())) if here else []
-            rows = [row(tier, name, reports() / tier / name) for name in names]
+            names = sorted(here | set(graph.notebooks())) if here else []
+            known: dict[str, str] = {}
+            rows = [row(tier, name, reports() / tier / name, known) for name in names]
             tiers += [(tier, about, rows)] if rows else []
             for shown in rows:
                 try:
@@ -286,15 +301,24 @@ def benchmarks(folder: Path) -> list[dict]:
     return records
 
 
+def committed() -> list[CompletedRun]:
+    """The complete runs in the checkout's `reports/`, named ones after their notebook's own, none made by hand."""
+    folders = [folder for tier in COMMITTED_TIERS for folder in (root() / "reports" / tier).glob("[0-9]*")]
+    folders = [
+        folder for folder in folders if notebook_path(folder.name).is_file() and graph.BY_HAND not in folder.name
+    ]
+    order = lambda folder: (notebook_path(folder.name), COMMITTED_TIERS.index(folder.parent.name), folder.name)  # noqa: E731
+    runs = [completed(folder.parent.name, folder.name, folder) for folder in sorted(folders, key=order)]
+    return [run for run in runs if run]
+
+
 def results() -> str:
     """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
     ran = []
-    for name in runner.notebooks():
-        title = nbformat.read(notebook_path(name), 4).cells[0].source
+    for run in committed():
+        title = nbformat.read(notebook_path(run.notebook), 4).cells[0].source
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", title, re.M)
-        for tier in COMMITTED_TIERS:
-            if run := completed(tier, name, root() / "reports" / tier / name):
-                ran.append((about[1] if about else "", run))
+        ran.append((about[1] if about else "", run))
     return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 
@@ -311,7 +335,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if args.check:
         state = "is out of date: run python -m hs2lib.report.site" if changed else "is up to date"
-        print(f"reports/README.md {state}")
+        known: dict[str, dict] = {tier: {} for tier in COMMITTED_TIERS}
+        states = [row(run.tier, run.notebook, run.folder, known[run.tier])["state"] for run in committed()]
+        stale = len(states) - states.count("current")
+        print(f"reports/README.md {state}; {stale} of its reports are stale (python -m hs2lib.run --verify says why)")
         return int(changed)
     if changed:
         write(tables, text)

@@ -97,6 +97,7 @@ def figures(tier: str) -> list[dict]:
 
 def _completed_runs(tier: str) -> list:
     names = sorted(path.parent.name for path in (paths.reports() / tier).glob("[0-9]*/manifest.json"))
+    names = [name for name in names if "@" not in name]  # named runs stand on their own
     return [run for name in names if (run := completed(tier, name))]
 
 

@@ -16,10 +16,10 @@ import tempfile
 
 import nbformat
 
-from hs2lib.paths import notebook, root, runs
+from hs2lib.paths import RUN, notebook, runs
 from hs2lib.run import processes
-from hs2lib.run.parameters import ParameterError, resolve
-from hs2lib.run.runner import TIERS, chosen
+from hs2lib.run.graph import TIERS, chosen, reading, resolved
+from hs2lib.run.parameters import ParameterError
 
 LAST = "fit"
 
@@ -46,7 +46,7 @@ def train(name: str, values: dict) -> dict:
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `torchrun .. -m hs2lib.run.launch --tier TIER NOTEBOOK`."""
     parser = argparse.ArgumentParser(prog="python -m hs2lib.run.launch", description=__doc__.split("\n\n")[0])
-    parser.add_argument("notebook", help="name or number (05)")
+    parser.add_argument("notebook", help="name or number (05), or a named run (05@mine)")
     parser.add_argument("--tier", choices=list(TIERS), required=True)
     args = parser.parse_args(arguments)
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's processes are one run, and end with it
@@ -55,8 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with processes.hold(runs()), tempfile.TemporaryDirectory() as nowhere:
             os.environ["HS2_REPORTS"] = nowhere
-            (name,) = chosen([args.notebook])
-            values = resolve(notebook(name), args.tier, root() / "params")
+            (name,) = chosen([args.notebook], args.tier)
+            values = resolved(name, args.tier)[1]
+            os.environ[RUN] = reading(name, args.tier)
             with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process
                 done = train(name, values)
     except (BlockingIOError, ParameterError) as error:

@@ -193,23 +193,39 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
     return {name: known[name].check(value, where) for name, value in overrides.items()}
 
 
-def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = None) -> dict:
-    """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides`.
+def read_values(file: Path) -> dict:
+    """The `name: value` lines of a YAML file; none where there is no file. Raises ParameterError for anything else."""
+    try:
+        loaded = (yaml.safe_load(file.read_text()) or {}) if file.exists() else {}
+    except yaml.YAMLError as error:
+        raise ParameterError(f"{file}: not YAML: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ParameterError(f"{file}: expected 'name: value' lines, got {type(loaded).__name__}")
+    return loaded
+
+
+def typed(text: str, parameter: Parameter) -> object:
+    """The value that `-p name=text` means, by the parameter's type: text as it is, else as Python or YAML writes it.
+
+    Raises ParameterError for a text that is no such value.
+    """
+    try:
+        return parameter.type(text) if parameter.type in (int, float, str) else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as error:
+        kind = parameter.type.__name__
+        raise ParameterError(f"-p {parameter.name}={text}: {parameter.name} is {kind} ({parameter.help})") from error
+
+
+def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = None, where: str = "overrides") -> dict:
+    """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides` from `where`.
 
     A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that tier needs no file.
     """
     known = specification(notebook)
-    values, loaded = {name: p.default for name, p in known.items()}, {}
+    values = {name: p.default for name, p in known.items()}
     file = params / tier / f"{notebook.stem}.yaml"
-    if file.exists():
-        try:
-            loaded = yaml.safe_load(file.read_text()) or {}
-        except yaml.YAMLError as error:
-            raise ParameterError(f"{file}: not YAML: {error}") from error
-        if not isinstance(loaded, dict):
-            raise ParameterError(f"{file}: expected 'name: value' lines, got {type(loaded).__name__}")
-    for layer, where in ((loaded, str(file)), (overrides or {}, "overrides")):
-        checked = check(layer, known, where)
+    for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
+        checked = check(layer, known, source)
         if "recipe" in checked:
             checked["recipe"] = values["recipe"] | checked["recipe"]
         values |= checked | {"tier": tier}

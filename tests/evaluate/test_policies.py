@@ -18,7 +18,7 @@ from hs2lib.models import policy as policy_table
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import notebook, root
-from hs2lib.run import parameters, runner
+from hs2lib.run import graph, parameters
 
 PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
 HOW = dict(seed=3, max_new_tokens=6, n=2, progress=False)
@@ -192,7 +192,7 @@ def test_all_policies_are_evaluated_alike(tier):
     names = ["eval_dataset", "eval_source", "eval_split", "n_eval_prompts", "n_eval_samples", "eval_tokens"]
     names += ["eval_temperature", "eval_top_p", "weighting", "seed"]
     numbers = ("07", "08", "09", "10", "11", "12")
-    found = [name for name in runner.notebooks() if name.startswith(numbers)]
+    found = [name for name in graph.notebooks() if name.startswith(numbers)]
     assert len(found) == len(numbers)
     resolved = [evaluated(notebook(name), tier) for name in found]
     assert [{name: values[name] for name in names} for values in resolved] == [

@@ -24,7 +24,7 @@ from hs2lib.report.claims import (
     VERDICTS,
     agrees,
 )
-from hs2lib.run import runner
+from hs2lib.run import graph
 
 ALIGNMENT = "13_aligned_model_evaluation"
 DATASET = "01_dataset_statistics"
@@ -215,7 +215,7 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
     reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.012)))
     reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
     reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
-    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in runner.TIERS}
+    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in graph.TIERS}
     assert row_of["laptop"]["verdict"] == DIRECTION and row_of["laptop"]["evidence"] == claims.RUN
     assert "size" in row_of["laptop"]["note"] and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
     assert row_of["gpu"]["verdict"] == CONTRADICTED and row_of["gpu"]["evidence"] == claims.RUN
@@ -232,7 +232,7 @@ def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     reports("gpu", ALIGNMENT, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
     reports("paper", ALIGNMENT, [OTHER], trades(first, second))
     reports("smoke", ALIGNMENT, [OTHER], trades(first, (*second[:3], -0.03)))
-    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in runner.TIERS}
+    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in graph.TIERS}
     assert "no TruthfulQA MC2 of Iterative DPO against PPO" in row_of["laptop"]["note"]
     assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
     assert row_of["smoke"]["verdict"] == CONTRADICTED

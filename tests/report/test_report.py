@@ -37,7 +37,9 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "notebooks").mkdir()
     nbformat.write(new_notebook(cells=[cell]), tmp_path / "notebooks" / f"{NAME}.ipynb")
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    monkeypatch.delenv("HS2_REPORTS", raising=False)
+    monkeypatch.setenv(paths.RUN, "{}")  # as the runner does: by hand a report would have another place
+    for name in ("HS2_REPORTS", "HS2_RUNS"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -79,7 +81,7 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     for name, about in manifest["artefacts"].items():
         assert about["sha256"] == sha256(run.folder / name) and "Generated data" in about["caption"]
     assert manifest["generated"] and manifest["parameters"] == {"tier": "demo", "seed": 3}
-    assert manifest["source_sha256"] == sha256(paths.notebook(NAME))
+    assert manifest["code"][f"notebooks/{NAME}.ipynb"] == sha256(paths.notebook(NAME))
     run.finish()
     assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
 

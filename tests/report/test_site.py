@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from hs2lib.paths import root, sha256
 from hs2lib.report import site
-from hs2lib.run import runner
+from hs2lib.run import graph
 
 NAME = "01_first"
 PIXEL = base64.b64decode(
@@ -54,6 +54,11 @@ def read(path):
     return reader
 
 
+PARAMETERS = """tier: str = "smoke"  # tier; one of smoke, demo
+seed: int = 0  # seed
+path: str = "A caption."  # file"""
+
+
 def executed(texts=(), source="Text with $x^2$."):
     outputs = [new_output("stream", text=text) for text in texts]
     outputs += [new_output("display_data", {"text/html": t, "text/plain": "-"}) for t in texts]
@@ -64,6 +69,7 @@ def executed(texts=(), source="Text with $x^2$."):
     widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}, "text/plain": "Box"}
     cells = [
         new_markdown_cell("# 01 First\n\n| | |\n|---|---|\n| *Reproduces* | Table 2 |\n\n" + source, id="title"),
+        new_code_cell(PARAMETERS, id="parameters", metadata={"tags": ["parameters"]}),
         new_code_cell("print('<b>')", id="code", outputs=[*outputs, new_output("display_data", widget)]),
         new_code_cell("a = 1", id="png", outputs=[new_output("display_data", {"image/png": "aGk="})]),
     ]
@@ -84,8 +90,12 @@ def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), ge
         "notebook": NAME,
         "tier": "demo",
         "commit": "abc",
-        "source_sha256": sha256(folder / "notebooks" / f"{NAME}.ipynb"),
-        "parameters": {"seed": 0, "path": caption},
+        "parameters": {"tier": "demo", "seed": 0, "path": caption},
+        "recipe": {},
+        "code": {f"notebooks/{NAME}.ipynb": sha256(folder / "notebooks" / f"{NAME}.ipynb")},
+        "upstream": {},
+        "read": {},
+        "written": {},
         "sources": [{"name": f"rows{caption}, file", "generated": generated, "groups": 3, "set_aside": 0}],
         "generated": generated,
         "verdicts": {"table-2": {"match": 2, "differs": 1}},
@@ -144,7 +154,7 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     site.Site().build()
     folder = suite / "reports/site"
     page = read(folder / "demo" / NAME / "index.html")
-    for text in ("1.2346", "A caption.", "Generated data", "Current source", "1 differs, 2 match", "seed = 0", "abc"):
+    for text in ("1.2346", "A caption.", "Generated data", "Current", "1 differs, 2 match", "seed = 0", "abc"):
         assert text in page.text
     assert ("td", "title", "1.23456789") in page.attributes, "the full figure is there to be read"
     links = {value for tag, name, value in page.attributes if tag == "a" and name == "href"}
@@ -157,7 +167,7 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     assert "A log line." in read(folder / "log.html").text
     assert "ratio 2.5" in read(folder / "benchmarks.html").text
     index = read(folder / "index.html").text
-    assert "current source" in index and "2026-01-01 00:00" in index
+    assert "current" in index and "2026-01-01 00:00" in index
 
 
 def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_other_tiers(monkeypatch, tmp_path):
@@ -172,15 +182,15 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
     assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "04_data_collection"
     text = site.page("index.html", "index", "T", tiers=[], story=list(scenes.values()))
     assert text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
-    assert set(scenes) == set(runner.notebooks())
+    assert set(scenes) == set(graph.notebooks())
 
 
 def test_states_in_the_index(suite):
     where = finish(suite)
     state = lambda: site.row("demo", NAME, where)["state"]  # noqa: E731
-    assert state() == "current source"
+    assert state() == "current"
     nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
-    assert state() == "older source"
+    assert state() == f"stale: changed since: notebooks/{NAME}.ipynb"
     (where / "numbers.csv").write_text("a,b\n9,9\n")
     assert site.row("demo", NAME, where)["run"].altered == ["numbers.csv"], "a table edited by hand is told apart"
     site.Site().build()
@@ -279,7 +289,7 @@ def test_the_committed_reports_are_read_as_they_are(monkeypatch, tmp_path):
     committed = [folder for folder in folders if folder.parent.name in site.COMMITTED_TIERS]
     assert {folder.parent.name for folder in committed} == set(site.COMMITTED_TIERS)
     for folder in committed:
-        run = site.row(folder.parent.name, folder.name, folder)["run"]
+        run = site.completed(folder.parent.name, folder.name, folder)
         assert run is not None and run.altered == [] and run.manifest["commit"], folder
     first = committed[0]
     shutil.copytree(first, tmp_path / first.parent.name / first.name)

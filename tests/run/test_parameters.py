@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from hs2lib import names
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root
-from hs2lib.run import parameters, runner
+from hs2lib.run import graph, parameters
 from hs2lib.run.parameters import ParameterError
 from hs2lib.train import recipes
 
@@ -160,24 +160,24 @@ def test_every_default_of_every_recipe_is_in_its_own_range():
             setting.check(setting.default, recipe.__name__)
 
 
-CELLS = {name: parameters.specification(path(name)) for name in runner.notebooks()}
+CELLS = {name: parameters.specification(path(name)) for name in graph.notebooks()}
 
 
-@pytest.mark.parametrize("name", runner.notebooks())
+@pytest.mark.parametrize("name", graph.notebooks())
 def test_a_parameters_cell_is_short_and_every_setting_counts(name):
     """At most 25 lines; and a setting that neither the notebook nor a module of it reads is no setting."""
     cells = [cell for cell in nbformat.read(path(name), 4).cells if cell.cell_type == "code"]
     (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     assert len(cell.source.splitlines()) <= 25
     if "recipe" in CELLS[name]:
-        modules = [file.read_text() for file in runner.library(name, True) if file.suffix == ".py"]
+        modules = [file.read_text() for file in graph.library(name, True) if file.suffix == ".py"]
         code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
         code += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in code)
         own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - CELLS[name].keys()
         assert not [setting for setting in own if f"recipe.{setting}" not in code and f'"{setting}"' not in code]
 
 
-@pytest.mark.parametrize("name", runner.notebooks())
+@pytest.mark.parametrize("name", graph.notebooks())
 def test_names_are_typed_once(name):
     """A list of data sets, sources, splits or tiers in a comment would be another copy of `hs2lib.names`."""
     (cell,) = [c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])]

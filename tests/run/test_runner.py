@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 import hs2lib
 from hs2lib.paths import root
-from hs2lib.run import parameters, processes, runner
+from hs2lib.run import graph, parameters, processes, runner
 
 CHECKOUT = root()
 
@@ -61,6 +61,12 @@ def suite(tmp_path, monkeypatch):
     return tmp_path
 
 
+def made(run, tier):
+    """What a stamp would hold now, but for data and what the run leaves."""
+    _, values, recipe = graph.resolved(run, tier)
+    return graph.made_of(run, tier, values, recipe)
+
+
 def make(*arguments):
     command = [sys.executable, "-m", "hs2lib.run", *arguments]
     return subprocess.run(command, capture_output=True, text=True)
@@ -82,18 +88,21 @@ def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite):
     assert stamps(suite) == before, "nothing changed, so nothing may run"
 
     (suite / "params/demo/02_second.yaml").write_text("n: 5\n")
-    assert "changed since: params/demo/02_second.yaml" in runner.why_stale("02_second", "demo")
+    assert graph.why_stale("02_second", "demo") == "changed since: parameter n (was 2, is 5)"
     assert make("--tier", "demo").returncode == 0
     after = stamps(suite)
     assert after["01_first"] == before["01_first"] and after["02_second"] > before["02_second"]
     assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n7\n"
 
     (suite / "params/demo/01_first.yaml").write_text("n: 1\n")
-    assert runner.why_stale("02_second", "demo") == "01_first is stale"
+    assert graph.why_stale("02_second", "demo") == "01_first is stale"
     (suite / "reports/demo/01_first/manifest.json").unlink()
-    assert runner.why_stale("01_first", "demo") == "its manifest is gone"
-    assert make("--tier", "demo", "02").returncode == 0, "naming the second brings its upstream along"
-    assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n6\n"
+    assert graph.why_stale("01_first", "demo") == "its manifest is gone"
+    named = ("--tier", "demo", "02", "--name", "mine", "-p", "n=8")
+    assert make(*named).returncode == 0, "naming the second brings its upstream along"
+    assert (suite / "reports/demo/02_second@mine/sums.csv").read_text() == "sum\n9\n"
+    assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n7\n", "its own run stays as it was"
+    assert make(*named).stderr == "demo: all current, nothing to run\n"
     assert (suite / "reports/demo/01_first/manifest.json").exists()
 
 
@@ -108,7 +117,7 @@ def test_a_failing_notebook_leaves_no_manifest_and_says_which_cell(suite):
     assert len(traceback) == 4 and traceback[-1].startswith(r"    ValueError: the moon is full \x1b]0;mine\x07!!!!")
     assert last == "not run: 02_second" and len(failed.stderr) < 1500
     assert not (suite / "reports/demo/01_first/manifest.json").exists()
-    assert runner.why_stale("01_first", "demo") == "never run here"
+    assert graph.why_stale("01_first", "demo") == "never run here"
 
 
 @pytest.mark.slow
@@ -172,21 +181,21 @@ def test_a_further_maker_comes_before_what_needs_its_kind(suite):
         ("15_mine", ("07_sft",), {"policy": "Mine"}),
     ):
         toy(suite, name, FIRST, needs, makes=makes)
-    assert runner.makers("policy") == {"07_sft": "SFT", "15_mine": "Mine"}
-    assert runner.upstream("13_evaluation") == ["07_sft", "15_mine"]
-    assert runner.with_upstream(["13_evaluation"]) == ["07_sft", "15_mine", "13_evaluation"]
-    assert runner.chosen([]) == ["01_first", "02_second", "07_sft", "15_mine", "13_evaluation"]
-    assert "upstream 15_mine" in runner.inputs("13_evaluation", "demo")
+    assert graph.makers("policy") == {"07_sft": "SFT", "15_mine": "Mine"}
+    assert graph.upstream("13_evaluation", "demo") == ["07_sft", "15_mine"]
+    assert graph.with_upstream(["13_evaluation"]) == ["07_sft", "15_mine", "13_evaluation"]
+    assert graph.chosen([]) == ["01_first", "02_second", "07_sft", "15_mine", "13_evaluation"]
+    assert "15_mine" in made("13_evaluation", "demo")["upstream"]
 
 
 def test_needs_that_nothing_meets_or_that_go_in_a_circle_are_named(suite):
     toy(suite, "02_second", FIRST, ["reward_model"])
     with pytest.raises(parameters.ParameterError, match="02_second needs 'reward_model'"):
-        runner.chosen([])
+        graph.chosen([])
     toy(suite, "01_first", FIRST, ["02_second"], makes={"policy": "First"})
     toy(suite, "02_second", FIRST, ["policy"])
     with pytest.raises(parameters.ParameterError, match=r"in a circle: 0._\w+ <- 0._\w+ <- 0._"):
-        runner.chosen([])
+        graph.chosen([])
 
 
 @pytest.mark.parametrize("place", ["runs", "reports/demo"])
@@ -250,17 +259,17 @@ def test_cores_are_at_least_one():
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
 def test_a_stamp_that_is_none_is_said_so(suite, content):
-    for file in runner.outputs("01_first", "demo").values():
+    for file in graph.outputs("01_first", "demo").values():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
-    assert runner.why_stale("01_first", "demo") == "its stamp cannot be read"
+    assert graph.why_stale("01_first", "demo") == "its stamp cannot be read"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
 def test_a_manifest_that_is_none_is_an_input_like_another(suite, content):
     (suite / "reports/demo/01_first").mkdir(parents=True)
     (suite / "reports/demo/01_first/manifest.json").write_text(content)
-    assert runner.digests("02_second", "demo")["upstream 01_first"]
+    assert made("02_second", "demo")["upstream"] == {"01_first": ""}
 
 
 def test_the_end_of_a_log_is_safe_to_print(tmp_path):
@@ -308,16 +317,16 @@ def touched(tmp_path, monkeypatch):
     monkeypatch.setattr(hs2lib, "__file__", str(tmp_path / "hs2lib" / "__init__.py"))
 
     def touch(name, tier):
-        before = {name: runner.digests(name, tier) for name in runner.notebooks()}
+        before = {name: made(name, tier) for name in graph.notebooks()}
         with (tmp_path / name).open("a") as file:
             file.write("\n")
-        return {name[:2] for name in runner.notebooks() if runner.digests(name, tier) != before[name]}
+        return {name[:2] for name in graph.notebooks() if made(name, tier) != before[name]}
 
     return touch
 
 
 PHRASES = "hs2lib/corpus/phrases/animal.tsv"
-ALL = {name[:2] for name in runner.notebooks()}
+ALL = {name[:2] for name in graph.notebooks()}
 DRY = {"07", "08", "09", "10", "11", "12"}
 
 
@@ -362,9 +371,9 @@ def test_a_number_of_the_paper_counts_for_the_tables_beside_it(touched):
 def test_a_setting_counts_where_it_changes_the_recipe(touched, tmp_path):
     """A default of another method's recipe changes no notebook that does not import the module of recipes."""
     file = tmp_path / "params" / "laptop" / "06_rewardbench_evaluation.yaml"
-    before = runner.digests("06_rewardbench_evaluation", "laptop")
+    before = made("06_rewardbench_evaluation", "laptop")
     file.write_text(file.read_text() + "  folds: 7\n")
-    assert runner.digests("06_rewardbench_evaluation", "laptop")["recipe"] != before["recipe"]
+    assert made("06_rewardbench_evaluation", "laptop")["recipe"] != before["recipe"]
     assert "06" not in touched("hs2lib/train/recipes.py", "laptop")
 
 
@@ -375,7 +384,7 @@ def test_every_data_file_is_used_by_some_module():
     base = set((package / "corpus" / "base").iterdir())  # its weights count where `model_name` is "small"
     files -= base
     modules = {file for file in files if file.suffix == ".py"}
-    assert files - modules == set().union(*map(runner.data_files, modules))
+    assert files - modules == set().union(*map(graph.data_files, modules))
 
 
 def test_a_notebook_that_always_generates_depends_on_the_generator(suite):
@@ -383,12 +392,12 @@ def test_a_notebook_that_always_generates_depends_on_the_generator(suite):
     corpus = "hs2lib/corpus/tasks.py"
     load = "from hs2lib.data.load import load\n\n"
     toy(suite, "01_first", load + "rows = load('helpsteer2', 'hub') if n != 'embedded' else []")
-    assert corpus not in runner.inputs("01_first", "demo")
+    assert corpus not in made("01_first", "demo")["code"]
     toy(suite, "01_first", load + "rows = load('helpsteer2', 'embedded')")
-    assert corpus in runner.inputs("01_first", "demo")
+    assert corpus in made("01_first", "demo")["code"]
 
 
 def test_an_import_that_is_no_module_is_an_error(suite):
     toy(suite, "01_first", "from hs2lib.stats import bootstrop")
     with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
-        runner.inputs("01_first", "demo")
+        made("01_first", "demo")

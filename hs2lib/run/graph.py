@@ -1,0 +1,419 @@
+"""The graph of runs: notebooks and named runs, what each needs and was made of, and whether that still holds.
+
+A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it, `06_rewardbench_evaluation@mine`, with
+parameters of its own. `params/<tier>/<run>.yaml` defines a named run, or `runs/<tier>/<run>/run.yaml`, which the
+command line writes. Its key `reads` names runs that it reads in place of a notebook's own: `reads: [05@mine]`.
+
+A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still says what is there now:
+parameters, the recipe, the notebook, the modules and data files of hs2lib that it uses, the results it reads, the data
+files and models it read, and all it wrote. `why_stale` is the one judge of that, for the runner and for the site.
+"""
+
+import ast
+import functools
+import hashlib
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+import hs2lib
+from hs2lib.paths import RUN, digest, hide, located, public, read_json, reports, root, runs, sha256, write
+from hs2lib.paths import notebook as notebook_path
+from hs2lib.run.parameters import Parameter, ParameterError, read_values, resolve, settings, specification, whole_recipe
+
+SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
+
+TIERS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "tiers.yaml").read_text())
+
+RECORD = "record.json"  # in the run folder: what a run that has finished was made of, until its stamp is written
+
+BY_HAND = "by-hand"  # the name of a report that no runner asked for
+
+
+def notebooks() -> list[str]:
+    """Names of all notebooks, in order."""
+    return sorted(p.stem for p in (root() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+def named_runs(tier: str) -> list[str]:
+    """The named runs that are defined at a tier, in order."""
+    files = [*(root() / "params" / tier).glob("*@*.yaml"), *(runs() / tier).glob("*@*/run.yaml")]
+    names = {file.parent.name if file.name == "run.yaml" else file.stem for file in files}
+    return sorted(name for name in names if notebook_path(name).is_file())
+
+
+def about(notebook: str) -> dict:
+    """The notebook's `hs2` metadata: how many GPUs it wants, what it makes and what it needs.
+
+    `gpu`: a number. `makes`: kind of thing -> its title in tables, as {"policy": "DPO"}. `needs`: kinds, which stand
+    for every other notebook that makes one, and names of notebooks. "07_sft unless start": not where that parameter or
+    setting is given to a named run.
+    """
+    # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are slow.
+    metadata = json.loads(notebook_path(notebook).read_text())["metadata"]
+    return {"gpu": 0, "makes": {}, "needs": []} | metadata.get("hs2", {})
+
+
+def makers(kind: str) -> dict[str, str]:
+    """Notebooks that make a thing of this kind, with its title in tables: {"08_dpo": "DPO", ..} for "policy"."""
+    made = {name: about(name)["makes"] for name in notebooks()}
+    return {name: kinds[kind] for name, kinds in made.items() if kind in kinds}
+
+
+def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
+    """Of a named run: its parameters, the runs it reads and the file that says so. Nothing of a notebook's own run.
+
+    Raises ParameterError for a run that no file defines.
+    """
+    file = root() / "params" / tier / f"{run}.yaml"
+    if "@" not in run or run.endswith(f"@{BY_HAND}"):
+        return {}, [], ""
+    if not file.exists():
+        file = runs() / tier / run / "run.yaml"
+    if not file.exists():
+        raise ParameterError(
+            f"{run} is not defined at tier {tier}: add -p key=value, or write params/{tier}/{run}.yaml"
+        )
+    values = read_values(file)
+    return values, values.pop("reads", None) or [], str(file)
+
+
+def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
+    """Keep what the command line says of a named run. Raises ParameterError where params/ defines another."""
+    file, now = root() / "params" / tier / f"{run}.yaml", values | {"reads": reads}
+    if not file.exists():
+        write(runs() / tier / run / "run.yaml", yaml.safe_dump(now, allow_unicode=True, sort_keys=True))
+    elif read_values(file) | {"reads": definition(run, tier)[1]} != now:
+        raise ParameterError(f"{run} is defined in {file}: change that file, or choose another name")
+
+
+def resolved(run: str, tier: str) -> tuple[dict[str, Parameter], dict, object]:
+    """Of a run at a tier: its parameters, their values, and the whole recipe (None without one)."""
+    notebook = notebook_path(run)
+    overrides, _, where = definition(run, tier)
+    known, values = specification(notebook), resolve(notebook, tier, root() / "params", overrides, where)
+    return known, values, whole_recipe(known, values)
+
+
+def upstream(
+    run: str, tier: str, settled: tuple[dict, object] | None = None, reads: list[str] | None = None
+) -> list[str]:
+    """Runs whose results this one reads, as its notebook's `needs` and its own `reads` say.
+
+    settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. Raises
+    ParameterError for a need that is neither a notebook nor a kind that some notebook makes, and for a run in `reads`
+    that is not needed.
+    """
+    notebook, names = run.partition("@")[0], set()
+    values, recipe = settled or resolved(run, tier)[1:]
+    for need in about(notebook)["needs"]:
+        need, _, instead = need.partition(" unless ")
+        if "@" in run and instead and (values.get(instead) or getattr(recipe, instead, "")):
+            continue  # a tier's own runs stay one after the other: their tables compare them
+        several = [need] if need in notebooks() else [name for name in makers(need) if name != notebook]
+        if not several:
+            kinds = sorted({kind for name in notebooks() for kind in about(name)["makes"]})
+            raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and none makes one of {kinds}")
+        names.update(several)
+    named = {}
+    for other in map(one, definition(run, tier)[1] if reads is None else reads):
+        if other.partition("@")[0] not in names:
+            needed = ", ".join(sorted(names)) or "none"
+            raise ParameterError(f"{run} reads {other}, which it does not need; it needs {needed}")
+        named[other.partition("@")[0]] = other
+    return sorted(named.get(name, name) for name in names)
+
+
+def reading(run: str, tier: str) -> str:
+    """The run and those it reads by notebook, as `paths.RUN` holds them for its kernel."""
+    return json.dumps({name.partition("@")[0]: name for name in (run, *upstream(run, tier))})
+
+
+def by_hand(notebook: str, tier: str) -> dict[str, str]:
+    """The variable `paths.RUN` of a notebook that no runner started: a name of its own, the latest of what it needs.
+
+    What the checkout has of a tier is the runner's to write, but for smoke, which nobody keeps: {} there.
+    """
+    if tier == "smoke" or reports() != root() / "reports":
+        return {}
+    names = {notebook: f"{notebook}@{BY_HAND}"}
+    for name in upstream(notebook, tier):
+        both = [read_json(reports() / tier / each / "manifest.json") or {} for each in (name, f"{name}@{BY_HAND}")]
+        own, hand = (manifest.get("finished", "") for manifest in both)
+        names[name] = f"{name}@{BY_HAND}" if hand and hand >= own else name
+    return {RUN: json.dumps(names)}
+
+
+def one(typed: str) -> str:
+    """The run that a user means: 05_reward_model_training@mine for 05@mine. Raises ParameterError where none fits."""
+    hits = matching([typed])
+    if len(hits) > 1:
+        raise ParameterError(f"{typed!r} fits several: {', '.join(hits)}")
+    return hits[0]
+
+
+def matching(names: list[str]) -> list[str]:
+    """Full names of the runs that a user typed, in order. Raises ParameterError for a name that fits none."""
+    picked = set()
+    for name in names:
+        if not (hits := _hits(name)):
+            raise ParameterError(f"no notebook {name!r}; known: {', '.join(notebooks())}")
+        picked |= set(hits)
+    return sorted(picked)
+
+
+def _hits(typed: str) -> list[str]:
+    name, at, own = typed.partition("@")
+    if at and (own == BY_HAND or not re.fullmatch(r"\w[\w.-]{0,63}", own)):
+        raise ParameterError(f"{typed}: a run's name has letters, digits, '.', '_' and '-', as seed-1; not {BY_HAND}")
+    name = Path(name).name.removesuffix(".ipynb")
+    return [f"{known}{at}{own}" for known in notebooks() if known == name or known.startswith(f"{name}_")]
+
+
+def with_upstream(names: list[str], tier: str = "smoke") -> list[str]:
+    """`names` and all they depend on, each after what it needs, else in the notebooks' order.
+
+    Raises ParameterError where runs need each other in a circle.
+    """
+    ordered: list[str] = []
+
+    def add(name: str, above: list[str]) -> None:
+        if name in above:
+            raise ParameterError(f"notebooks need each other in a circle: {' <- '.join([name, *reversed(above)])}")
+        if name not in ordered:
+            for need in upstream(name, tier):
+                add(need, [*above, name])
+            ordered.append(name)
+
+    for name in sorted(names):
+        add(name, [])
+    return ordered
+
+
+def chosen(names: list[str], tier: str = "smoke") -> list[str]:
+    """Full names of the runs that a user typed, each after what it needs.
+
+    All notebooks for none, '01' for 01_dataset_statistics, '01@mine' for a named run of it. Raises ParameterError for a
+    name that fits none.
+    """
+    picked = matching(names or notebooks())
+    return [name for name in with_upstream(picked, tier) if name in picked]
+
+
+def outputs(run: str, tier: str) -> dict[str, Path]:
+    """The three files a complete run leaves: its stamp, its manifest and the executed copy."""
+    report = reports() / tier / run
+    return {
+        "stamp": runs() / tier / run / "stamp.json",
+        "manifest": report / "manifest.json",
+        "notebook": report / f"{run}.ipynb",
+    }
+
+
+def threads(run: str, tier: str, cores: int) -> int:
+    """How many threads a job gets: those that train a model all cores, one by one; the others one, side by side.
+
+    Two busy jobs of two threads each collapse on two cores. The small base gains nothing by a second thread.
+    """
+    return cores if about(run)["gpu"] > 0 and tier not in SMALL_WORLD else 1
+
+
+# What a run was made of.
+
+
+@functools.cache
+def _read(code: str) -> tuple[frozenset[str], frozenset[str]]:
+    """What `code` imports of hs2lib, as dotted names (of a name in a module, the module too), and its short strings.
+
+    Read without running it.
+    """
+    imports, strings = set(), set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            imports |= {alias.name for alias in node.names if alias.name.split(".")[0] == "hs2lib"}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
+            strings.add(str(node.value))
+    return frozenset(imports), frozenset(strings)
+
+
+def package() -> Path:
+    """The folder of hs2lib."""
+    return Path(hs2lib.__file__).parent
+
+
+def module_file(name: str) -> Path:
+    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
+    parts = name.split(".")[1:]
+    for size in range(len(parts), -1, -1):
+        place = package().joinpath(*parts[:size])
+        file = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
+        if file and len(parts) - size <= (file.name != "__init__.py"):
+            return file
+    raise ImportError(f"{name} is imported, and hs2lib has no such module")
+
+
+def data_files(module: Path) -> set[Path]:
+    """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
+    files: set[Path] = set()
+    for text in _read(module.read_text())[1]:
+        place = module.parent / text
+        if place.is_dir() and not (place / "__init__.py").exists():
+            files |= {file for file in place.rglob("*") if file.is_file()}
+        elif place.is_file():
+            files.add(place)
+    return {file for file in files if file.suffix not in (".py", ".pyc")}
+
+
+def generates(notebook: str, values: dict, recipe: object) -> bool:
+    """Whether the notebook makes rows by `hs2lib.corpus` with these values.
+
+    It does where a source is "embedded", where its code passes that word to a function, and where it dry-runs.
+    """
+    named = [(p, values[name]) for name, p in specification(notebook_path(notebook)).items()]
+    named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
+    # A model may be called embedded too; a source is a parameter with embedded among its choices.
+    chosen = any(value == "embedded" and "embedded" in p.choices for p, value in named)
+    calls = [node for node in ast.walk(ast.parse(_code(notebook))) if isinstance(node, ast.Call)]
+    passed = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+    always = any(isinstance(part, ast.Constant) and part.value == "embedded" for part in passed)
+    return values.get("dry_run", False) or chosen or always
+
+
+def _code(notebook: str) -> str:
+    cells = json.loads(notebook_path(notebook).read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+def library(notebook: str, generated: bool) -> list[Path]:
+    """Files of hs2lib that the notebook uses: modules it imports, directly or through others, and their data files.
+
+    The small world, `hs2lib.corpus`, counts only where rows are `generated`: real data never reach it. Only the rules
+    of annotators, by which 04 simulates, count at any tier. How runs are started and judged changes no result, and
+    does not count. Raises ImportError as `module_file`.
+    """
+    corpus, started = (
+        package() / "corpus",
+        {package() / "run" / name for name in ("graph.py", "runner.py", "processes.py")},
+    )
+    todo = list(map(module_file, _read(_code(notebook))[0]))
+    todo = [file for file in todo if generated or corpus not in file.parents or file.name == "rules.py"]
+    modules: set[Path] = set()
+    while todo:
+        file = todo.pop()
+        if file not in modules:
+            modules.add(file)
+            used = map(module_file, _read(file.read_text())[0])
+            todo += [f for f in used if generated or corpus in file.parents or corpus not in f.parents]
+    modules -= started
+    return sorted(modules.union(*map(data_files, modules)))
+
+
+def code(notebook: str, values: dict, recipe: object) -> dict[str, Path]:
+    """The files of notebook and library that decide what the notebook gives with these values, by name."""
+    files = {f"notebooks/{notebook_path(notebook).name}": notebook_path(notebook)}
+    used = library(notebook, generates(notebook, values, recipe))
+    files |= {f"hs2lib/{file.relative_to(package()).as_posix()}": file for file in used}
+    if values.get("model_name") == "small":
+        files["hs2lib/corpus/base/model.safetensors"] = package() / "corpus" / "base" / "model.safetensors"
+    return files
+
+
+def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
+    """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream."""
+    beside = [other for other in values.get("beside", []) if other != tier]  # other tiers whose reports are read
+    above = upstream(run, tier, (values, recipe))
+    read = {name: reports() / tier / name for name in above}
+    read |= {f"{other}/{name}": reports() / other / name for other in beside for name in above}
+    made = {
+        "parameters": {name: value for name, value in values.items() if name != "recipe"},
+        "recipe": asdict(recipe) if recipe else {},
+        "code": {name: digest(file) for name, file in code(run, values, recipe).items()},
+        "upstream": {name: _results(folder / "manifest.json") for name, folder in read.items()},
+    }
+    return json.loads(json.dumps(made))  # as a stamp has it, without tuples
+
+
+def _results(manifest: Path) -> str:
+    """Digest of what the artefacts of a manifest say, not of times and devices; "" without any."""
+    artefacts = (read_json(manifest) or {}).get("artefacts")
+    return hashlib.sha256(json.dumps(artefacts, sort_keys=True).encode()).hexdigest() if artefacts else ""
+
+
+# Whether that still holds.
+
+
+def stamp(run: str, tier: str) -> None:
+    """Write the stamp of a run that has finished, when its executed copy is in place."""
+    made = outputs(run, tier)
+    record = made["stamp"].with_name(RECORD)
+    kept = read_json(record) | {"manifest": sha256(made["manifest"]), "executed": sha256(made["notebook"])}
+    write(made["stamp"], json.dumps(kept, indent=1) + "\n")
+    record.unlink()
+
+
+def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
+    """What has changed since the run, or is missing, in words. again: hash large files again too.
+
+    Judged by its stamp, or by its manifest alone where the run was made elsewhere: then what is not here may be there.
+    """
+    made = outputs(run, tier)
+    kept, manifest = read_json(made["stamp"]), read_json(made["manifest"])
+    if manifest is None:
+        return ["its manifest is gone, or no manifest"]
+    here = bool(kept) and kept.get("manifest") == sha256(made["manifest"])
+    record = kept if here else manifest
+    if not {"code", "parameters", "recipe", "upstream", "read", "written"} <= record.keys():
+        return ["its manifest is of an earlier version, and does not say what it was made of"]
+    _, values, recipe = resolved(run, tier)
+    hide(values)
+    now = made_of(run, tier, values, recipe)
+    published = json.loads(public(json.dumps(now, ensure_ascii=False)))
+    out = []
+    for part, word in (("parameters", "parameter "), ("recipe", "recipe."), ("code", ""), ("upstream", "results of ")):
+        for name in sorted((record[part].keys() | now[part].keys()) - {"recipe"}):
+            before, after = record[part].get(name), now[part].get(name)
+            if before not in (after, published[part].get(name)):
+                values = f" (was {before!r:.40}, is {after!r:.40})" if part in ("parameters", "recipe") else ""
+                out.append(f"{word}{name}{values}")
+    left = {f"{made['manifest'].parent}/{name}": about["sha256"] for name, about in manifest["artefacts"].items()}
+    left |= {str(made["notebook"]): kept["executed"]} if here else {}
+    for where, before in (record["read"] | record["written"] | left).items():
+        if path := located(where):
+            after = digest(path, again=again)
+            if before != after and (after or here or where in left):
+                out.append(public(where) + ("" if after else " is missing"))
+    return out
+
+
+def why_stale(run: str, tier: str, known: dict[str, str] | None = None, *, elsewhere: bool = False) -> str:
+    """Why the run has to run again at this tier, in words; empty when it is current.
+
+    known: answers so far, added to. elsewhere: judge its report, whether the run was made here or not.
+    """
+    known = {} if known is None else known
+    if run in known:
+        return known[run]
+    made = outputs(run, tier)
+    missing = [name for name, file in made.items() if not file.exists() and not (elsewhere and name == "stamp")]
+    stale = [name for name in upstream(run, tier) if not missing and why_stale(name, tier, known, elsewhere=elsewhere)]
+    if "stamp" in missing:
+        why = "never run here"
+    elif missing:
+        why = f"its {' and '.join(missing)} is gone"
+    elif stale:
+        why = f"{stale[0]} is stale"
+    elif not elsewhere and "manifest" not in (kept := read_json(made["stamp"]) or {}):
+        why = "its stamp cannot be read"
+    elif not elsewhere and kept["manifest"] != sha256(made["manifest"]):
+        why = "its manifest is not the one its stamp names"
+    else:
+        changed = changes(run, tier)
+        more = [f"and {len(changed) - 3} more"] * (len(changed) > 3)
+        why = f"changed since: {', '.join([*changed[:3], *more])}" if changed else ""
+    known[run] = why
+    return why

@@ -1,0 +1,344 @@
+"""What makes a run stale, named runs beside a notebook's own, and that no path of a machine is published."""
+
+import csv
+import json
+import os
+import shutil
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from hs2lib import paths
+from hs2lib.paths import root
+from hs2lib.report import report, site
+from hs2lib.run import graph, runner
+from hs2lib.run.parameters import ParameterError
+
+CHECKOUT = root()
+DATA, MODEL, SECOND = "01_data", "02_model", "03_second"
+
+CELL = """tier: str = "smoke"  # tier; one of smoke, demo
+path: str = ""  # file of rows
+n: int = 2  # a number; 0 to 9
+rate: float = 0.5  # a rate
+many: list = []  # some texts"""
+
+BODIES = {
+    # A table of a data file; a model written; a model read, if one is named, else that of the second notebook.
+    DATA: """from pathlib import Path
+from hs2lib.data.rows import rows
+table = pd.DataFrame([row for _, row in rows(Path(path))] if path else [{"text": "none", "n": n}])
+run.table(table, "rows", f"Rows of {path}.")
+print(path)""",
+    MODEL: """model = paths.work(tier, "02_model") / "model"
+paths.WRITTEN.add(paths.place(model))
+paths.write(model / "weights", str(n))
+run.table(pd.DataFrame({"n": [n]}), "made", "Made.")""",
+    SECOND: """model = paths.noted(path or paths.work(tier, "02_model") / "model")
+run.table(pd.DataFrame({"weights": [(model / "weights").read_text()]}), "read", "Read.")""",
+}
+NEEDS = {DATA: [], MODEL: [], SECOND: ["model unless path"]}
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of three notebooks."""
+    tmp_path /= "a folder"
+    (tmp_path / "notebooks").mkdir(parents=True)
+    for name, body in BODIES.items():
+        start = "import pandas as pd\nfrom hs2lib import paths\nfrom hs2lib.report import report\n"
+        start += f"run = report.start({name!r}, globals())"
+        cells = [new_code_cell(CELL, id="parameters", metadata={"tags": ["parameters"]})]
+        cells += [new_code_cell(source) for source in (start, body, "run.finish()")]
+        about = {"needs": NEEDS[name], "makes": {"model": "Model"} if name == MODEL else {}}
+        nbformat.write(new_notebook(cells=cells, metadata={"hs2": about}), tmp_path / "notebooks" / f"{name}.ipynb")
+    for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_DATA_DIR", paths.RUN):
+        monkeypatch.setenv(name, "")  # so that it is as it was afterwards, whatever a run sets
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.setattr(paths, "LARGE", 1)
+    return tmp_path
+
+
+def cells(run, **values):
+    """Run the cells of a notebook here, as a kernel would."""
+    space = {"__name__": "notebook"}
+    for cell in nbformat.read(paths.notebook(run), 4).cells:
+        exec(cell.source, space)
+        if cell.id == "parameters":
+            space |= {"tier": "demo"} | values
+    return space["run"]
+
+
+def execute(run, monkeypatch, tier="demo"):
+    """What the runner does with a notebook, without a kernel."""
+    values = graph.resolved(run, tier)[1]
+    with monkeypatch.context() as patch:
+        patch.setenv(paths.RUN, graph.reading(run, tier))
+        left = cells(run, **values)
+    shown = new_notebook(cells=[new_code_cell(f"path = {values['path']!r}", id="shown")])
+    paths.write(left.place / f"{run}.ipynb", paths.public(nbformat.writes(shown)))
+    graph.stamp(run, tier)
+    return left.place
+
+
+def stale(run, tier="demo"):
+    return graph.why_stale(run, tier)
+
+
+def ratings(place, n=1):
+    paths.write(place, json.dumps({"text": "a", "n": n}) + "\n")
+
+
+def test_a_data_file_that_changed_makes_what_read_it_stale(checkout, monkeypatch):
+    """Correct your ratings, run again: the old table stood as current."""
+    ratings(checkout / "my.jsonl")
+    paths.write(checkout / "params/demo/01_data.yaml", f"path: {checkout}/my.jsonl\n")
+    assert stale(DATA) == "never run here"
+    execute(DATA, monkeypatch)
+    assert stale(DATA) == ""
+    ratings(checkout / "my.jsonl")
+    assert stale(DATA) == "", "the same content, written again"
+    ratings(checkout / "my.jsonl", 7)
+    assert stale(DATA) == "changed since: my.jsonl"
+    (checkout / "my.jsonl").unlink()
+    assert stale(DATA) == "changed since: my.jsonl is missing"
+    # The same path below another data folder is another file.
+    for place, n in (("one", 1), ("two", 2)):
+        ratings(checkout / place / "my.jsonl", n)
+    monkeypatch.setenv("HS2_DATA_DIR", str(checkout / "one"))
+    paths.write(checkout / "params/demo/01_data.yaml", f"path: {checkout}/one/my.jsonl\n")
+    execute(DATA, monkeypatch)
+    monkeypatch.setenv("HS2_DATA_DIR", str(checkout / "two"))
+    assert "$HS2_DATA_DIR/my.jsonl" in stale(DATA)
+
+
+def test_a_table_that_was_edited_or_deleted_is_not_current(checkout, monkeypatch):
+    place = execute(DATA, monkeypatch)
+    kept = (place / "rows.csv").read_text()
+    (place / "rows.csv").write_text(kept.replace("none", "some"))
+    assert stale(DATA) == "changed since: reports/demo/01_data/rows.csv"
+    (place / "rows.csv").unlink()
+    assert stale(DATA) == "changed since: reports/demo/01_data/rows.csv is missing"
+    (place / "rows.csv").write_text(kept)
+    assert stale(DATA) == ""
+    (place / "01_data.ipynb").write_text("another")
+    assert stale(DATA) == "changed since: reports/demo/01_data/01_data.ipynb"
+    execute(DATA, monkeypatch)
+    cells(DATA, n=3)  # by hand
+    assert stale(DATA) == "", "a run by hand has a report of its own"
+    manifest = place / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"wall_s"', '"seconds"'))
+    assert stale(DATA) == "its manifest is not the one its stamp names"
+
+
+def test_models_that_were_read_or_written_count(checkout, monkeypatch):
+    execute(MODEL, monkeypatch)
+    execute(SECOND, monkeypatch)
+    assert stale(MODEL) == stale(SECOND) == ""
+    model = paths.runs() / "demo" / MODEL / "model"
+    (model / "weights").write_text("9")
+    assert stale(MODEL) == "changed since: runs/demo/02_model/model"
+    assert stale(SECOND) == "02_model is stale"
+    assert graph.changes(SECOND, "demo") == ["runs/demo/02_model/model"]
+    shutil.rmtree(model)
+    assert stale(MODEL) == "changed since: runs/demo/02_model/model is missing"
+    execute(MODEL, monkeypatch)
+    assert stale(SECOND) == "", "the same again"
+
+
+def test_parameters_recipes_and_code_are_named_with_what_they_were(checkout, monkeypatch):
+    execute(DATA, monkeypatch)
+    paths.write(checkout / "params/demo/01_data.yaml", "n: 5\n")
+    assert stale(DATA) == "changed since: parameter n (was 2, is 5)"
+    paths.write(checkout / "params/demo/01_data.yaml", "")
+    notebook = checkout / "notebooks" / f"{DATA}.ipynb"
+    notebook.write_text(notebook.read_text() + "\n")
+    assert stale(DATA) == "changed since: notebooks/01_data.ipynb"
+    stamp = json.loads(graph.outputs(DATA, "demo")["stamp"].read_text())
+    assert "hs2lib/report/report.py" in stamp["code"] and "hs2lib/run/graph.py" not in stamp["code"]
+
+
+def test_verify_says_all_that_changed_and_fails(checkout, monkeypatch, capsys):
+    for run in (DATA, MODEL, SECOND):
+        execute(run, monkeypatch)
+    capsys.readouterr()
+    assert runner.main(["--tier", "demo", "--verify"]) == 0
+    assert capsys.readouterr().out == "".join(f"demo {run}: current\n" for run in (DATA, MODEL, SECOND))
+    (paths.runs() / "demo" / MODEL / "model" / "weights").write_text("9")
+    (paths.reports() / "demo" / MODEL / "made.tex").unlink()
+    assert runner.main(["--tier", "demo", "--verify", "02", "03"]) == 1
+    model = "runs/demo/02_model/model"
+    said = [
+        f"demo 02_model: changed since: {model}, reports/demo/02_model/made.tex is missing",
+        f"  {model}",
+        "  reports/demo/02_model/made.tex is missing",
+        "demo 03_second: 02_model is stale",
+        f"  {model}",
+    ]
+    assert capsys.readouterr().out.splitlines() == said
+
+
+def test_a_large_file_is_hashed_once_while_it_stays_as_it_is(checkout, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(paths, "sha256", lambda path: hashed.append(path.name) or "digest")
+    file = checkout / "weights"
+    file.write_text("12345")
+    os.utime(file, (1e9, 1e9))
+    assert [paths.digest(file) for _ in range(3)] == ["digest"] * 3 and len(hashed) == 1
+    paths.digest(file, again=True)
+    assert len(hashed) == 2
+    file.write_text("54321")
+    os.utime(file, (1e9, 1e9))  # the same size and time: a change all the same
+    paths.digest(file)
+    assert len(hashed) == 3
+    file.write_text("00000")  # just now: it may change again within this tick of the clock
+    paths.digest(file)
+    paths.digest(file)
+    assert len(hashed) == 5
+
+
+def test_no_path_of_this_machine_is_published(checkout, monkeypatch, tmp_path):
+    """Manifest, captions, tables and executed notebook name the file, not where its owner keeps it."""
+    mine = tmp_path / "home of somebody" / "my.jsonl"
+    ratings(mine)
+    paths.write(checkout / "params/demo/01_data.yaml", f"path: {mine}\n")
+    place = execute(DATA, monkeypatch)
+    assert json.loads((place / "manifest.json").read_text())["parameters"]["path"] == "my.jsonl"
+    assert "elsewhere:my.jsonl" in (place / "manifest.json").read_text()
+    site.Site().build()
+    texts = {file: file.read_bytes() for file in paths.reports().rglob("*") if file.is_file()}
+    assert not [file for file, text in texts.items() if b"somebody" in text or str(tmp_path).encode() in text]
+    assert stale(DATA) == "", "the stamp knows where it is"
+    ratings(mine, 3)
+    assert stale(DATA) == "changed since: my.jsonl"
+
+
+def test_a_commit_of_the_hub_is_in_the_manifest(checkout, monkeypatch):
+    monkeypatch.setitem(paths.READ, "hub:owner/name@0123", "0123")
+    cached = checkout / "hub" / "datasets--owner--set" / "snapshots" / "4567" / "train.jsonl"
+    ratings(cached)
+    run = cells(MODEL)
+    assert paths.place(cached) == "hub:owner/set@4567/train.jsonl" and paths.located(paths.place(cached)) is None
+    paths.READ["hub:owner/name@0123"] = "0123"
+    paths.noted(cached)
+    run.finish()
+    read = json.loads((run.place / "manifest.json").read_text())["read"]
+    assert list(read) == ["hub:owner/name@0123", "hub:owner/set@4567/train.jsonl"]
+
+
+# Named runs.
+
+
+def main(*words):
+    return runner.main(["--tier", "demo", *words])
+
+
+def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, monkeypatch, capsys):
+    for run in (MODEL, SECOND):
+        execute(run, monkeypatch)
+    assert main("02", "03", "--name", "big", "-p", "n=7", "--set", "rate=1e-3", "--parameters") == 0
+    shown = capsys.readouterr().out
+    assert "03_second@big" in shown and "  n: int = 7 " in shown and "  rate: float = 0.001 " in shown
+    assert graph.upstream("03_second@big", "demo") == ["02_model@big"] and graph.upstream(SECOND, "demo") == [MODEL]
+    for run in ("02_model@big", "03_second@big"):
+        assert stale(run) == "never run here"
+        execute(run, monkeypatch)
+        assert stale(run) == ""
+    read = {run: report.completed("demo", run).table("read.csv").weights[0] for run in (SECOND, "03_second@big")}
+    assert read == {SECOND: 2, "03_second@big": 7}
+    assert (paths.runs() / "demo" / "02_model@big" / "model" / "weights").read_text() == "7"
+    assert main("03", "--name", "other", "--reads", "02@big", "--list") == 0
+    assert "03_second@other" in capsys.readouterr().out
+    assert graph.upstream("03_second@other", "demo") == ["02_model@big"]
+    assert main("02", "--name", "big", "-p", "n=8", "--list") == 0
+    assert "02_model@big                     changed since: parameter n (was 7, is 8)" in capsys.readouterr().out
+
+
+def test_a_named_run_is_alone_when_its_inputs_are_given(checkout, monkeypatch):
+    paths.write(checkout / "mine" / "weights", "4")
+    assert main("03", "--name", "alone", "-p", f"path={checkout}/mine", "--parameters") == 0
+    assert graph.with_upstream(["03_second@alone"], "demo") == ["03_second@alone"]
+    execute("03_second@alone", monkeypatch)
+    paths.write(checkout / "mine" / "weights", "5")
+    assert stale("03_second@alone") == "changed since: mine"
+
+
+def test_a_file_in_params_defines_a_named_run(checkout, capsys):
+    paths.write(checkout / "params/demo/03_second@filed.yaml", "n: 6\nreads: [02@big]\n")
+    assert main("03@filed", "--parameters") == 2
+    assert "02_model@big is not defined at tier demo: add -p key=value, or write params/demo/02_model@big.yaml" in (
+        capsys.readouterr().err
+    )
+    paths.write(checkout / "params/demo/02_model@big.yaml", "n: 9\n")
+    assert main("03@filed", "--parameters") == 0 and "n: int = 6" in capsys.readouterr().out
+    assert graph.named_runs("demo") == ["02_model@big", "03_second@filed"]
+    assert main("03", "--name", "filed", "-p", "n=7", "--parameters") == 2
+    assert "03_second@filed.yaml: change that file, or choose another name" in capsys.readouterr().err
+    assert main("02", "--name", "big", "-p", "n=9", "--parameters") == 0, "the same again"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["02", "-p", "n=3"], "02_model at tier demo has the tier's parameters: name a run of your own, --name mine"),
+        (["02", "--name", "a", "-p", "nn=3"], "-p nn=3: no parameter 'nn' in 02_model@a; nearest: n"),
+        (["02", "--name", "a", "-p", "n=many"], "-p n=many: n is int (a number)"),
+        (["02", "--name", "a", "-p", "n=10"], "n = 10 is outside 0 to 9"),
+        (["02", "--name", "a", "-p", "n"], "-p n: write -p name=value"),
+        (["02", "--name", "a", "-p", "many=x"], "many is list (some texts), got str 'x'"),
+        (["02", "--name", "a b", "-p", "n=3"], "02@a b: a run's name has letters, digits, '.', '_' and '-'"),
+        (["02", "--name", "by-hand", "-p", "n=3"], "not by-hand"),
+        (["02", "--name", "a"], "02_model@a is not defined at tier demo: add -p key=value"),
+        (["02", "--name", "a", "--reads", "03@b"], "--reads 03_second@b: none of 02_model@a needs it"),
+        (["03", "--name", "a", "--reads", "04@b"], "no notebook '04@b'"),
+    ],
+)
+def test_what_a_named_run_may_not_be_is_said_and_leaves_nothing(checkout, capsys, words, message):
+    assert main(*words, "--list") == 2
+    assert message in capsys.readouterr().err
+    assert graph.named_runs("demo") == []
+
+
+def test_a_run_by_hand_never_writes_the_report_of_the_checkout(checkout, monkeypatch):
+    """`papermill -p tier demo` overwrote the committed report."""
+    place = execute(MODEL, monkeypatch)
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    run = cells(MODEL, n=5)
+    assert run.place == place.with_name("02_model@by-hand") and (run.place / "manifest.json").exists()
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
+    assert (paths.runs() / "demo" / MODEL / "model" / "weights").read_text() == "2", "nor its model"
+    assert cells(SECOND).name == "03_second@by-hand"
+    assert report.completed("demo", SECOND).table("read.csv").weights[0] == 5, "the next by hand reads what it made"
+    assert stale(MODEL) == ""
+    with pytest.raises(ParameterError, match="by-hand"):
+        graph.chosen(["02@by-hand"], "demo")
+
+
+def test_named_runs_have_rows_of_their_own_in_site_and_readme(checkout, monkeypatch, capsys):
+    main("02", "--name", "big", "-p", "n=7", "--parameters")
+    for run in (MODEL, "02_model@big"):
+        execute(run, monkeypatch)
+    cells(MODEL, n=5)
+    states = lambda: {  # noqa: E731
+        name: site.row("demo", name, paths.reports() / "demo" / name)["state"]
+        for name in (MODEL, "02_model@big", "02_model@by-hand")
+    }
+    assert states() == {MODEL: "current", "02_model@big": "current", "02_model@by-hand": "run by hand"}
+    text = site.results()
+    assert "[02_model](demo/02_model/02_model.ipynb)" in text and "by-hand" not in text
+    assert "[02_model@big](demo/02_model@big/02_model@big.ipynb)" in text
+    site.Site().build()
+    assert (paths.reports() / "site/demo/02_model@big/index.html").exists()
+    (paths.reports() / "demo" / MODEL / "made.csv").unlink()
+    shutil.rmtree(paths.runs())  # a clone: nothing was run here
+    assert states()[MODEL] == "stale: changed since: reports/demo/02_model/made.csv is missing"
+    site.main(["--check"])
+    assert "2 of its reports are stale" in capsys.readouterr().out, "what the command line defined is not here"
+
+
+def test_csv_of_the_toy_is_read_as_it_was(checkout, monkeypatch):
+    place = execute(DATA, monkeypatch)
+    with (place / "rows.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [["text", "n"], ["none", "2"]]
