@@ -36,6 +36,7 @@ TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
 MODELS = ("tiny", "small", "embedded")  # that come with the packages; elsewhere a folder or a Hub repository is named
 
 TEMPLATES = ("chat", "reference")  # how a conversation is written: the model's own way, or HelpSteer2's
+CONTROL_TEXT = ("plain", "escape", "refuse")  # what is done with a text that spells out a template's control tokens
 OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward model
 TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
 PACKING = ("none", "padding-free", "bfd")  # how conversations are laid into batches

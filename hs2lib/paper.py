@@ -132,5 +132,6 @@ def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:
     except ValueError as error:
         raise ValueError(f"{error}; or name one of {', '.join(HEAD_WEIGHTS)}") from None
     if missing := [name for name in weights if name not in outputs]:
-        raise ValueError(f"weighting {text!r} needs an output {missing[0]!r}; the model has: {', '.join(outputs)}")
+        has = f"the model has: {', '.join(outputs)}"
+        raise ValueError(f"weighting {text!r} needs an output {missing[0]!r}; {has}. Weigh those, as {outputs[0]}:1")
     return tuple(weights.get(name, 0.0) for name in outputs)

@@ -75,7 +75,8 @@ class SampledPairs(NamedTuple):
         """Means over prompts of the worst, the mean and the best goodness, shares, and the pairs' number."""
         samples = [sample for group in self.groups for sample in group.responses]
         out = {"prompts": len(self.groups), "samples": len(samples), "pairs": len(self.pairs)}
-        by_prompt = {"worst": self.goodness.min(1), "mean": self.goodness.mean(1), "best": self.goodness.max(1)}
+        good = self.goodness[~np.isnan(self.goodness).all(1)]  # a refused sample has none
+        by_prompt = {"worst": np.nanmin(good, 1), "mean": np.nanmean(good, 1), "best": np.nanmax(good, 1)}
         out |= {f"{name} goodness": float(values.mean()) for name, values in by_prompt.items()}
         out["finished (%)"] = 100 * float(np.mean([sample.finished for sample in samples]))
         return out

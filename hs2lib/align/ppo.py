@@ -51,6 +51,7 @@ def standardised(model, rated: Sequence, weights: Sequence[float], **options):
     into the head, so that the critic, which starts as this model, begins on the scale of the rewards.
     """
     goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)
+    goodness = goodness[~goodness.isnan()]  # without refused responses
     return fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
 
 
@@ -193,7 +194,7 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
     out, left_out = [], []
     for group in bare:
         try:
-            out.append(replace(group, prompt=fitted(policy, group, max_new_tokens, template=policy.template)))
+            out.append(replace(group, prompt=fitted(policy, group, max_new_tokens, **policy.written)))
         except ValueError:
             left_out.append(group.id)
     return out, left_out
@@ -201,7 +202,7 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
 
 def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
     """The prompts as items for `train`: their tokens, and no targets."""
-    tokens = [prompt_tokens(group.prompt, policy.tokenizer, template=policy.template) for group in prompts]
+    tokens = [prompt_tokens(group.prompt, policy.tokenizer, **policy.written) for group in prompts]
     empty = np.zeros((1, 0), np.float32)
     return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
 

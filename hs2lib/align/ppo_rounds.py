@@ -98,13 +98,15 @@ def targets(
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
     response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
-    `unfinished` is "keep"; advantages are normalised over the tokens that count. Paper: section 4.4 (advantages,
-    normalisation and what is left out are the reference code's). Raises ValueError for an unknown `unfinished`.
+    `unfinished` is "keep"; nor does one without a reward (nan: the reward model refused it). Advantages are normalised
+    over the tokens that count. Paper: section 4.4 (advantages, normalisation and what is left out are the reference
+    code's). Raises ValueError for an unknown `unfinished`.
     """
     one_of("way with unfinished answers", recipe.unfinished, CUT_OFF)
+    refused, reward = reward.isnan(), reward.nan_to_num()
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
     advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
-    counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None]
+    counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None] & ~refused[:, None]
     if recipe.normalise:
         advantage = losses.normalised(advantage, counted)
     return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
@@ -156,10 +158,10 @@ def figures(sampler, reference, values, tokens, reward, finished, entropy, recip
     raw = replace(recipe, normalise=False)
     _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
     out = {
-        "reward": reward.mean(),
+        "reward": reward.nanmean(),
         "kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(),
         "penalty": penalty,
-        "penalised reward": reward.mean() - recipe.kl_weight * penalty,
+        "penalised reward": reward.nanmean() - recipe.kl_weight * penalty,
         "length": tokens.sum(1).float().mean(),
         "finished": finished.float().mean(),
         "entropy": entropy[tokens].mean(),

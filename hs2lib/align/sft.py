@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from hs2lib.engine.attention import computing, log_probs
-from hs2lib.engine.chat import Rendered, written
+from hs2lib.engine.chat import Rendered, encode, written
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item, labels_of
 
 # What is counted of conversations that become items; of the too long ones not even the first exchange fits.
-COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "tokens", "tokens_trained")
+COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "refused", "tokens", "tokens_trained")
 
 
 def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")) -> list[Group]:
@@ -61,9 +61,10 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     ending = policy.tokenizer.decode(policy.ending())
 
     def shown(last: int) -> Rendered:
-        return written(policy.tokenizer, turns[:last], turns[last].text, template=policy.template)
+        return written(policy.tokenizer, turns[:last], turns[last].text, **policy.written)
 
-    whole = shown(len(turns) - 1).text
+    last = shown(len(turns) - 1)
+    whole = last.text
     spans = []
     for i, turn in enumerate(turns):
         if turn.role == "assistant":
@@ -72,10 +73,9 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
                 raise ValueError(f"group {talk.id}: the template writes turn {i} otherwise when others follow it")
             stop = part.end + len(ending) * whole.startswith(ending, part.end)
             spans.append((part.start, stop))
-    encoded = policy.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
-    ids, mask = encoded["input_ids"], [False] * len(encoded["input_ids"])
-    at = 0
-    for i, (a, b) in enumerate(encoded["offset_mapping"]):
+    ((ids, offsets),) = encode(policy.tokenizer, [last])
+    mask, at = [False] * len(ids), 0
+    for i, (a, b) in enumerate(offsets):
         while at < len(spans) and a >= spans[at][1]:
             at += 1
         # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
@@ -88,11 +88,15 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and `COUNTS`.
 
     A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and
-    every turn keeps what came before it. Where not even the first fits, it is left out and counted. Paper: silent.
+    every turn keeps what came before it. Where not even the first fits, it is left out and counted; so is one that the
+    policy refuses for its control strings. Paper: silent.
     Raises ValueError for a group that has not exactly one response, and where nothing is left.
     """
     counts, items = dict.fromkeys(COUNTS, 0), []
     for talk in talks:
+        if any(policy.refused(talk)):
+            counts["refused"] += 1
+            continue
         ids, mask = tokens_and_mask(policy, talk)
         limit = policy.max_tokens or len(ids)
         if len(ids) > limit:

@@ -68,6 +68,7 @@ def label(
     if levels == "ratings":
         each, values = _rated(each, tuple(reward_model.attributes))
     else:
+        each = [group for group in map(reward_model.admitted, each) if group.responses]
         values = reward_model.score(each, cache=file and Path(file).parent, **options)
     if levels == "fifths":
         ranks = values.argsort(dim=0, stable=True).argsort(dim=0)

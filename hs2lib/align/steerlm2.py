@@ -87,14 +87,14 @@ def weigh(
 
     Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
     both at temperature 1 and on the tokens that were sampled. The reward model reads the text. Groups with fewer than
-    two samples (after `unfinished: drop`) have no weights to compare and are left out. options: budget, autocast and
-    cache of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on. Raises
-    ValueError where two tokenizers differ, or no group is left.
+    two samples (after `unfinished: drop`, and without refused ones) have no weights to compare and are left out.
+    options: budget, autocast and cache of `Policy.log_probs`; with a cache all three are kept as they come, and a
+    killed run goes on. Raises ValueError where two tokenizers differ, or no group is left.
     """
     one_of("way with unfinished samples", recipe.unfinished, CUT_OFF)
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
-    sampled = [group for group in sampled if len(group.responses) > 1]
+    sampled = [group for group in map(reward_model.admitted, sampled) if len(group.responses) > 1]
     if not sampled:
         raise ValueError("no prompt has two samples to weigh against each other")
     labelled = as_tokens(sampler, sampled, target)

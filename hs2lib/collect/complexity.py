@@ -18,7 +18,9 @@ import numpy as np
 import torch
 import yaml
 
+from hs2lib.engine.chat import encode, written
 from hs2lib.evaluate.judge import Ask, Judge, Scale
+from hs2lib.group import Turn
 
 _WORDS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
 
@@ -90,11 +92,13 @@ def local(model, tokenizer, max_tokens: int = 1024) -> TextJudge:
     """
 
     def ask(question: str) -> str:
-        text = question
+        replies = [f'{{"score": {n}}}' for n in LEVELS]
         if getattr(tokenizer, "chat_template", None):
-            turns = [{"role": "user", "content": question}]
-            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        candidates = [tokenizer(f'{text}{{"score": {n}}}', add_special_tokens=False)["input_ids"] for n in LEVELS]
+            turn = (Turn("user", question),)
+            candidates = [ids for ids, _ in encode(tokenizer, [written(tokenizer, turn, reply) for reply in replies])]
+        else:
+            texts = [question + reply for reply in replies]
+            candidates = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         shared = next(i for i, column in enumerate(zip(*candidates, strict=False)) if len(set(column)) > 1)
         tokens = [c[shared] for c in candidates]
         if len(set(tokens)) < len(LEVELS):

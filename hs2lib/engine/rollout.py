@@ -10,6 +10,10 @@ how many kills changes nothing. In float32 that holds but for rounding that fall
 one token in 100,000). Under bfloat16 autocast logits of two batches differ by a hundredth: texts may differ after a
 while, though their distribution does not. The engine is `hs2lib.engine.decoding`, or vLLM by parameter.
 
+Who scores a sample reads its text anew, as the answer of one turn (`hs2lib.engine.chat`): special tokens that a policy
+samples are not in the text, and control strings that it types are letters there. Its own log-probabilities are of the
+very tokens.
+
 Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 """
 
@@ -147,7 +151,7 @@ def _check(prompts, n, max_new_tokens, temperature, top_p, backend) -> None:
 
 def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, room: int) -> list[int]:
     """The tokens to go on from, without the oldest turns where they leave no room for the response."""
-    options = {"template": policy.template, "label": label(group) if callable(label) else label}
+    options = policy.written | {"label": label(group) if callable(label) else label}
     ids = prompt_tokens(group.prompt, policy.tokenizer, **options)
     if policy.max_tokens and len(ids) + room > policy.max_tokens:
         ids = prompt_tokens(fitted(policy, group, room, **options), policy.tokenizer, **options)
@@ -157,7 +161,8 @@ def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, ro
 def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
     """The prompt without its oldest turns where these leave no room for a response of so many tokens.
 
-    Paper: silent. options: template and label of `chat.tokenise`. Raises ValueError where its last turn leaves none.
+    Paper: silent. options: template, control_text and label of `chat.tokenise`. Raises ValueError where its last turn
+    leaves none.
     """
     bare = replace(group, responses=(Response("", ""),))
     limit = policy.max_tokens and policy.max_tokens - room

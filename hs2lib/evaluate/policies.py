@@ -55,6 +55,8 @@ def evaluate(
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
+    A response that the reward model refuses for its control strings has no scores and counts in `refused`.
+
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). sampling: arguments of `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among
@@ -71,6 +73,8 @@ def evaluate(
     responses = [response for group in sampled for response in group.responses]
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
     rows["response"] = [response.id for response in responses]
+    if reward_model.control_text == "refuse":
+        rows["refused"] = np.concatenate([reward_model.refused(group) for group in sampled]).astype(int)
     rows["goodness"] = _weighted(scores, weighting, reward_model)
     if is_generated(prompts):
         truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
@@ -122,9 +126,10 @@ def table(frames: Sequence[pd.DataFrame], n_boot: int = 1000, seed: int = 0) -> 
     """
     whole = _joined(frames)
     rows = [
-        (measure, policy, *mean(part[measure], part.prompt, n_boot=n_boot, seed=seed))
+        (measure, policy, *mean(known[measure], known.prompt, n_boot=n_boot, seed=seed))
         for measure in measures(whole)
         for policy, part in whole.groupby("policy", sort=False)
+        for known in (part.dropna(subset=[measure]) if "refused" in part else part,)
     ]
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
@@ -142,6 +147,7 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, s
     for measure, policy in product(measures(whole), others):
         means = whole.groupby(["policy", "prompt"], sort=False)[measure].mean()
         difference = means[policy] - means[against].reindex(means[policy].index)
+        difference = difference.dropna() if "refused" in whole else difference
         rows.append((measure, policy, *mean(difference, difference.index, n_boot=n_boot, seed=seed)))
     return pd.DataFrame(rows, columns=["measure", "policy", f"less {against}", "95 % low", "95 % high"])
 

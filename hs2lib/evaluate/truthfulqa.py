@@ -228,7 +228,8 @@ def tokenise(questions: MultipleChoice, tokenizer) -> tuple[list[list[list[int]]
     sequences, starts = [], []
     for group in questions.groups:
         prompt = f"{questions.primer}\n\nQ: {group.prompt[0].text}\nA:"
-        before, *whole = tokenizer([prompt, *(f"{prompt} {answer.text}" for answer in group.responses)])["input_ids"]
+        texts = [prompt, *(f"{prompt} {answer.text}" for answer in group.responses)]
+        before, *whole = tokenizer(texts, split_special_tokens=True)["input_ids"]
         if min(map(len, whole)) <= len(before):
             raise ValueError(f"question {group.id}: an answer adds no token to the prompt with this tokenizer")
         sequences.append([before + ids[len(before) :] for ids in whole])

@@ -155,7 +155,8 @@ def cross_fit(
     both = fold * n_parts + parts
     sizes = np.bincount(both, minlength=folds * n_parts).reshape(folds, n_parts)
     without = sizes.sum(axis=0) - sizes
-    if (without[:, np.bincount(parts) > 0] == 0).any():
+    # The share of right pairs, which own pairs are searched on, needs no pair of each part in the other folds.
+    if objective is not share_right and (without[:, np.bincount(parts) > 0] == 0).any():
         raise ValueError(f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts")
     values = np.empty((folds + 1, len(over)))
     for start, right in _counts(fixed, both, over, folds * n_parts):

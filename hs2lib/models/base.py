@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -13,11 +14,11 @@ from torch import nn
 
 from hs2lib import paths
 from hs2lib.engine.cache import Cache
-from hs2lib.engine.chat import TokenGroup, tokenise
+from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
-from hs2lib.names import TEMPLATES, one_of
+from hs2lib.names import CONTROL_TEXT, TEMPLATES, one_of
 
 STATE = "hs2.json"
 
@@ -35,11 +36,13 @@ class Decoder(nn.Module):
     causal = False  # whether the backbone keeps its vocabulary projection
 
     def __init__(
-        self, backbone: nn.Module, tokenizer, *, template="chat", max_tokens=None, base="", revision=None, origin=None
-    ):
+        self, backbone: nn.Module, tokenizer, *, template="chat", control_text="escape", max_tokens=None, base="",
+        revision=None, origin=None
+    ):  # fmt: skip
         super().__init__()
         one_of("template", template, TEMPLATES)
-        self.backbone, self.tokenizer, self.template = backbone, tokenizer, template
+        one_of("control_text", control_text, CONTROL_TEXT)
+        self.backbone, self.tokenizer, self.template, self.control_text = backbone, tokenizer, template, control_text
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
         self.adapter: dict | None = None
@@ -57,7 +60,9 @@ class Decoder(nn.Module):
 
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
-        digest = hashlib.sha256(json.dumps([self.attributes, self.template, self.max_tokens]).encode())
+        settings = [self.attributes, self.template, self.max_tokens]
+        settings += [] if self.control_text == "escape" else [self.control_text]
+        digest = hashlib.sha256(json.dumps(settings).encode())
         for name, weight in self.state_dict().items():
             # Sums of the bits as integers: every number counts, and no order of summation or thread changes them.
             kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[weight.element_size()]
@@ -66,12 +71,32 @@ class Decoder(nn.Module):
             digest.update(f"{name} {tuple(weight.shape)} {sums}".encode())
         return f"{Path(self.base).name or 'model'}-{digest.hexdigest()[:16]}"
 
+    @property
+    def written(self) -> dict:
+        """How a conversation is written for this model: the options of `chat.written`."""
+        return {"template": self.template, "control_text": self.control_text}
+
     def tokenise(self, groups: Iterable[Group], *, shorten: bool = True) -> Iterable[TokenGroup]:
         """Token groups in this model's template and length, as `chat.tokenise` makes them.
 
         shorten=False: however long they are.
         """
-        return tokenise(groups, self.tokenizer, template=self.template, max_tokens=self.max_tokens if shorten else None)
+        return tokenise(groups, self.tokenizer, max_tokens=self.max_tokens if shorten else None, **self.written)
+
+    def refused(self, group: Group | None) -> list[bool]:
+        """Which responses are set aside: with control_text "refuse" those that spell out control strings.
+
+        A prompt that does so refuses them all. Paper: silent.
+        """
+        if self.control_text != "refuse":
+            return [False] * len(group.responses if group else ())
+        return list(map(bool, control_strings(group, self.tokenizer, self.template)))
+
+    def admitted(self, group: Group) -> Group:
+        """The group without its refused responses."""
+        refused = self.refused(group)
+        kept = tuple(response for response, no in zip(group.responses, refused, strict=True) if not no)
+        return replace(group, responses=kept) if any(refused) else group
 
     def as_tokens(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> Iterable[TokenGroup]:
         """Token groups as they are; groups tokenised, with the options of `tokenise`."""
@@ -153,7 +178,7 @@ class Decoder(nn.Module):
             else:
                 self.backbone.save_pretrained(into)
             self.tokenizer.save_pretrained(into)
-            names = ("attributes", "template", "max_tokens", "base", "revision", "origin", "adapter")
+            names = ("attributes", "template", "control_text", "max_tokens", "base", "revision", "origin", "adapter")
             state = {name: getattr(self, name) for name in names} | self._save_more(into)
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
@@ -171,7 +196,9 @@ class Decoder(nn.Module):
         origin = (state.get("origin") or state["base"]) if state["adapter"] else str(Path(folder).absolute())
         place, revision = (origin, state["revision"]) if state["adapter"] else (folder, None)
         backbone = load_backbone(place, revision=revision if origin == state["base"] else None, head=cls.causal)
-        kept = {key: state[key] for key in ("template", "max_tokens", "base", "revision")}
+        kept = {
+            key: state[key] for key in ("template", "control_text", "max_tokens", "base", "revision") if key in state
+        }
         return cls(backbone, load_tokenizer(folder), origin=origin, **kept, **options)
 
     def _adapt(self, folder: Path, state: dict):

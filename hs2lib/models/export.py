@@ -57,7 +57,7 @@ def fold(
         raise ValueError(f"expected finite weights and mean and a positive sd, got {list(weights)}, {mean} and {sd}")
     w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
     constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
-    options = {key: getattr(model, key) for key in ("template", "max_tokens", "base", "revision")}
+    options = {key: getattr(model, key) for key in ("template", "control_text", "max_tokens", "base", "revision")}
     folded = RewardModel(model.backbone, model.tokenizer, (name,), bias=constant != 0, **options)
     folded = folded.to(model.head.weight.device)
     with torch.no_grad():

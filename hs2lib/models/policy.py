@@ -54,7 +54,7 @@ class Policy(Decoder):
         label: SteerLM's label string before every answer, or a function that says it for each group. shorten=False:
         however long they are. Otherwise as `chat.tokenise`.
         """
-        options = {"template": self.template, "max_tokens": self.max_tokens if shorten else None}
+        options = self.written | {"max_tokens": self.max_tokens if shorten else None}
         of = label if callable(label) else lambda group: label
         for text, several in groupby(groups, key=of):
             closing = closing_tokens(self.tokenizer, template=self.template, label=text)

@@ -3,7 +3,7 @@
 Backbones are in `hs2lib.models.backbones`, folding and export in `hs2lib.models.export`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -44,22 +44,22 @@ class RewardModel(Decoder):
                 self.head.bias.zero_()
 
     @classmethod
-    def from_classifier(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None):
+    def from_classifier(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
         """A published reward model, a transformers sequence classifier, in its own chat template.
 
         Paper: Table 3 compares such models. Its backbone runs on the group engine, its head as it is. One output is
-        "reward", several have the names of its configuration. Raises ValueError for a model that is no causal decoder,
-        for a head that is more than one linear layer, for a checkpoint without a trained head, and where the classifier
-        itself scores otherwise.
+        "reward", several have the names of its configuration, those we know in our order. options: as for the class.
+        Raises ValueError for a model that is no causal decoder, for a head that is more than one linear layer, for a
+        checkpoint without a trained head, and where the classifier itself scores otherwise.
         """
         import transformers as hf
 
         place = where(name)
         config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
         check_causal(name, config)
-        options = {"revision": revision, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+        read = {"revision": revision, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
         loader = hf.AutoModelForSequenceClassification
-        plain, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
+        plain, report = loader.from_pretrained(place, config=config, output_loading_info=True, **read)
         heads = [child for child in plain.children() if isinstance(child, nn.Linear)]
         if len(heads) != 1:
             shapes = [tuple(head.weight.shape) for head in heads]
@@ -69,13 +69,15 @@ class RewardModel(Decoder):
         fetched(name, plain.config)
         commit = getattr(plain.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
-        options = {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
+        options |= {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
         names = ("reward",) if heads[0].out_features == 1 else tuple(plain.config.id2label.values())
-        model = cls(text_model(getattr(plain, plain.base_model_prefix)), tokenizer, names, **options).eval()
-        model.head.load_state_dict(heads[0].state_dict())
+        order = sorted(range(len(names)), key=lambda i: NINE.index(names[i]) if names[i] in NINE else len(NINE))
+        backbone = text_model(getattr(plain, plain.base_model_prefix))
+        model = cls(backbone, tokenizer, [names[i] for i in order], **options).eval()
+        model.head.load_state_dict({key: value[order] for key, value in heads[0].state_dict().items()})
         text = [token for token in examples(config.get_text_config(), most=0)[0][0] if token != tokenizer.pad_token_id]
         with torch.no_grad():
-            theirs = plain.eval()(input_ids=torch.tensor([text])).logits[0]  # [A]
+            theirs = plain.eval()(input_ids=torch.tensor([text])).logits[0, order]  # [A]
             ours = model.predict(plain_states(model.backbone, text)[-1])  # [A]
         if not (off := ((ours - theirs).abs().max() / theirs.abs().max()).item()) <= TOLERANCE[torch.float32]:
             what = f"its own score is another than that of its head on the last token's state (by {off:.2%})"
@@ -93,13 +95,23 @@ class RewardModel(Decoder):
         """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
 
         options: budget and autocast, as for `score_tokens`; cache: as for `rows`. A score does not depend on what else
-        is scored beyond the rounding of sums (float32 about 1e-6). Raises ValueError for no groups and for over-long
-        ones.
+        is scored beyond the rounding of sums (float32 about 1e-6). A refused response has nan. Raises ValueError for
+        no groups and for over-long ones.
         """
-        tokens = self.as_tokens(groups)
+        refused: list[bool] = []
+
+        def watched() -> Iterator[TokenGroup]:
+            for group in self.as_tokens(groups):
+                refused.extend(self.refused(group.group))
+                yield group
+
         if cache is None:
-            return self.score_tokens((group.sequences for group in tokens), **options)
-        return torch.tensor([row["scores"] for row in self.rows(tokens, "scores", cache=cache, **options)])
+            values = self.score_tokens((group.sequences for group in watched()), **options)
+        else:
+            values = torch.tensor([row["scores"] for row in self.rows(watched(), "scores", cache=cache, **options)])
+        if any(refused):
+            values[torch.tensor(refused)] = torch.nan
+        return values
 
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
         values = self.score_tokens((group.sequences for group in groups), budget=budget, autocast=autocast)
@@ -154,9 +166,12 @@ def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def load_reward_model(name: str | Path, *, revision: str | None = None, pad_token: str | None = None) -> RewardModel:
-    """Any reward model: a folder that `RewardModel.save` wrote, or a classifier from a folder or the Hub."""
+def load_reward_model(name: str | Path, **options) -> RewardModel:
+    """Any reward model: a folder that `RewardModel.save` wrote, or a classifier from a folder or the Hub.
+
+    options: for a classifier, as for `RewardModel.from_classifier`; a saved model has its own.
+    """
     place = Path(where(name))
     if (place / STATE).is_file():
         return RewardModel.load(place)
-    return RewardModel.from_classifier(name, revision=revision, pad_token=pad_token)
+    return RewardModel.from_classifier(name, **options)

@@ -35,8 +35,8 @@ class Item:
 
 
 # What is counted of groups that become items.
-COUNTS = ("groups", "responses", "labels", "unrated_responses", "groups_without_target", "shortened_groups", "too_long",
-          "tokens", "tokens_one_by_one")  # fmt: skip
+COUNTS = ("groups", "responses", "labels", "unrated_responses", "refused_responses", "groups_without_target",
+          "shortened_groups", "too_long", "tokens", "tokens_one_by_one")  # fmt: skip
 
 
 def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], dict[str, int]]:
@@ -182,7 +182,9 @@ def shares(ids: Sequence[str], recipe, steps: int, process: int, processes: int)
 
 def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> tuple[list[Item], dict[str, int]]:
     counts, items, labelled = dict.fromkeys(COUNTS, 0), [], []
-    for group in groups:
+    for whole in groups:
+        group = model.admitted(whole)
+        counts["refused_responses"] += len(whole.responses) - len(group.responses)
         values = targets(group)
         kept = [i for i, row in enumerate(values) if (row != MISSING).any()]
         counts["unrated_responses"] += len(values) - len(kept)

@@ -51,12 +51,18 @@ class Written:
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
     template: str = setting("chat", "how a conversation is written, for a model from elsewhere", one_of=names.TEMPLATES)
     max_tokens: int = setting(0, "longest response with its prompt, tokens, or 0 for the model's limit", 0, 1_000_000)
+    control_text: str = setting(
+        "escape",
+        "a text that spells out the template's control tokens; as hs2lib.engine.chat",
+        one_of=names.CONTROL_TEXT,
+    )
 
     @property
     def written(self) -> dict:
-        """These four, as `hs2lib.models` takes them: None in place of an empty one."""
+        """These five, as `hs2lib.models` takes them: None in place of an empty one."""
         how = {"revision": self.revision, "pad_token": self.pad_token, "max_tokens": self.max_tokens}
-        return {"template": self.template} | {name: value or None for name, value in how.items()}
+        how = {name: value or None for name, value in how.items()}
+        return {"template": self.template, "control_text": self.control_text or "escape"} | how
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,15 @@ def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_ove
     assert kept[:, 4].tolist() == [[1, 1], [1, 1]]
 
 
+def test_a_response_that_the_reward_model_refused_counts_nowhere_and_stops_nothing():
+    sampler, values, tokens = torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2).bool()
+    reward, how = torch.tensor([3.0, torch.nan]), PPO(lam=0.0, unfinished="keep")
+    targets = ppo_rounds.targets(sampler, sampler, values, tokens, reward, torch.ones(2), how)
+    assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, [1, 4]].tolist() == [[0, 0], [0, 0]]
+    shown = ppo_rounds.figures(sampler, sampler, values, tokens, reward, torch.ones(2), torch.zeros(2, 2), how)
+    assert shown["reward"] == shown["penalised reward"] == 3 and all(map(np.isfinite, shown.values()))
+
+
 def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     """A response of two tokens with ratios 1.5 and .5, advantages 1 and values off by 1; and one that is unfinished.
     Policy: -(1.2 + .5); value: (1 + 1) / 2."""

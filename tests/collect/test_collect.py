@@ -196,8 +196,8 @@ class Bytes:
 
     chat_template = None
 
-    def __call__(self, text, add_special_tokens=False):
-        return {"input_ids": list(text.encode())}
+    def __call__(self, texts, **how):
+        return {"input_ids": [list(text.encode()) for text in texts]}
 
 
 @pytest.fixture(scope="module")

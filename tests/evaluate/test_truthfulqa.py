@@ -146,7 +146,7 @@ def test_lm_eval_itself(policy, monkeypatch):
 class Merging:
     """A tokenizer of characters that writes ": N" as one token, across the border of prompt and answer."""
 
-    def __call__(self, texts):
+    def __call__(self, texts, split_special_tokens):
         return {"input_ids": [[ord(c) for c in text.replace(": N", "\u2603")] for text in texts]}
 
 

@@ -155,8 +155,10 @@ def test_wrong_input_is_refused():
         weights.search(np.ones((3, 5)), parts=np.zeros(2, dtype=int))
     with pytest.raises(ValueError, match="four decimals"):
         weights.value_of((1 / 3,) * 5, np.ones((3, 5)))
+    part = dict(parts=np.array([0, 0, 0, 1]), over=weights.grid(1.0), folds=2)
     with pytest.raises(ValueError, match="fewer folds"):
-        weights.cross_fit(np.ones((4, 5)), over=weights.grid(1.0))
-    with pytest.raises(ValueError, match="a part has all its pairs in one of 5 folds: take fewer folds"):
-        weights.cross_fit(np.ones((5, 5)), parts=np.array([0, 0, 0, 0, 1]), over=weights.grid(1.0))
+        weights.cross_fit(np.ones((4, 5)), objective=lambda right, pairs: right[1] / pairs[1], **part)
+    with pytest.raises(ValueError, match="fewer folds"):
+        weights.cross_fit(np.ones((4, 5)), clusters=np.zeros(4), **part)
+    assert weights.cross_fit(np.ones((4, 5)), **part).fitted == 1
     assert len(ATTRIBUTES) == 5
