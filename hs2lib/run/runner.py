@@ -183,7 +183,7 @@ def verify(names: list[str], tier: str) -> int:
 
 
 def listed(run: str, tier: str) -> str:
-    """A page: each parameter with its value at this tier, then the settings of the whole recipe."""
+    """A page: what a named run reads, each parameter with its value, then the settings of the whole recipe."""
     known, values, recipe = resolved(run, tier)
     rows = [("  ", p, values[name]) for name, p in known.items() if not p.recipe]
     more = settings(type(recipe)) if recipe else {}
@@ -192,7 +192,8 @@ def listed(run: str, tier: str) -> str:
         f"{indent}{p.name}: {p.type.__name__} = {value!r}  # {'; '.join(filter(None, [p.help, p.limits]))}"
         for indent, p, value in rows
     ]
-    return "\n".join([run, *lines])
+    reads = f" reads {', '.join(upstream(run, tier)) or 'no other run'}" if "@" in run else ""
+    return "\n".join([f"{run}{reads}", *lines])
 
 
 def taken(run: str, words: list[str]) -> tuple[dict, set[str]]:
@@ -216,8 +217,8 @@ def taken(run: str, words: list[str]) -> tuple[dict, set[str]]:
 def define_runs(names: list[str], tier: str, words: list[str], reads: list[str]) -> None:
     """Define these named runs: each takes the `name=value` that its notebook has, and reads what it needs of `reads`.
 
-    It also reads the others of `names` that it needs. Raises ParameterError for what none of them takes, and for a
-    notebook's own run, whose parameters are the tier's; nothing is defined then.
+    Those of one name read each other, where `reads` does not say otherwise. Raises ParameterError for what none of
+    them takes, and for a notebook's own run, whose parameters are the tier's; nothing is defined then.
     """
     if own := [name for name in names if "@" not in name]:
         raise ParameterError(f"{own[0]} at tier {tier} has the tier's parameters: name a run of your own, --name mine")
@@ -227,7 +228,8 @@ def define_runs(names: list[str], tier: str, words: list[str], reads: list[str])
         merged = resolve(notebook_path(run), tier, root() / "params", values, f"-p of {run}")
         recipe = whole_recipe(specification(notebook_path(run)), merged)
         needed = upstream(run, tier, (merged, recipe), [])
-        mine = {other.partition("@")[0]: other for other in [*names, *others]}  # what --reads names comes first
+        same = [other for other in named_runs(tier) if other.partition("@")[2] == run.partition("@")[2]]
+        mine = {other.partition("@")[0]: other for other in [*same, *names, *others]}  # the last one counts
         mine = [other for notebook, other in sorted(mine.items()) if notebook in needed]
         unused -= used | set(mine)
         plans.append((run, tier, values, mine))

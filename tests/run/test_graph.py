@@ -240,7 +240,9 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
         execute(run, monkeypatch)
     assert main("02", "03", "--name", "big", "-p", "n=7", "--set", "rate=1e-3", "--parameters") == 0
     shown = capsys.readouterr().out
-    assert "03_second@big" in shown and "  n: int = 7 " in shown and "  rate: float = 0.001 " in shown
+    assert (
+        "03_second@big reads 02_model@big\n" in shown and "  n: int = 7 " in shown and "  rate: float = 0.001 " in shown
+    )
     assert graph.upstream("03_second@big", "demo") == ["02_model@big"] and graph.upstream(SECOND, "demo") == [MODEL]
     for run in ("02_model@big", "03_second@big"):
         assert stale(run) == "never run here"
@@ -252,8 +254,11 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     assert main("03", "--name", "other", "--reads", "02@big", "--list") == 0
     assert "03_second@other" in capsys.readouterr().out
     assert graph.upstream("03_second@other", "demo") == ["02_model@big"]
+    assert main("03", "--name", "big", "-p", "n=7", "--list") == 0
+    assert graph.upstream("03_second@big", "demo") == ["02_model@big"], "defined again alone: one name belongs together"
     assert main("02", "--name", "big", "-p", "n=8", "--list") == 0
-    assert "02_model@big                     changed since: parameter n (was 7, is 8)" in capsys.readouterr().out
+    assert "02_model@big                     changed since: parameter" in capsys.readouterr().out
+    assert graph.changes("02_model@big", "demo") == ["parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)"]
 
 
 def test_a_named_run_is_alone_when_its_inputs_are_given(checkout, monkeypatch):
