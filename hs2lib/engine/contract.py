@@ -39,29 +39,31 @@ def verdict(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: str
     says already why it cannot be right. Raises ValueError for a model that transformers cannot run on one sequence
     alone, or in which what follows a token changes its numbers.
     """
-    device = model.device.type
+    return kept(model, "groups", lambda: _difference(model, grouped, unlike))
+
+
+def kept(model, what: str, compare: Callable[[], str]) -> str:
+    """The verdict of `compare` on a model, computed once for what it is and where: without gradients or autocast."""
+    device, training = model.device.type, model.training
     name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
     code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-    key = [type(model).__name__, {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}]
+    key = [what, type(model).__name__, {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}]
     key += [version("torch"), version("transformers"), hashlib.sha256(code).hexdigest(), str(model.dtype), name]
-    kept = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
-    compute = lambda: [{"model": key[0], "alone": _compared(model, grouped, unlike)}]  # noqa: E731
-    return kept.computed([content_key(key)], compute)[0]["alone"]
-
-
-def _compared(model, *how) -> str:
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), torch.autocast(model.device.type, enabled=False):
-            return _difference(model, *how)
-    finally:
-        model.train(training)
+    verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
+    key = content_key(key)
+    if key not in verdicts:
+        model.eval()
+        try:
+            with torch.no_grad(), torch.autocast(device, enabled=False):
+                verdicts.add({key: {"model": type(model).__name__, "compared": what, "unlike": compare()}})
+        finally:
+            model.train(training)
+    return verdicts[key]["unlike"]
 
 
 def _difference(model, grouped: Callable, unlike: str) -> str:
-    name, most = type(model).__name__, TOLERANCE.get(model.dtype, COARSE)
-    groups = examples(model.config.get_text_config(), _LONG.get(model.device.type, _LONG["cpu"]))
+    name, most = type(model).__name__, tolerance(model)
+    groups = examples(model)
     sequences = [s for group in groups for s in group]
     try:
         theirs = [plain(model, s) for s in sequences]
@@ -86,9 +88,15 @@ def _difference(model, grouped: Callable, unlike: str) -> str:
     return "" if worst <= most else said
 
 
-def examples(config, most: int) -> list[list[list[int]]]:
+def tolerance(model) -> float:
+    """The largest share by which numbers of this model may differ."""
+    return TOLERANCE.get(model.dtype, COARSE)
+
+
+def examples(model) -> list[list[list[int]]]:
     """Two groups of random tokens, the same ones at every call: short sequences, and long ones beyond any window."""
-    rng = np.random.default_rng(0)
+    rng, config = np.random.default_rng(0), model.config.get_text_config()
+    most = _LONG.get(model.device.type, _LONG["cpu"])
     reach = [n for k, n in config.to_dict().items() if _REACH.search(k) and isinstance(n, int) and n < most]
     long = min([max([150, *reach]) + 10, getattr(config, "max_position_embeddings", None) or most])
     if limit := switch(config):

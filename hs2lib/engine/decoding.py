@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from hs2lib.engine import contract
 from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
@@ -241,6 +242,7 @@ def decode(
     how: temperature and top_p of `choose`. Without gradients; under whatever autocast is on.
     """
     decoder = prepare(model)  # raises for a model that is scored one by one
+    _check(getattr(model, "get_base_model", lambda: model)())
     device = next(model.parameters()).device
     waiting, cohorts, number = iter(prompts), [], 0
     ahead = next(waiting, None)
@@ -285,6 +287,39 @@ def decode(
             yield from advance(cohort, logits[start:stop])
             start = stop
         cohorts = [cohort for cohort in cohorts if cohort.rows]
+
+
+def _check(model) -> None:
+    """At the first use, raise ValueError where sampled tokens have other log-probabilities than transformers' own."""
+    if getattr(model, "hs2_sampling", None) == model.hs2_contract:
+        return
+    model.hs2_sampling = model.hs2_contract  # the check samples too
+    why = "an error before"
+    try:
+        why = contract.kept(model, "sampling", lambda: _unlike(model))
+    finally:
+        if why:
+            del model.hs2_sampling
+    if why:
+        raise ValueError(f"{type(model).__name__} cannot be sampled from: {why}")
+
+
+def _unlike(model) -> str:
+    """How a few sampled tokens differ from transformers', "" where they do not."""
+    short, long = [group[0][:-4] or group[0] for group in contract.examples(model)]
+    prompts = [(ids, [(i, uniforms(0, str(len(ids)), i, 3)) for i in range(2)]) for ids in (short, long)]
+    options = {"max_new_tokens": 3, "ends": lambda tokens: False, "temperature": 1.0, "top_p": 1.0}
+    try:
+        rows = list(decode(model, prompts, **options))
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    model.set_attn_implementation(model.hs2_contract[2])
+    theirs = [contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows]
+    prepare(model)
+    ours = [torch.tensor(row.log_probs, device=model.device) for row in rows]
+    worst = float(np.max([contract.share(*both) for both in zip(ours, theirs, strict=True)]))
+    what = f"the log-probabilities of sampled tokens differ by {worst:.2%} from transformers'"
+    return "" if worst <= contract.tolerance(model) else what
 
 
 def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device) -> tuple[Cohort, torch.Tensor]:

@@ -75,7 +75,7 @@ class RewardModel(Decoder):
         backbone = text_model(getattr(plain, plain.base_model_prefix))
         model = cls(backbone, tokenizer, [names[i] for i in order], **options).eval()
         model.head.load_state_dict({key: value[order] for key, value in heads[0].state_dict().items()})
-        text = [token for token in examples(config.get_text_config(), most=0)[0][0] if token != tokenizer.pad_token_id]
+        text = [token for token in examples(backbone)[0][0] if token != tokenizer.pad_token_id]
         with torch.no_grad():
             theirs = plain.eval()(input_ids=torch.tensor([text])).logits[0, order]  # [A]
             ours = model.predict(plain_states(model.backbone, text)[-1])  # [A]

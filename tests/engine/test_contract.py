@@ -128,6 +128,15 @@ def test_sampling_keeps_to_window_cap_and_sinks(name):
         np.testing.assert_allclose(row.log_probs, logp, rtol=1e-4, atol=1e-4)
 
 
+def test_layers_that_attend_twice_a_step_are_not_sampled():
+    """Groups are scored right, but one key and value a layer, which sampling keeps, are too few."""
+    model = tiny("diffllama", head_dim=8)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"cannot be sampled from: .* of sampled tokens differ by \d"):
+            sampled(model, [draw(5)], 3)
+    assert attention.apart(model) == ""
+
+
 def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
     ran = []
     monkeypatch.setattr(contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call))
