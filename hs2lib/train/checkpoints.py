@@ -1,19 +1,36 @@
-"""Checkpoints: weights that training changes, in folders that appear whole."""
+"""Checkpoints: weights that training changes, in folders that appear whole; or shared out over processes (FSDP2).
+
+    torchrun --nproc-per-node 8 -m hs2lib.run.launch --tier paper 05      # recipe.fsdp: true
+
+Shared out (`shard`), each layer is a unit of its own, gathered just before it computes. Gathered weights of layers are
+bfloat16 under bf16 autocast; embeddings, the final norm and heads stay float32, so that a head still tells close
+responses apart, tied embeddings stay one tensor, and outputs are never rounded. Gradients are summed in float32. Each
+process writes its own part, as safetensors, and any number of processes can go on.
+
+Paper: silent (the reference code uses tensor and pipeline parallelism).
+"""
 
 import json
 import os
 import shutil
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint import state_dict as states
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
 
-from hs2lib.train import shard
+WEIGHTS, PARTS = "model.safetensors", "sharded"
 
-WEIGHTS = "model.safetensors"
+_FLAT = states.StateDictOptions(ignore_frozen_params=True, flatten_optimizer_state_dict=True)
 
 
 def best(folder: Path) -> dict[str, float]:
@@ -42,7 +59,7 @@ def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
     Of a sharded model one is gathered at a time; all processes call this alike, and one of them writes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shard.export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
+    _export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
 
 
 def last(folder: Path) -> Path | None:
@@ -110,7 +127,7 @@ class WholeCheckpoints(Trainer):
     def _save_optimizer_and_scheduler(self, output_dir):
         if self.whole:
             return super()._save_optimizer_and_scheduler(output_dir)
-        shard.save(self.model, self.optimizer.optimizer, Path(output_dir))
+        save_parts(self.model, self.optimizer.optimizer, Path(output_dir))
         if self.args.should_save:
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / "scheduler.pt")
 
@@ -121,7 +138,93 @@ class WholeCheckpoints(Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint):
         if self.whole or checkpoint is None:
             return super()._load_optimizer_and_scheduler(checkpoint)
-        shard.load(self.model, self.optimizer.optimizer, Path(checkpoint))  # the weights too
+        load_parts(self.model, self.optimizer.optimizer, Path(checkpoint))  # the weights too
         self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint) / "scheduler.pt", weights_only=True))
         for group, rate in zip(self.optimizer.param_groups, self.lr_scheduler.get_last_lr(), strict=True):
             group["lr"] = rate
+
+
+# Shared out over processes
+
+
+def shard(outputs: nn.Module, device: torch.device, processes: int, autocast: str) -> None:
+    """Share the parameters of a module out over all processes, in place; `outputs.model.backbone` is a decoder.
+
+    Raises ValueError for a backbone whose layers transformers does not name.
+    """
+    backbone = outputs.model.backbone
+    names = set(backbone._no_split_modules or ())
+    layers = [module for module in backbone.modules() if type(module).__name__ in names]
+    if not layers:
+        raise ValueError(f"{type(backbone).__name__} does not say which of its parts are layers: train without fsdp")
+    mesh = init_device_mesh(device.type, (processes,))
+    low = torch.bfloat16 if autocast == "bfloat16" else None
+    policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
+    for layer in layers:
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    # What is left is gathered for the whole of a step: the engine reads embeddings and heads outside their modules.
+    whole = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
+    fully_shard(outputs, mesh=mesh, mp_policy=whole, reshard_after_forward=False)
+
+
+def held(tensors) -> int:
+    """Bytes of tensors that lie in this process."""
+    return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in tensors)
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of a tensor, gathered from all processes where it is shared out; all of them call this alike."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def _export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
+    """Write tensors as safetensors, one gathered at a time, so that no process ever holds them all.
+
+    named: (name, tensor) pairs. writes: whether this process writes; the others only take part.
+    """
+    named = list(named)
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, tensor in named:
+        kind = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}[tensor.dtype]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with file.open("wb") if writes else nullcontext() as out:
+        if writes:
+            out.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in named:
+            one = whole(tensor.detach()).cpu().contiguous()
+            if writes:
+                out.write(one.view(torch.uint8).numpy().tobytes())
+
+
+def save_parts(model: nn.Module, optimizer, folder: Path) -> None:
+    """Write what training changes, and the optimiser's tensors, each process its own part, as safetensors."""
+    model_state, optimizer_state = _states(model, optimizer)
+    writer = checkpoint.HuggingFaceStorageWriter(str(folder / PARTS), save_distributed=True)
+    checkpoint.save(_tensors(model_state, optimizer_state), storage_writer=writer)
+
+
+def load_parts(model: nn.Module, optimizer, folder: Path) -> None:
+    """Read what `save_parts` wrote, by however many processes, into the model and the optimiser, in place."""
+    model_state, optimizer_state = _states(model, optimizer)
+    tensors = _tensors(model_state, optimizer_state)
+    checkpoint.load(tensors, storage_reader=checkpoint.HuggingFaceStorageReader(str(folder / PARTS)))
+    for name, state in (("model", model_state), ("optimizer", optimizer_state)):
+        state |= {key: tensors[f"{name}.{key}"] for key in state if f"{name}.{key}" in tensors}
+    states.set_model_state_dict(model, model_state, options=states.StateDictOptions(strict=False))
+    states.set_optimizer_state_dict(model, optimizer, optimizer_state, options=_FLAT)
+
+
+def _states(model: nn.Module, optimizer) -> tuple[dict, dict]:
+    """What training changes, and the optimiser's state with a name for each number: both with tensors as they lie."""
+    once = dict(model.named_parameters())  # tied weights have one name here
+    weights = {k: v for k, v in states.get_model_state_dict(model, options=_FLAT).items() if k in once}
+    return weights, states.get_optimizer_state_dict(model, optimizer, options=_FLAT)
+
+
+def _tensors(model_state: dict, optimizer_state: dict) -> dict[str, torch.Tensor]:
+    """All tensors by name. The rest, rates and the like, are the recipe's and the schedule's."""
+    both = {f"model.{k}": v for k, v in model_state.items()} | {f"optimizer.{k}": v for k, v in optimizer_state.items()}
+    return {name: value for name, value in both.items() if torch.is_tensor(value)}

@@ -26,7 +26,7 @@ from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
-from hs2lib.train import checkpoints, shard
+from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, shares
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
@@ -69,7 +69,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         if self.sharded:
             outputs.model.to(args.device)
             _prepared(outputs.model)  # while it is whole
-            shard.shard(outputs, args.device, args.world_size, recipe.autocast)
+            checkpoints.shard(outputs, args.device, args.world_size, recipe.autocast)
         super().__init__(outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks)
         self.is_distributed_loading_by_transformers = self.sharded  # so that DDP leaves it alone
         self.remove_callback(PrinterCallback)
@@ -146,7 +146,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         return loss.item()
 
     def _clip_grad_norm(self, model):
-        norm = shard.whole(super()._clip_grad_norm(model))
+        norm = checkpoints.whole(super()._clip_grad_norm(model))
         if not math.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {norm} at step {self.state.global_step + 1}")
         return norm
@@ -303,7 +303,7 @@ def fit(
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     main = int(os.environ.get("RANK", "0")) == 0
     last = checkpoints.last(folder)
-    if last and (last / shard.FOLDER).is_dir() != recipe.fsdp:
+    if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
         raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
@@ -333,7 +333,7 @@ def fit(
             shutil.rmtree(folder / f"checkpoint-{steps}")
         for name in ("optimizer.pt", "scheduler.pt"):
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / f"checkpoint-{steps}" / shard.FOLDER, ignore_errors=True)
+        shutil.rmtree(folder / f"checkpoint-{steps}" / checkpoints.PARTS, ignore_errors=True)
     return TrainingResult(**done, folder=folder) if trainer.sharded else _finished(outputs, done, folder)
 
 

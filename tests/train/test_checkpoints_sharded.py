@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from hs2lib.align import dpo, sft
 from hs2lib.corpus import generate
 from hs2lib.models.policy import load_policy
-from hs2lib.train import objectives, shard
+from hs2lib.train import checkpoints, objectives
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import fit
 
@@ -35,7 +35,7 @@ class Held(TrainerCallback):
     def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v)]
-        self.most = max(self.most, shard.held([*model.parameters(), *grads, *states]))
+        self.most = max(self.most, checkpoints.held([*model.parameters(), *grads, *states]))
 
     def on_step_end(self, args, state, control, **kwargs):
         if self.stop and state.global_step >= self.stop:
@@ -171,7 +171,7 @@ def test_a_run_goes_on_as_it_began(tmp_path):
 
 def test_export_writes_what_safetensors_reads(tmp_path):
     weights = {"a": torch.randn(3, 5), "b.c": torch.randn(7, dtype=torch.bfloat16), "d": torch.randn(2, 2, 2)}
-    shard.export(weights.items(), tmp_path / "w.safetensors", True)
+    checkpoints._export(weights.items(), tmp_path / "w.safetensors", True)
     back = load_file(tmp_path / "w.safetensors")
     assert back.keys() == weights.keys() and all(torch.equal(back[k], weights[k]) for k in weights)
 
