@@ -32,7 +32,7 @@ from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
 from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import names_read, noted, run_name, work, write
-from hs2lib.report.report import DASH
+from hs2lib.report.report import DASH, csv_text, plain_cell
 from hs2lib.run.graph import makers
 
 FILE = "evaluation.csv"
@@ -100,7 +100,7 @@ def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:
 
 def save(folder: Path, frame: pd.DataFrame) -> None:
     """Write the rows of `evaluate` into a run's folder, for later notebooks."""
-    write(Path(folder) / FILE, frame.to_csv(index=False, lineterminator="\n"))
+    write(Path(folder) / FILE, csv_text(frame, digits=None))
 
 
 def earlier(folder: Path) -> list[pd.DataFrame]:
@@ -110,7 +110,8 @@ def earlier(folder: Path) -> list[pd.DataFrame]:
     files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
     if "@" in here.name:  # a named run compares itself with those that it reads
         files = [file for file in files if file.parent.name in names_read()]
-    return [pd.read_csv(StringIO(noted(file).read_text()), dtype=texts) for file in files if file.exists()]
+    kept = [StringIO(noted(file).read_text()) for file in files if file.exists()]
+    return [pd.read_csv(text, dtype=texts).map(plain_cell) for text in kept]
 
 
 def measures(frame: pd.DataFrame) -> list[str]:

@@ -309,14 +309,14 @@ def completed(tier: str, notebook: str, folder: Path | None = None) -> Completed
     return CompletedRun(tier, notebook, folder, manifest) if manifest and "artefacts" in manifest else None
 
 
-def csv_text(frame: pd.DataFrame, *, index: bool = False) -> str:
-    """`frame` as CSV in which a spreadsheet finds no formula, numbers with ten digits.
+def csv_text(frame: pd.DataFrame, *, index: bool = False, digits: str | None = "%.10g") -> str:
+    """`frame` as CSV in which a spreadsheet finds no formula, numbers with ten digits (None: all that they have).
 
     A text that begins with one of = + - @, a tab, a return or an apostrophe gets an apostrophe in front, which
     `plain_cell` takes away again. Numbers stay as they are, also those that are written as text.
     """
     safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
-    return safe.to_csv(index=index, float_format="%.10g", lineterminator="\n")
+    return safe.to_csv(index=index, float_format=digits, lineterminator="\n")
 
 
 def _public(value: object) -> object:

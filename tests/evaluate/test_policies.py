@@ -204,3 +204,11 @@ def evaluated(path, tier):
     """All that a notebook is run with at a tier: its parameters and its recipe."""
     values = parameters.resolve(path, tier, root() / "params")
     return values | vars(parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace())
+
+
+def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):
+    """A policy may write `=cmd|..`, and most of them write lists that begin with `-`."""
+    frame = pd.DataFrame({"prompt": ["=1+1"], "response": ["- one\n- two"], "policy": ["'DPO"], "value": [1 / 3]})
+    policies.save(tmp_path / "08_dpo", frame)
+    assert (tmp_path / "08_dpo" / policies.FILE).read_text().splitlines()[1].startswith("'=1+1,\"'- one")
+    pd.testing.assert_frame_equal(policies.earlier(tmp_path / "09_mine")[0], frame)
