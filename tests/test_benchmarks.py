@@ -26,9 +26,9 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
+common, dpo_step, fuzz, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
     importlib.import_module,
-    ("common", "dpo_step", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
+    ("common", "dpo_step", "fuzz", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
 )
 sys.path.pop(0)
 
@@ -39,6 +39,17 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setitem(common.DENSE, "cpu", (8, 8, 8, 1))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def test_damaged_files_are_read_set_aside_or_refused(monkeypatch, tmp_path):
+    """A sample of the ten thousand; a seed gives the same file everywhere, so that a failure can be repeated."""
+    for module, name in ((fuzz.truthfulqa, "primer"), (fuzz.mt_bench, "WHOLE"), (fuzz.arena_hard, "WHOLE")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # given back after the test
+    monkeypatch.setattr(fuzz.alpaca_eval, "INSTRUCTIONS", fuzz.alpaca_eval.INSTRUCTIONS)
+    ends = {seed: fuzz.outcome(seed, tmp_path)[1] for seed in range(120)}
+    assert set(ends.values()) == {"read", "set aside", "refused"}, ends
+    first, again = (fuzz.mutant(5, tmp_path)[1].read_bytes() for _ in range(2))
+    assert first == again
 
 
 # --- whole benchmarks ---------------------------------------------------------------------------------------------

@@ -148,6 +148,11 @@ def usual(row: dict) -> dict:
         values["prompt"] = f"{asked}\n\n{more}"
         names["prompt"] += " and " + at["input"]
         taken.add(at["input"])
+    if "system" in at and isinstance(asked := values.get("prompt"), str):
+        said = (("system", row[at["system"]]), ("user", asked))
+        values["prompt"] = [{"role": role, "content": content} for role, content in said if content]
+        names["prompt"] += " after " + at["system"]
+        taken.add(at["system"])
     answers = next((both for both in ANSWERS if any(name in at for name in both)), ANSWERS[0])
     if absent := [name for name in answers if name not in at]:
         what = f"the column is missing; the row has: {', '.join(row) or 'none'}"

@@ -48,7 +48,8 @@ def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int
     def columns(row: dict):
         # Two forms: a prompt, or (before October 2024) a list of turns.
         turns = row.get("turns")
-        text = row.get("prompt") or (turns[0].get("content") if isinstance(turns, list) and turns else None)
+        first = turns[0] if isinstance(turns, list) and turns else None
+        text = row.get("prompt") or (first.get("content") if isinstance(first, dict) else None)
         return row.get("uid", row.get("question_id")), str(row.get("cluster", "")), [text]
 
     place = FILES["questions"], source, folder

@@ -142,7 +142,9 @@ def _one_form(targets: object) -> object:
     answers, labels = targets["choices"], targets["labels"]
     if not isinstance(answers, list) or not isinstance(labels, list) or len(answers) != len(labels):
         raise Fault(None, f"expected as many labels as choices, got {shown(targets)}", "give one label a choice")
-    if len(set(map(str, answers))) < len(answers):
+    if not all(isinstance(answer, str) for answer in answers):
+        raise Fault(None, f"expected texts as choices, got {shown(answers)}", "write each choice as a string")
+    if len(set(answers)) < len(answers):
         raise Fault(None, f"{shown(max(answers, key=answers.count))} twice", "keep one of the two answers")
     return dict(zip(answers, labels, strict=True))
 

@@ -221,9 +221,10 @@ def test_both_published_forms_are_read(tmp_path, monkeypatch):
     for read_now, read_then in ((now.groups, then.groups), (now.baseline, then.baseline)):
         assert [(group.id, group.prompt) for group in read_now] == [(group.id, group.prompt) for group in read_then]
     assert [answer.responses[0].text for answer in (*now.baseline, *then.baseline)] == ["yes"] * 4
-    written("question.jsonl", [{"uid": "a", "prompt": 3}, {"uid": "b", "prompt": "x"}])
-    with pytest.raises(DataError, match=r"question\.jsonl, line 1: expected an id and the text of 1 turn"):
-        arena_hard.load("folder", tmp_path)
+    for wrong in ({"prompt": 3}, {"turns": ["q"]}):
+        written("question.jsonl", [{"uid": "a", **wrong}, {"uid": "b", "prompt": "x"}])
+        with pytest.raises(DataError, match=r"question\.jsonl, line 1: expected an id and the text of 1 turn"):
+            arena_hard.load("folder", tmp_path)
 
 
 def test_the_judge_prompt_is_read_and_checked(tmp_path):

@@ -165,6 +165,8 @@ def test_faulty_answers_are_named(tmp_path):
         ([good | {"choices": [{"turns": ["a", 2]}]}], "line 1: no answer as FastChat"),
         ([{"uid": "0", "model": "m", "messages": [{"role": "assistant"}]}], "line 1: no answer as FastChat"),
         ([{k: v for k, v in good.items() if k != "model_id"}], "line 1: no answer as FastChat"),
+        ([good | {"unfinished": 3}], "line 1: no answer as FastChat"),
+        ([good | {"choices": [{"turns": "ab"}]}], "line 1, field 'choices': 1 responses to the 2 turns"),
         ([good | {"choices": [{"turns": ["a"]}]}], "line 1, field 'choices': 1 responses to the 2 turns of question 0"),
         ([good, good], "line 2, field 'question_id': a second answer to question 0"),
         ([good | {"question_id": 9}], "no answer to 1 of 1 questions, 0 among them"),

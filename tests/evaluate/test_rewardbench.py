@@ -304,12 +304,14 @@ def test_usual_columns_are_recognised_and_said_others_carried_along(tmp_path):
         {"instruction": "a", "input": "text", "Chosen": "c", "rejected": "b", "lang": "en", "empty": None},
         {"messages": talk, "answer_a": "c", "answer_b": "b", "winner": "answer_a"},
         {"prompt": "a", "response_1": "b", "response_2": "c", "preference_strength": 1},
+        {"system": "Be brief.", "question": "a", "chosen": "c", "rejected": "b"},
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark = pair_sets.load_pairs("folder", path=file)
     assert {tuple(response.text for response in pair.responses) for pair in benchmark.pairs} == {("c", "b")}
-    assert [pair.prompt[0].text for pair in benchmark.pairs] == ["a", "a", "a\n\ntext", "a", "a"]
-    assert [pair.id for pair in benchmark.pairs] == ["x-y/p", *(f"mine/{i}" for i in range(1, 5))]
+    assert [pair.prompt[-1].text for pair in benchmark.pairs] == ["a", "a", "a\n\ntext", "a", "a", "a"]
+    assert [turn.role for turn in benchmark.pairs[-1].prompt] == ["system", "user"]
+    assert [pair.id for pair in benchmark.pairs] == ["x-y/p", *(f"mine/{i}" for i in range(1, 6))]
     assert benchmark.columns == {"mine/2": {"lang": "en"}}
     for words in ("prompt from question", "chosen and rejected from response_A and response_B by label", "along: lang"):
         assert words in benchmark.read_as

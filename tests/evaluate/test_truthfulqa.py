@@ -343,6 +343,9 @@ WRONG = {
     "an answer twice": (
         row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}}, "mc2_targets", '"a" .* twice'
     ),
+    "a choice that is no text": (
+        row() | {"mc2_targets": {"choices": [["a"], "b"], "labels": [1, 0]}}, "mc2_targets", "expected texts as choices"
+    ),
     "a column short": ({"question": "?", "mc1_targets": {"a": 1, "b": 0}}, "mc2_targets", "the column is missing"),
     "a column more": (row() | {"type": "x"}, "type", "an unknown extra column"),
     "no object": ([1], None, "expected an object"),
