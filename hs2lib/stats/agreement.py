@@ -10,7 +10,6 @@ e[c, k] the share expected if ratings were paired at random, w[c, k] = (c - k)^2
 """
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 
@@ -19,28 +18,33 @@ from hs2lib.stats.bootstrap import Interval, bootstrap, difference
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
-METRICS = ("ordinal", "interval")
+POOLINGS = ("pairs", "rows", "slots")
+
+PENALTIES = ("quadratic", "linear", "nominal")
+
+METRICS = ("nominal", "ordinal", "interval")
 
 
 def weighted_kappa(
-    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, symmetrise: bool = True, **options
+    ratings: np.ndarray, levels: Sequence = SCALE, *, pool="pairs", symmetrise=True, penalty="quadratic", **options
 ) -> Interval:
     """Cohen's kappa with quadratic penalties, kappa = 1 - sum w o / sum w e, pooled over rater slots.
 
     Paper: section 2.1, Table 1 (Cohen 1960, 1968). Paper silent on how raters without ids are paired; our
-    default takes every pair of slots of every row, in both orders. Every pair weighs the same: a row of five
-    ratings has ten, a row of three has three.
+    default takes every pair of slots of every row, in both orders.
     ratings: [rows, N], nan = empty slot; levels: the scale's values, in order and evenly spaced.
+    pool: "pairs" every pair weighs the same (a row of five has ten pairs, a row of three has three); "rows"
+    every row weighs the same; "slots" the mean of the kappas of the pairs of slots, each with its margins.
     symmetrise: count a pair in both orders, which is right for slots without identity: both margins of e are
     then the distribution of all paired ratings, and kappa is the weighted form of Scott's pi. Without it a
     pair counts as (earlier slot, later slot); for two slots that is Cohen's kappa of two named raters, equal
     to sklearn.metrics.cohen_kappa_score(weights="quadratic") and never below the symmetrised one.
-    options: clusters, int [rows], the prompt of each row (each row its own where they are left out); n_boot
-    and seed as in `bootstrap`. Returns 0-d arrays, nan where all paired ratings are one level (no disagreement
-    to expect). Raises ValueError if no row has two ratings or a rating is no level. Checked against
-    scikit-learn and by hand.
+    penalty: "quadratic", "linear" or "nominal". options: clusters, int [rows], the prompt of each row (each
+    row its own where they are left out); n_boot and seed as in `bootstrap`. Returns 0-d arrays.
+    nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
+    two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
-    contributions, kappa = _kappa_parts(ratings, levels, symmetrise)
+    contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
     return _interval(contributions, kappa, **options)
 
 
@@ -51,7 +55,7 @@ def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[flo
     first, second: [rows, N], the same rows under two filters, what a filter takes out nan (a whole row, too).
     Other arguments, returns and errors as in `weighted_kappa`; every pair of ratings weighs the same.
     """
-    (one, kappa), (other, _) = (_kappa_parts(r, levels) for r in (first, second))
+    (one, kappa), (other, _) = (_kappa_parts(r, levels, "pairs") for r in (first, second))
     clusters = options.pop("clusters", np.arange(len(one)))
     return difference(one, other, clusters, kappa, **options).at(0)
 
@@ -64,7 +68,7 @@ def krippendorff_alpha(
     Paper: section 2.1 names it and prefers kappa. Source: Krippendorff, Content Analysis (2004), chapter 11.
     A row of m >= 2 ratings adds each ordered pair with weight 1 / (m - 1) to the coincidences o[c, k]; with
     n[c] their margin and n their sum, alpha = 1 - (n - 1) sum o d / sum n[c] n[k] d, where d[c, k] is
-    (n[c] / 2 + n[c+1] + ... + n[k] / 2)^2 (metric "ordinal") or (c - k)^2 ("interval").
+    [c != k] ("nominal"), (n[c] / 2 + n[c+1] + ... + n[k] / 2)^2 ("ordinal") or (c - k)^2 ("interval").
     Arguments, returns and errors as in `weighted_kappa`. Checked against the book's worked example.
     """
     one_of("metric", metric, METRICS)
@@ -82,24 +86,28 @@ def krippendorff_alpha(
             rank = np.cumsum(margin, axis=1) - margin / 2
             d = (rank[:, :, None] - rank[:, None, :]) ** 2
         else:
-            d = _penalties(q)[None]
+            d = _penalties("nominal" if metric == "nominal" else "quadratic", q)[None]
         expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 
     return _interval(pairs.reshape(len(codes), q * q), alpha, **options)
 
 
-def gwet_ac2(ratings: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
+def gwet_ac2(
+    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, penalty: str = "quadratic", **options
+) -> Interval:
     """Gwet's AC2 with quadratic weights, (p_a - p_e) / (1 - p_e), for any number of raters.
 
     Paper: silent. Source: Gwet, Handbook of Inter-Rater Reliability (2014), chapter 5. Weights v[c, k] =
     1 - (c - k)^2 / (q - 1)^2; p_a is the mean, over rows with two ratings or more, of the weighted share of
     agreeing pairs; pi[c] the mean over rows of the share of level c; p_e = sum v / (q (q - 1)) * sum pi
     (1 - pi). It stays high where nearly all ratings are one level and kappa collapses (coherence): the two
-    answer different questions. Arguments, returns and errors as in `weighted_kappa`. Checked by hand.
+    answer different questions. penalty "nominal" gives AC1. Arguments, returns and errors as in
+    `weighted_kappa`.
+    Checked by hand, and against the book's AC1 of .775.
     """
     codes, q = _codes(ratings, levels)
-    w = _penalties(q)
+    w = _penalties(penalty, q)
     v = 1 - w / w.max()
     counts = _level_counts(codes, q)
     m = counts.sum(axis=1)
@@ -125,18 +133,26 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
 
 
-def _kappa_parts(ratings, levels, symmetrise=True):
-    """What each row adds to the table of pairs, and kappa as a function of the sums."""
+def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
+    """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
+    one_of("pool", pool, POOLINGS)
     codes, q = _codes(ratings, levels)
-    w = _penalties(q)
-    pairs = combinations(range(codes.shape[1]), 2)
-    contributions = sum(_pair_table(codes[:, i], codes[:, j], q, symmetrise) for i, j in pairs)
+    w = _penalties(penalty, q)
+    pairs = [(i, j) for i in range(codes.shape[1]) for j in range(i + 1, codes.shape[1])]
+    tables = (_pair_table(codes[:, i], codes[:, j], q, symmetrise) for i, j in pairs)
+    if pool == "slots":
+        contributions = np.concatenate([table for table in tables if table.any()], axis=1)
+    else:
+        contributions = sum(tables)
+    if pool == "rows":
+        contributions /= np.maximum(contributions.sum(axis=1, keepdims=True), 1)
 
     def kappa(sums):
-        observed = sums.reshape(-1, q, q)
-        observed = observed / observed.sum(axis=(1, 2), keepdims=True)
-        expected = observed.sum(axis=2)[:, :, None] * observed.sum(axis=1)[:, None, :]
-        return (1 - (w * observed).sum(axis=(1, 2)) / (w * expected).sum(axis=(1, 2)))[:, None]
+        observed = sums.reshape(len(sums), -1, q, q)
+        observed = observed / observed.sum(axis=(2, 3), keepdims=True)
+        expected = observed.sum(axis=3)[..., :, None] * observed.sum(axis=2)[..., None, :]
+        each = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))
+        return each.mean(axis=1, keepdims=True)
 
     return contributions, kappa
 
@@ -153,8 +169,10 @@ def rated_twice(ratings: np.ndarray) -> np.ndarray:
     return twice
 
 
-def _penalties(q: int) -> np.ndarray:
-    return np.subtract.outer(np.arange(q), np.arange(q)).astype(np.float64) ** 2
+def _penalties(penalty: str, q: int) -> np.ndarray:
+    one_of("penalty", penalty, PENALTIES)
+    gap = np.abs(np.subtract.outer(np.arange(q), np.arange(q))).astype(np.float64)
+    return {"quadratic": gap**2, "linear": gap, "nominal": (gap > 0).astype(np.float64)}[penalty]
 
 
 def _codes(ratings: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, int]:

@@ -41,9 +41,10 @@ def ratings():
     return np.column_stack([first, second]).astype(float)
 
 
-def test_two_named_raters_equal_scikit_learn(ratings):
-    ours = value(agreement.weighted_kappa(ratings, symmetrise=False, **QUICK))
-    theirs = cohen_kappa_score(*ratings.T, weights="quadratic", labels=range(5))
+@pytest.mark.parametrize("penalty", ["quadratic", "linear", "nominal"])
+def test_two_named_raters_equal_scikit_learn(ratings, penalty):
+    ours = value(agreement.weighted_kappa(ratings, symmetrise=False, penalty=penalty, **QUICK))
+    theirs = cohen_kappa_score(*ratings.T, weights=None if penalty == "nominal" else penalty, labels=range(5))
     assert abs(ours - theirs) < 1e-12
 
 
@@ -85,6 +86,23 @@ def test_pooling_over_slots_counts_every_pair():
         assert value(ours) == pytest.approx(value(agreement.weighted_kappa(pairs, symmetrise=symmetrise, **QUICK)))
 
 
+def test_poolings_differ_only_where_rows_differ_in_raters(ratings):
+    rng = np.random.default_rng(1)
+    full = np.column_stack([ratings, ratings[:, 0]])
+    by_pairs, by_rows = (value(agreement.weighted_kappa(full, pool=p, **QUICK)) for p in ("pairs", "rows"))
+    assert by_pairs == pytest.approx(by_rows, abs=1e-12)
+    full[rng.random(len(full)) < 0.5, 2] = NAN
+    by_pairs, by_rows = (value(agreement.weighted_kappa(full, pool=p, **QUICK)) for p in ("pairs", "rows"))
+    assert abs(by_pairs - by_rows) > 1e-3
+
+
+def test_pool_slots_is_the_mean_of_scikit_learns_kappas(ratings):
+    three = np.column_stack([ratings, ratings[::-1, 0]])
+    theirs = [cohen_kappa_score(three[:, i], three[:, j], weights="quadratic") for i, j in ((0, 1), (0, 2), (1, 2))]
+    ours = agreement.weighted_kappa(three, pool="slots", symmetrise=False, **QUICK)
+    assert value(ours) == pytest.approx(np.mean(theirs), abs=1e-12)
+
+
 @pytest.mark.parametrize("rows", [50, 500])
 def test_alpha_is_kappa_but_for_its_small_sample_correction(rows):
     """With equally many raters a row, 1 - alpha = (1 - kappa) (n - 1) / n over n ratings: both average over pairs."""
@@ -96,16 +114,17 @@ def test_alpha_is_kappa_but_for_its_small_sample_correction(rows):
 
 @pytest.mark.skipif("HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is not set: no SummEval ratings to read")
 def test_kappas_of_summevals_experts():
-    """Real ratings: three named experts, so that each pair is a case for scikit-learn."""
+    """Real ratings: three named experts, so that each pair is a case for scikit-learn, and the slots are their mean."""
     ratings, groups = tables.ratings_array(load.load("summeval", "folder").groups)
     assert ratings.shape == (1600, 3, 4)
     for a in range(4):
         experts = ratings[:, :, a]
-        pairs = [[i, j] for i in range(3) for j in range(i + 1, 3)]
-        for two in (experts[:, pair] for pair in pairs):
-            ours = agreement.weighted_kappa(two, ONE_TO_FIVE, clusters=groups, symmetrise=False, **QUICK)
-            assert value(ours) == pytest.approx(cohen_kappa_score(*two.T, weights="quadratic"), abs=1e-12)
-            assert ours.low < ours.estimate < ours.high
+        pairs = [(i, j) for i in range(3) for j in range(i + 1, 3)]
+        theirs = [cohen_kappa_score(experts[:, i], experts[:, j], weights="quadratic") for i, j in pairs]
+        slots = {"pool": "slots", "symmetrise": False}
+        ours = agreement.weighted_kappa(experts, ONE_TO_FIVE, clusters=groups, **slots, **QUICK)
+        assert value(ours) == pytest.approx(np.mean(theirs), abs=1e-12)
+        assert ours.low < ours.estimate < ours.high
 
 
 def test_slot_order_within_a_row_does_not_matter(ratings):
@@ -133,10 +152,16 @@ def test_difference_of_two_filters_on_the_same_resamples(ratings):
     assert [float(part) for part in agreement.kappa_difference(ratings, ratings, **QUICK)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("metric", "published"), [("ordinal", 0.815), ("interval", 0.849)])
+@pytest.mark.parametrize(("metric", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_books_example(metric, published):
     ours = agreement.krippendorff_alpha(KRIPPENDORFF, ONE_TO_FIVE, metric=metric, **QUICK)
     assert value(ours) == pytest.approx(published, abs=5e-4)
+
+
+def test_ac1_of_the_same_example():
+    """Gwet works the same data: AC1, AC2 with penalty 0 or 1, is .775."""
+    ours = agreement.gwet_ac2(KRIPPENDORFF, ONE_TO_FIVE, penalty="nominal", **QUICK)
+    assert value(ours) == pytest.approx(0.775, abs=5e-4)
 
 
 def test_ac2_by_hand():
@@ -174,6 +199,7 @@ def test_one_level_everywhere_is_undefined_not_perfect():
         (np.array([[1.0, 2.5]]), {}, "row 0, slot 1: 2.5 is not one of"),
         (np.zeros((2, 3, 5)), {}, r"ratings must be \[rows, N\] for one attribute"),
         (np.array([[1.0, 2.0]]), {"levels": (0, 1, 5)}, "rising and evenly spaced"),
+        (np.array([[1.0, 2.0]]), {"pool": "raters"}, r"unknown pool 'raters'.*: pairs, rows, slots"),
         (np.array([[1.0, 2.0]]), {"clusters": np.zeros(3)}, r"clusters must be \[1\]"),
     ],
 )
