@@ -229,14 +229,15 @@ class SteerLM2(Sampled, Aligned):
 
 
 @dataclass(frozen=True)
-class RewardBench:
+class RewardBench(Written):
     """Notebook 06. Paper: section 3, Table 3."""
 
+    control_text: str = setting("", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT))
+    too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
+    n_changed: int = setting(48, "pairs whose responses are changed, to see what raises a score", 1, 100_000)
     path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
     wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=names.WORDINGS)
     strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")
-    revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
-    pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
     autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
     n_held_out: int = setting(0, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
