@@ -17,7 +17,7 @@ import yaml
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
-from hs2lib.paths import noted, runs, sha256, write
+from hs2lib.paths import noted, root, runs, sha256, write
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,13 @@ def data_folder(folder: str | Path | None, title: str) -> Path:
 
 
 def own_file(path: str | Path, folder: str | Path | None) -> Path:
-    """A file of the user's, looked for in the current directory, then in the data folder; raises DataError."""
-    path = Path(path).expanduser()
-    root = folder or os.environ.get("HS2_DATA_DIR")
-    tried = [path] if path.is_absolute() or not root else [path, Path(root).expanduser() / path]
+    """A file of the user's, looked for here, in the checkout, and in the data folder; raises DataError.
+
+    Notebooks run in a folder of their own: what lies at the root of the checkout is meant from the command line too.
+    """
+    path, known = Path(path).expanduser(), folder or os.environ.get("HS2_DATA_DIR")
+    tried = [path, root() / path, *([Path(known).expanduser() / path] if known else [])]
+    tried = list(dict.fromkeys(tried))  # of an absolute path one
     try:
         for candidate in tried:
             if candidate.is_file():

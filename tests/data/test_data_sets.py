@@ -13,6 +13,7 @@ from made_rows import rated, write
 from hs2lib.corpus.generate import task_of
 from hs2lib.data import sources
 from hs2lib.data.load import load
+from hs2lib.data.rows import DataError
 from hs2lib.data.tables import ratings_array, released_rows, table
 from hs2lib.group import ATTRIBUTES, Response, prompt_string
 
@@ -264,3 +265,15 @@ def test_real_attribute_labelled_conversations():
     loaded = load("daring-anteater", "folder")
     labels = table(loaded.groups)[list(ATTRIBUTES)]
     assert len(labels) == 512 and not labels.isna().any().any() and labels.isin(range(5)).all().all()
+
+
+def test_a_file_at_the_root_of_the_checkout_is_meant_from_a_notebook_too(tmp_path, monkeypatch):
+    """`-p path=my.jsonl` is typed at the root, and the kernel runs in notebooks/."""
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "my.jsonl").write_text("{}\n")
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.delenv("HS2_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert sources.own_file("my.jsonl", None) == tmp_path / "my.jsonl"
+    with pytest.raises(DataError, match=r"looked for other\.jsonl and .*/other.jsonl"):
+        sources.own_file("other.jsonl", None)
