@@ -156,18 +156,23 @@ def main(arguments: list[str] | None = None) -> int:
         path = sources.own_file(args.file, None)
         kind, faults, said = examine(path, args.kind)
     except DataError as error:
-        print(error)
+        _show(str(error))
         return 2
-    print(f"{path}, read as {kind}", *said, sep="\n  ")
+    _show(f"{path}, read as {kind}", *(f"  {sentence}" for sentence in said))
     if faults.doubts:
-        print(f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:")
-        for line, name, what in faults.doubtful:
-            print(f"  line {line}{f', field {name!r}' if name else ''}: {what}")
+        _show(f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:")
+        _show(*(f"  line {line}{f', field {name!r}' if name else ''}: {what}" for line, name, what in faults.doubtful))
     if faults.faults:
-        print(DataError.listing(path, faults.faults, ""))
         rows = len({aside.line for aside in faults.set_aside})
-        print(f"A notebook stops at this file; with strict = False it sets {rows:,} rows aside and counts them.")
+        _show(str(DataError.listing(path, faults.faults)))
+        _show(f"A notebook stops at this file; with strict = False it sets {rows:,} rows aside and counts them.")
     return int(bool(faults.faults))
+
+
+def _show(*lines: str) -> None:
+    """Print lines, with nothing of a file in them that a terminal would obey."""
+    for line in "\n".join(lines).split("\n"):
+        print("".join(character if character.isprintable() else "\ufffd" for character in line))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def check_files(names: list[str], tier: str) -> None:
         code = subprocess.run(command, stdout=2).returncode
         if code and (stopped := [name for name, strict in readers if strict or code == 2]):
             raise ParameterError(
-                f"{path} has faults (above), and nothing was run: {', '.join(stopped)} would stop at it"
+                f"{path} cannot be read as it is (above), and nothing was run: {', '.join(stopped)} would stop at it"
             )
 
 

@@ -47,6 +47,15 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     assert "line 1: chosen and rejected are the same text" in said
 
 
+def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
+    path = write(
+        tmp_path / "mine.jsonl", [{"prompt": "a", "chosen": "b", "rejected": "c", "\x1b[2J": 1, "subset": "\x9bs"}]
+    )
+    assert check.main([str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "[2J" in said and not {"\x1b", "\x9b"} & set(said)
+
+
 def test_rows_of_a_data_set_are_checked_by_its_own_reader(tmp_path, capsys):
     path = write(tmp_path / "train.jsonl", [rated(), rated(response="s"), rated()])
     assert check.main([str(path), "--as", "helpsteer2"]) == 1

@@ -135,7 +135,9 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
     file.write_text('{"prompt": "p"}\n{}\n')
     named = {"path": str(file), "dataset": "ratings", "strict": True}
     monkeypatch.setattr(runner, "resolved", lambda name, tier: ({}, named, None))
-    with pytest.raises(parameters.ParameterError, match=r"own.jsonl has faults \(above\), and nothing was run: 01"):
+    with pytest.raises(
+        parameters.ParameterError, match=r"own.jsonl cannot be read as it is \(above\), and nothing was run: 01"
+    ):
         runner.check_files(["01", "02"], "demo")
     said = capfd.readouterr().err
     assert said.count("read as ratings") == 1 and "13 faults in 2 rows" in said
