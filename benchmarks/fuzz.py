@@ -92,7 +92,7 @@ ROWS: dict[str, list[dict]] = {
     "mt-bench": [{"question_id": i, "category": "writing", "turns": ["a", "b"]} for i in (81, 82)],
     "judge-prompts": [
         {"name": name, "system_prompt": "s", "prompt_template": " ".join(f"{{{field}}}" for field in fields)}
-        for name, fields in mt_bench._FIELDS.items()
+        for name, fields in mt_bench.FIELDS.items()
     ],
     "arena-hard": [{"uid": "u", "prompt": "p", "cluster": "c"}, {"question_id": "v", "turns": [{"content": "q"}]}],
     "alpaca-eval": [{"instruction": "i", "dataset": "d", "output": "o"}, {"instruction": "j", "i": 1, "output": "o"}],
@@ -240,7 +240,7 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
     return {
         **{name: partial(loaded, name) for name in sources.SETS},
         "pairs": of_pairs,
-        "humanevalpack": lambda path, draw: pairs._groups(path, pairs.HumanEvalPack, "s", "x"),
+        "humanevalpack": lambda path, draw: pairs.read_groups(path, pairs.HumanEvalPack, "s", "x"),
         "truthfulqa": lambda path, draw: truthfulqa.load(path=path),
         "answers": lambda path, draw: questions.read(path, of_two),
         "mt-bench": at("mt_bench/question.jsonl", lambda *place: mt_bench.load(*place, references="")),

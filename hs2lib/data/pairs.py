@@ -19,6 +19,7 @@ from hs2lib.data.readers import Name, chosen_first, turns
 from hs2lib.data.rows import DataError, Expected, Fault, Faults, Row, SetAside, Text, checked, shown
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, WORDINGS, one_of
+from hs2lib.train.items import by_score, labels_of
 
 OFFICIAL, PRIOR = sources.BENCHMARKS["rewardbench"], sources.BENCHMARKS["preference-test-sets"]
 
@@ -224,7 +225,7 @@ def own_pairs(path: Path, faults: Faults) -> Iterator[tuple[Group, OwnPair]]:
     return _pairs(path, faults, OwnPair, path.name.split(".")[0], path.name, named=True)
 
 
-def _groups(file: Path, *form, **options) -> list[Group]:
+def read_groups(file: Path, *form, **options) -> list[Group]:
     """All pairs of a file; any fault raises: with rows left out it is another benchmark."""
     with Faults(file) as faults:
         return [pair for pair, _ in _pairs(file, faults, *form, **options)]
@@ -304,16 +305,16 @@ def load_pairs(
     if source == "hub":
         path, commit = sources.fetch(OFFICIAL, *OFFICIAL.hub["both"])
         name = f"{OFFICIAL.repo}@{commit[:7]}"
-        pairs = _groups(path, OwnPair, None, name, named=True)
+        pairs = read_groups(path, OwnPair, None, name, named=True)
         for subset, (file,) in PRIOR.hub.items() if prior_sets else ():
             path, commit = sources.fetch(PRIOR, file)
-            pairs += _groups(path, OwnPair, subset, f"{PRIOR.repo}@{commit[:7]} {file}")
+            pairs += read_groups(path, OwnPair, subset, f"{PRIOR.repo}@{commit[:7]} {file}")
         return Benchmark(tuple(pairs), "rewardbench", name + (" and prior sets" if prior_sets else ""))
     root = sources.data_folder(folder, OFFICIAL.title)
     present, _ = sources.find(root, OFFICIAL)
     if present:
         name = present[0].relative_to(root).as_posix()
-        pairs = _groups(present[0], OwnPair, None, f"RewardBench, {name}", named=True)
+        pairs = read_groups(present[0], OwnPair, None, f"RewardBench, {name}", named=True)
         return Benchmark(tuple(pairs), "rewardbench", name)
     return _parts(root, wording)
 
@@ -325,7 +326,7 @@ def _parts(root: Path, wording: str) -> Benchmark:
     for subset, (name, *_) in OFFICIAL.local.items():
         if subset != "both" and (file := root / name).is_file():
             title, model = ("HumanEvalPack", HumanEvalPack) if subset.startswith("hep") else ("LLMBar", OwnPair)
-            pairs += _groups(file, model, subset, f"{title} {file.name}", wording=wording)
+            pairs += read_groups(file, model, subset, f"{title} {file.name}", wording=wording)
             built[title] = None
     if not pairs:
         official = OFFICIAL.hub["both"][0]
@@ -341,8 +342,6 @@ def preferred(groups: Iterable[Group], source: str) -> Benchmark:
     preference is taken by it; any other by its labels, the best against the worst in helpfulness. Groups in which
     nothing is better (a tie, no such label) are left out. Raises ValueError where no group is left.
     """
-    from hs2lib.train.items import by_score, labels_of  # here: slow to import, and reading pairs does not need it
-
     groups, scores = list(groups), []
     for group in groups:
         compared = group.preference is not None and len(group.responses) == 2

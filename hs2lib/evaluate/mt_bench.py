@@ -39,7 +39,7 @@ FILES = bench.public_files("mt-bench")
 REFERENCES = bench.public_files("mt-bench references")
 
 # The published judge prompts, by name, and the fields each has.
-_FIELDS = {
+FIELDS = {
     "single-v1": ("question", "answer"),
     "single-math-v1": ("question", "ref_answer_1", "answer"),
     "single-v1-multi-turn": ("question_1", "answer_1", "question_2", "answer_2"),
@@ -81,12 +81,12 @@ def prompts(source: str, folder: str | Path | None = None) -> dict[str, Template
     if source == "embedded":
         return bench.own_prompts("mt-bench")
     path, _ = locate(FILES["prompts"], source, folder)
-    named = {row["name"]: row for _, row in rows(path) if str(row.get("name")) in _FIELDS}
+    named = {row["name"]: row for _, row in rows(path) if str(row.get("name")) in FIELDS}
     fix = "take FastChat's judge_prompts.jsonl"
-    if missing := [name for name in _FIELDS if name not in named]:
+    if missing := [name for name in FIELDS if name not in named]:
         raise DataError(path, None, "name", f"no prompt {missing[0]}", fix)
     texts = {name: (row.get("system_prompt"), row.get("prompt_template")) for name, row in named.items()}
-    return {name: bench.template(path, name, *texts[name], fields, fix) for name, fields in _FIELDS.items()}
+    return {name: bench.template(path, name, *texts[name], fields, fix) for name, fields in FIELDS.items()}
 
 
 def asks(questions: Questions, answers: Sequence[Group], templates: dict[str, Template]) -> list[Ask]:

@@ -194,9 +194,10 @@ def test_only_whole_benchmarks_reach_table_4():
     left = policies.benchmarks(given, ["SFT", "DPO"]).set_index(["measure", "policy"])
     assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
     assert len(left) == 10 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
-    ours = policies.paper_rows(given, paper.PAPER_ROWS)
-    assert ours.values.tolist() == [["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5]]
-    assert policies.paper_rows(given, {}).empty
+    ours = policies.paper_rows(given, paper.PAPER_ROWS, {"MT-Bench": "its questions"})
+    row = ["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5, "its questions"]
+    assert ours.iloc[:, :-1].values.tolist() == [row]
+    assert policies.paper_rows(given, {}, {}).empty
 
 
 def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
