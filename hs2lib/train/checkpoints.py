@@ -167,11 +167,6 @@ def shard(outputs: nn.Module, device: torch.device, processes: int, autocast: st
     fully_shard(outputs, mesh=mesh, mp_policy=whole, reshard_after_forward=False)
 
 
-def held(tensors) -> int:
-    """Bytes of tensors that lie in this process."""
-    return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in tensors)
-
-
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """All of a tensor, gathered from all processes where it is shared out; all of them call this alike."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor

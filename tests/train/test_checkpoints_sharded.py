@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_training import ENVIRONMENT, STEPS, made, recipe, run_folder, tiny
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo, sft
@@ -24,6 +25,11 @@ from hs2lib.models.policy import load_policy
 from hs2lib.train import checkpoints, objectives
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import fit
+
+
+def held(tensors) -> int:
+    """Bytes of tensors that lie in this process."""
+    return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in tensors)
 
 
 class Held(TrainerCallback):
@@ -35,7 +41,7 @@ class Held(TrainerCallback):
     def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
         grads = [p.grad for p in model.parameters() if p.grad is not None]
         states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v)]
-        self.most = max(self.most, checkpoints.held([*model.parameters(), *grads, *states]))
+        self.most = max(self.most, held([*model.parameters(), *grads, *states]))
 
     def on_step_end(self, args, state, control, **kwargs):
         if self.stop and state.global_step >= self.stop:
