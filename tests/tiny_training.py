@@ -1,6 +1,7 @@
 """A tiny random model, random items and a recipe: what the tests of training train."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -50,14 +51,25 @@ def run_folder(parent: Path) -> Path:
 
 
 class Slow(TrainerCallback):
-    """Time to be killed in, and a file that says which step was reached."""
+    """Time to be killed in, and a file with a byte for each step done: its size is never half written."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def on_step_end(self, args, state, control, **kwargs):
-        (self.folder / "reached").write_text(str(state.global_step))
+        with (self.folder / "reached").open("a") as steps:
+            steps.write(".")
         time.sleep(0.3)
+
+
+def kill_at_step(process: subprocess.Popen, folder: Path, step: int) -> None:
+    """SIGKILL for a process that trains beside `Slow`, once it has done the step."""
+    reached, patience = folder / "reached", time.time() + 90
+    while not (reached.exists() and reached.stat().st_size >= step):
+        assert process.poll() is None and time.time() < patience
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
 
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}

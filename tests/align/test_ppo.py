@@ -6,19 +6,16 @@ Run as a script (to be killed, or by torchrun) this file trains; pytest compares
 import copy
 import json
 import math
-import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny_training import run_folder
-from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
+from tiny_training import ENVIRONMENT, Slow, kill_at_step, run_folder
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from hs2lib import paper
 from hs2lib.align import ppo, ppo_rounds
@@ -487,18 +484,6 @@ def test_prompts_that_leave_no_room_lose_old_turns_or_are_left_out(texts):
 # Killed, and cut up
 
 
-class _Slow(TrainerCallback):
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def on_step_end(self, args, state, control, **kwargs):
-        (self.folder / "reached").write_text(str(state.global_step))
-        time.sleep(0.3)
-
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
 def history_of(folder: Path) -> list[dict]:
     return json.loads((run_folder(folder) / "done.json").read_text())["history"]
 
@@ -518,12 +503,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
     process = subprocess.Popen(
         [sys.executable, __file__, str(folder), "slow"], env=ENVIRONMENT, stderr=subprocess.DEVNULL
     )
-    reached, patience = folder / "reached", time.time() + 90
-    while not (reached.exists() and reached.read_text() and int(reached.read_text()) >= at):
-        assert process.poll() is None and time.time() < patience
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill_at_step(process, folder, at)
     assert not (run_folder(folder) / "done.json").exists()
     run(folder, passes=2)
     assert history_of(folder) == history_of(straight)
@@ -552,4 +532,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     at = Path(sys.argv[1])
     at.mkdir(parents=True, exist_ok=True)
-    run(at, passes=2, callbacks=[_Slow(at)] if sys.argv[2] == "slow" else ())
+    run(at, passes=2, callbacks=[Slow(at)] if sys.argv[2] == "slow" else ())

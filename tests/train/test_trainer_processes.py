@@ -4,16 +4,14 @@ Run as a script (by torchrun, or to be killed) this file trains; pytest compares
 """
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from tiny_training import ENVIRONMENT, STEPS, Slow, made, recipe, run_folder, tiny
+from tiny_training import ENVIRONMENT, STEPS, Slow, kill_at_step, made, recipe, run_folder, tiny
 
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import fit
@@ -76,12 +74,7 @@ def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path,
     folder = tmp_path / "run"
     launch = [sys.executable, __file__, str(folder), "1"]
     process = subprocess.Popen(launch, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-    reached, patience = folder / "reached", time.time() + 60
-    while not (reached.exists() and reached.read_text() and int(reached.read_text()) >= at):
-        assert process.poll() is None and time.time() < patience
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    kill_at_step(process, folder, at)
     killed = run_folder(folder)
     assert not (killed / "done.json").exists()
     (killed / ".writing-checkpoint-4").mkdir()  # what a kill in the middle of saving leaves
