@@ -5,7 +5,8 @@
 
 Each kill falls on one notebook at tier smoke, at a random moment. Afterwards: no process of the run is left five
 seconds after the runner ended; no other run can take its folders while a kernel or a training process of it lives; and
-the next call ends by itself with tables byte-identical to an undisturbed run's. Cheap notebooks are drawn more often.
+the next call ends by itself with tables byte-identical to an undisturbed run's. Each kill goes to the target, signal
+and notebook furthest behind its share of the kills so far (cheap notebooks have more): the first six hit six targets.
 """
 
 import argparse
@@ -36,8 +37,9 @@ TARGETS = {
     "torchrun": "-m torch.distributed.run",
     "rank": f"-u -m {LAUNCH}",
 }
-TARGET_WEIGHTS = (3, 3, 3, 3, 1, 1)
-SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT")
+TARGET_SHARES = dict(zip(TARGETS, (4, 4, 4, 4, 2, 2), strict=True))
+SIGNAL_SHARES = {"SIGKILL": 1, "SIGTERM": 1, "SIGINT": 1}
+OVER_TWO = ("torchrun", "rank")  # targets in a training by two processes
 TRAINED = "05_reward_model_training"  # the notebook whose training two processes share
 LEFT_S = 5.0  # how long a process may outlive its runner
 RUNNER = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke"]
@@ -118,16 +120,28 @@ def kill(folder: Path, process: subprocess.Popen, target: str, name: str, moment
     }
 
 
-def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float]) -> dict:
-    """One kill, drawn by its number alone, and the call after it."""
+def behind(rng: random.Random, shares: dict[str, float], had: list[str]) -> str:
+    """The name furthest behind its share of what was had; chance decides between equals."""
+    return min(rng.sample(list(shares), len(shares)), key=lambda name: had.count(name) / shares[name])
+
+
+def draw(rng: random.Random, seconds: dict[str, float], killed: list[dict]) -> tuple[str, str, str]:
+    """The target, signal and notebook of the next kill after these."""
+    target = behind(rng, TARGET_SHARES, [row["target"] for row in killed])
+    signal_name = behind(rng, SIGNAL_SHARES, [row["signal"] for row in killed if row["target"] == target])
+    if target in OVER_TWO:
+        return target, signal_name, TRAINED
+    had = [row["notebook"] for row in killed if row["target"] not in OVER_TWO]
+    return target, signal_name, behind(rng, {name: 1 / s for name, s in seconds.items()}, had)
+
+
+def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float], killed: list[dict]) -> dict:
+    """One kill, drawn by its number and the kills before it, and the call after it."""
     rng = random.Random(f"{seed} {number}")
-    target, name = rng.choices(list(TARGETS), TARGET_WEIGHTS)[0], rng.choice(SIGNALS)
-    notebook = rng.choices(list(seconds), [1 / s**2 for s in seconds.values()])[0]
-    share, command, whole = rng.random(), [*RUNNER, notebook], scratch / "whole"
-    ranks = target in ("torchrun", "rank")
-    if ranks:
-        notebook, whole, command = TRAINED, by_two(scratch), RANKS
-    moment = share * (float((scratch / "ranks" / "seconds").read_text()) if ranks else seconds[notebook] + 5)
+    target, name, notebook = draw(rng, seconds, killed)
+    ranks = target in OVER_TWO
+    whole, command = (by_two(scratch), RANKS) if ranks else (scratch / "whole", [*RUNNER, notebook])
+    moment = rng.random() * (float((whole / "seconds").read_text()) if ranks else seconds[notebook] + 5)
     folder = scratch / f"kill-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(scratch / "whole", folder, symlinks=True)
@@ -188,7 +202,8 @@ def main() -> None:
     for number in range(len(done), options.kills):
         if time.monotonic() - began > 60 * options.minutes:
             break
-        done.append(trial(scratch, number, options.seed, seconds))
+        killed = [row for row in done if row["outcome"] == "killed"]
+        done.append(trial(scratch, number, options.seed, seconds, killed))
         with kept.open("a") as file:
             file.write(json.dumps(done[-1]) + "\n")
         print({key: value for key, value in done[-1].items() if value not in ("", [], False)}, flush=True)

@@ -8,8 +8,10 @@ import importlib
 import io
 import json
 import os
+import random
 import subprocess
 import sys
+from collections import Counter
 from contextlib import redirect_stdout
 from types import ModuleType, SimpleNamespace
 
@@ -26,9 +28,9 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, fuzz, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
+common, dpo_step, fuzz, kills, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
     importlib.import_module,
-    ("common", "dpo_step", "fuzz", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
+    ("common", "dpo_step", "fuzz", "kills", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
 )
 sys.path.pop(0)
 
@@ -50,6 +52,18 @@ def test_damaged_files_are_read_set_aside_or_refused(monkeypatch, tmp_path):
     assert set(ends.values()) == {"read", "set aside", "refused"}, ends
     first, again = (fuzz.mutant(5, tmp_path)[1].read_bytes() for _ in range(2))
     assert first == again
+
+
+def test_a_hundred_kills_leave_no_target_signal_or_notebook_out():
+    """Drawn by weights alone, the first twenty kills never fell on one of two training processes."""
+    rng, killed = random.Random(0), [{"target": "kernel", "signal": "SIGINT", "notebook": "b"}] * 5  # an unequal start
+    while len(killed) < 100:
+        killed.append(dict(zip(killed[0], kills.draw(rng, {"a": 10.0, "b": 10.0, "c": 40.0}, killed), strict=True)))
+    assert {row["target"] for row in killed[5:10]} == set(kills.TARGETS) - {"kernel"}
+    both = Counter((row["target"], row["signal"]) for row in killed)
+    assert len(both) == 18 and min(both.values()) >= 3
+    notebooks = Counter(row["notebook"] for row in killed)
+    assert abs(notebooks["a"] - notebooks["b"]) <= 1 and notebooks["c"] >= 8
 
 
 # --- whole benchmarks ---------------------------------------------------------------------------------------------
