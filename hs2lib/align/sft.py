@@ -94,7 +94,7 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     """
     counts, items = dict.fromkeys(COUNTS, 0), []
     for talk in talks:
-        if any(policy.refused(talk)):
+        if any(policy.set_aside(talk)):
             counts["refused"] += 1
             continue
         ids, mask = tokens_and_mask(policy, talk)

@@ -156,7 +156,7 @@ def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") ->
     turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not
     fit `policy.max_tokens` even without the older turns of their prompt.
     """
-    out = []
+    out, labelled = [], [group for group in map(policy.admitted, labelled) if group.responses]
     for tokens in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
         ((sequence,), (start,)) = tokens.sequences, tokens.starts
         length = np.array([[len(sequence) - start]], np.float32)

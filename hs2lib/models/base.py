@@ -92,9 +92,15 @@ class Decoder(nn.Module):
             return [False] * len(group.responses if group else ())
         return list(map(bool, control_strings(group, self.tokenizer, self.template)))
 
+    def set_aside(self, group: Group | None) -> list[bool]:
+        """`refused`, and each such response noted in `paths.REFUSED`, which the manifest counts."""
+        refused = self.refused(group)
+        paths.REFUSED.update((group.prompt, group.responses[i].text) for i, no in enumerate(refused) if no)
+        return refused
+
     def admitted(self, group: Group) -> Group:
         """The group without its refused responses."""
-        refused = self.refused(group)
+        refused = self.set_aside(group)
         kept = tuple(response for response, no in zip(group.responses, refused, strict=True) if not no)
         return replace(group, responses=kept) if any(refused) else group
 

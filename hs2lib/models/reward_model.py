@@ -102,7 +102,7 @@ class RewardModel(Decoder):
 
         def watched() -> Iterator[TokenGroup]:
             for group in self.as_tokens(groups):
-                refused.extend(self.refused(group.group))
+                refused.extend(self.set_aside(group.group))
                 yield group
 
         if cache is None:

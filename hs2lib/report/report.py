@@ -188,6 +188,7 @@ class Run:
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
         # Only where models ran: statistics do without torch.
         manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
+        manifest |= {"refused_responses": len(paths.REFUSED)}
         manifest |= {"device": device(), "python": platform.python_version()}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -199,6 +200,9 @@ class Run:
         if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
             write(runs() / self.tier / self.name / graph.RECORD, json.dumps(record, indent=1) + "\n")
         self.lock.close()
+        if paths.REFUSED:
+            why = "they or their prompts spell out control strings of the template (control_text: refuse)"
+            display(Markdown(f"{len(paths.REFUSED):,} responses were set aside: {why}."))
         display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
 
     def _publish(self) -> None:
@@ -228,6 +232,7 @@ def start(notebook: str, namespace: dict) -> Run:
     paths.hide(values)
     paths.READ.clear()
     paths.WRITTEN.clear()
+    paths.REFUSED.clear()
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))

@@ -86,6 +86,19 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
 
 
+def test_responses_set_aside_for_their_control_strings_are_counted(checkout, monkeypatch):
+    shown = []
+    monkeypatch.setattr(report, "display", lambda text: shown.append(text.data))
+    paths.REFUSED.add(("an earlier run's prompt", "and response"))
+    for count in (0, 2):
+        run = start()
+        paths.REFUSED.update(("prompt", f"response {i}") for i in range(count))
+        run.finish()
+        assert json.loads((run.place / "manifest.json").read_text())["refused_responses"] == count
+        said = [text for text in shown if "set aside" in text]
+        assert [text.split(":")[0] for text in said] == ["2 responses were set aside"] * (count > 0)
+
+
 def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):
     """A full disk, or any other end in between, must not cost what was there."""
     for number in (1, 2):
