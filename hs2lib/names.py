@@ -45,6 +45,7 @@ TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too 
 CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
 LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
 VARIABLE = "[A-Z_][A-Z0-9_]{0,63}"  # what the name of an environment variable looks like, and a key does not
+ADDRESS = r"((?i:https?)://[^\s/?#@]+(/[^\s?#]*)?)?"  # of a server, with no user, password or query, or none
 WORDINGS = ("prompt", "instruction")  # how pairs built from HumanEvalPack ask
 
 

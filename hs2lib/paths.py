@@ -99,8 +99,11 @@ def write(path: Path, content: str | bytes) -> None:
     """Write under a temporary name of this process, then rename: a reader sees the old file or the new, never half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(partial, path)
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)  # half of it, where the disk is full
 
 
 # What this process read and wrote besides sources and reports, by place. `hs2lib.report` writes it down.

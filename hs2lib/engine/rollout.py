@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from IPython import get_ipython
 from IPython.display import display
@@ -106,6 +107,8 @@ def rollouts(
         began, sampled = time.monotonic(), 0
         with progress_bar(n * len(prompts), "sample", progress, done) as bar:
             for id, index, row in sample(policy, missing, special, stop, batch=batch, autocast=autocast, **how):
+                if not np.isfinite(row["log_probs"]).all():
+                    raise ValueError(f"prompt {id}: a log-probability is not finite: the policy's weights are broken")
                 kept.add({key(id, index): {"text": _text(policy, row["tokens"], row["finished"], stop), **row}})
                 sampled += len(row["tokens"])
                 bar.set_postfix_str(f"{sampled / max(time.monotonic() - began, 1e-9):,.0f} tokens/s", refresh=False)

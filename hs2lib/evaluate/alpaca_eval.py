@@ -83,9 +83,12 @@ def prompts(source: str, folder: str | Path | None = None) -> Template:
     if source == "embedded":
         return bench.own_prompts("alpaca-eval")["pair"]
     path, _ = locate(FILES["prompts"], source, folder)
-    parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
-    texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
     fix = f"take {FILES['prompts'].hub['both'][0]} of {FILES['prompts'].repo}"
+    try:
+        parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
+    except UnicodeDecodeError as error:
+        raise DataError(path, None, None, f"broken UTF-8, byte {error.start + 1}", fix) from None
+    texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
     checked = bench.template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
     text = checked.text.replace("{", "{{").replace("}", "}}")  # the published text has braces of its own
     for name in _FIELDS:

@@ -96,7 +96,7 @@ class RewardModel(Decoder):
 
         options: budget and autocast, as for `score_tokens`; cache: as for `rows`. A score does not depend on what else
         is scored beyond the rounding of sums (float32 about 1e-6). A refused response has nan. Raises ValueError for
-        no groups and for over-long ones.
+        no groups, for over-long ones, and for scores that are not finite.
         """
         refused: list[bool] = []
 
@@ -109,6 +109,8 @@ class RewardModel(Decoder):
             values = self.score_tokens((group.sequences for group in watched()), **options)
         else:
             values = torch.tensor([row["scores"] for row in self.rows(watched(), "scores", cache=cache, **options)])
+        if not values.isfinite().all():
+            raise ValueError(f"{self.base}: a score is not finite: its weights are broken, or too large for autocast")
         if any(refused):
             values[torch.tensor(refused)] = torch.nan
         return values

@@ -19,6 +19,7 @@ import difflib
 import importlib
 import io
 import json
+import math
 import re
 import tokenize
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class Parameter:
                 raise ParameterError(f"{where}, recipe: {misplaced[0]} is in the cell itself: set it as a parameter")
             return check(value, settings(self.recipe), f"{where}, recipe")
         for item in value if self.type in (list, tuple) else [value]:
+            if isinstance(item, float) and not math.isfinite(item):
+                raise ParameterError(f"{where}: {self.name} = {item!r} is not finite")
             if self.choices and item not in self.choices:
                 near = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
                 hint = f"; nearest: {near[0]}" if near else ""

@@ -247,7 +247,15 @@ class RewardBench(Written):
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Endpoint:
+    """Where a judge is."""
+
+    judge_url: str = setting("", "address without user, password or query", pattern=names.ADDRESS)
+    allow_http: bool = setting(False, "let the key cross plain http to another machine")
+
+
+@dataclass(frozen=True)
+class Evaluation(Endpoint):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
@@ -256,7 +264,6 @@ class Evaluation:
     key_variable: str = setting(
         "OPENAI_API_KEY", "name, in capitals, of the variable with the key", pattern=names.VARIABLE
     )
-    allow_http: bool = setting(False, "let the key cross plain http to another machine")
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
     token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
     cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
@@ -273,7 +280,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Collection:
+class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
     english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 
 import pytest
+from full_disk import full
 
 from hs2lib.engine.cache import Cache
 
@@ -29,6 +30,17 @@ def test_a_kill_in_the_first_write_leaves_no_rows(tmp_path):
     assert not cache
     cache.add({"a": {"x": 1}})
     assert Cache(file, {"seed": 1}, name="results") == {"a": {"x": 1}}
+
+
+def test_a_full_disk_is_one_error_and_costs_no_row_that_was_kept(tmp_path):
+    """A part of the new row is in the file; it counts as none, and with room again it is written whole."""
+    file, rows = tmp_path / "results.jsonl", {"a": {"x": 1}}
+    Cache(file, {}, name="results").add(rows)
+    with pytest.raises(OSError, match="File too large"), full(40):
+        Cache(file, {}, name="results").add({"b": {"text": "long " * 20}})
+    assert file.stat().st_size == 40 and Cache(file, {}, name="results") == rows
+    Cache(file, {}, name="results").add({"b": {"x": 2}})
+    assert Cache(file, {}, name="results") == rows | {"b": {"x": 2}}
 
 
 def test_all_or_none_of_what_is_computed_together():

@@ -353,6 +353,16 @@ def test_what_cannot_be_sampled_is_refused(policy):
         run(policy, backend="trt")
 
 
+def test_a_policy_whose_numbers_are_not_finite_is_refused():
+    """A training that diverged, say: its samples would be the first tokens of the vocabulary."""
+    broken = load_policy("tiny")
+    run(broken)
+    with torch.no_grad():
+        broken.backbone.model.norm.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match=r"prompt p\d: a log-probability is not finite"):
+        run(broken)
+
+
 def test_vllm_is_named_where_it_is_missing(policy, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(ImportError, match="vllm, which is not installed"):

@@ -118,6 +118,9 @@ def test_the_prompt_keeps_its_own_braces_and_fills_three_fields(tmp_path):
 def test_a_prompt_without_its_fields_is_refused(tmp_path):
     with pytest.raises(DataError, match="lacks output_1"):
         alpaca_eval.prompts("folder", published(tmp_path, "<|im_start|>user\n{instruction}\n<|im_end|>"))
+    (tmp_path / "alpaca_eval" / "alpaca_eval_clf.txt").write_bytes(b"<|im_start|>user\n\xff")
+    with pytest.raises(DataError, match=r"broken UTF-8, byte 18.*alpaca_eval_clf.txt"):
+        alpaca_eval.prompts("folder", tmp_path)
 
 
 @pytest.mark.skipif(not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)")

@@ -170,6 +170,14 @@ def test_scores_are_those_of_each_text_alone_whatever_the_order_or_batch(model):
     torch.testing.assert_close(model.score(model.tokenise(GROUPS)), scores, atol=0, rtol=0)
 
 
+def test_scores_that_are_not_finite_are_refused(model):
+    """nan stands for a refused response: a broken model's would pass for that, and every sample be left out."""
+    with torch.no_grad():
+        model.head.weight[1] = torch.nan
+    with pytest.raises(ValueError, match="tiny: a score is not finite"):
+        model.score(GROUPS)
+
+
 def test_the_head_stays_float32_under_autocast(model):
     assert model.score(GROUPS, autocast="bfloat16").dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -11,6 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from full_disk import full
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import paper, paths
@@ -110,6 +111,23 @@ def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):
     later = report.completed("demo", NAME)
     assert not later.altered and later.table("numbers.csv").n[0] == 2
     assert [place.name for place in run.place.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("size", [10, 2000], ids=["in a table", "in the manifest"])
+def test_a_full_disk_is_one_error_and_the_earlier_report_stays(checkout, size):
+    start(MADE).finish()
+    run, columns = start(MADE), {"n": range(20)}
+    with pytest.raises(OSError, match=r"File too large|No space left"), full(size):
+        run.table(pd.DataFrame(columns), "numbers", "Numbers.")
+        run.finish()
+    earlier = report.completed("demo", NAME)
+    assert earlier.files == {} and not earlier.altered
+    assert not [path for path in run.folder.iterdir() if path.name.startswith(".")], "half a file is left"
+    run.lock.close()
+    again = start(MADE)
+    again.table(pd.DataFrame(columns), "numbers", "Numbers.")
+    again.finish()
+    assert len(report.completed("demo", NAME).table("numbers.csv")) == 20
 
 
 def test_one_notebook_is_run_once_at_a_time(checkout, monkeypatch):

@@ -1,6 +1,7 @@
 """Parameters are refused before anything runs: papermill only warns of unknown names and checks no type."""
 
 import dataclasses
+import math
 import re
 
 import nbformat
@@ -150,6 +151,31 @@ def test_a_key_in_the_place_of_its_variable_is_refused_and_not_shown(key, tmp_pa
     assert str(key) not in str(info.value) + str(again.value)
     named = {"recipe": {"key_variable": "MY_KEY_2"}}
     assert parameters.resolve(thirteen, "laptop", tmp_path, named)["recipe"] == named["recipe"]
+
+
+@pytest.mark.parametrize("name", ["04_data_collection", "13_aligned_model_evaluation"])
+@pytest.mark.parametrize("url", ["https://host/v1?key=sk-1", "https://me:sk-1@host/v1", "sk-1", "http://host/v1#sk-1"])
+def test_an_address_that_may_hold_a_key_is_refused_and_not_shown(name, url, tmp_path):
+    """The judge refused it too, but papermill had written it into the executed notebook by then."""
+    with pytest.raises(ParameterError, match=r"judge_url is: address .*without user, .* is not shown") as info:
+        parameters.resolve(path(name), "smoke", tmp_path, {"judge_url": url})
+    assert "sk-1" not in str(info.value)
+    for sound in ("", "http://localhost:8000/v1", "HTTPS://api.example.com"):
+        assert parameters.resolve(path(name), "smoke", tmp_path, {"judge_url": sound})["judge_url"] == sound
+
+
+@pytest.mark.parametrize("name", graph.notebooks())
+def test_a_number_out_of_range_or_none_is_refused_and_named(name):
+    """Of every parameter and every setting: before anything runs, so that earlier results stay whole."""
+    known = parameters.specification(path(name))
+    several = [*known.values(), *(parameters.settings(known["recipe"].recipe).values() if "recipe" in known else ())]
+    wrong = {float: (math.nan, math.inf, -math.inf), int: (-(10**400), 10**400), list: ([math.nan],)}
+    wrong[tuple] = ((math.nan,),)
+    for parameter in several:
+        for value in wrong.get(parameter.type, ()):
+            with pytest.raises(ParameterError, match=f"^file: {parameter.name} = .* is (outside|not) ") as info:
+                parameter.check(value, "file")
+            assert len(str(info.value).splitlines()) == 1
 
 
 def test_every_default_of_every_recipe_is_in_its_own_range():

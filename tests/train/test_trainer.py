@@ -1,12 +1,14 @@
 """The trainer: what it minimises is what it says, in the order it says, and it refuses what it cannot train."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
+from full_disk import full
 from tiny_training import made, recipe, run_folder, tiny
 from transformers import TrainerCallback
 
@@ -271,6 +273,25 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_spoils_no_checkpoint(tmp_pa
     with pytest.raises(FloatingPointError, match=r"the loss is inf at step 1, on groups .*broken"):
         trained(tmp_path, broken)
     assert not list(tmp_path.rglob("*checkpoint*")) and not list(tmp_path.rglob("best"))
+
+
+def test_a_full_disk_is_one_error_and_the_last_checkpoint_is_whole(tmp_path):
+    """Full from the fourth step on: what was saved after the second stays, and with room again the run goes on."""
+
+    class Full(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 3:
+                disk.enter_context(full(16_000))
+
+    task = (made(16), made(4, 1), REGRESSION, recipe())
+    with pytest.raises(OSError, match="File too large"), ExitStack() as disk:
+        fit(tiny(), *task, tmp_path / "full", callbacks=[Full()])
+    folder = run_folder(tmp_path / "full")
+    assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-2"]
+    assert all((path / "best.json").exists() for path in (folder / "best").iterdir())
+    models = tiny(), tiny()
+    again, straight = (fit(model, *task, tmp_path / name) for model, name in zip(models, ("full", "b"), strict=True))
+    assert again.history == straight.history and torch.equal(models[0].head.weight, models[1].head.weight)
 
 
 def test_each_configuration_has_a_folder_of_its_own(tmp_path):
