@@ -70,6 +70,8 @@ def _difference(model, grouped: Callable, unlike: str) -> str:
     except Exception as error:
         what = f"transformers cannot run {name} on one sequence of tokens alone"
         raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
+    if any(numbers.isnan().any() for numbers in theirs):
+        raise ValueError(f"{name}: what it computes is not finite: its weights are broken")
     whole, start = theirs[:2]  # the second sequence is how the first begins
     if not (change := share(whole[: len(start)], start)) <= most:
         what = f"what follows a token changes its numbers (by {change:.2%} here)"
