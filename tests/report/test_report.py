@@ -113,7 +113,7 @@ def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):
     assert [place.name for place in run.place.parent.iterdir()] == [NAME]
 
 
-@pytest.mark.parametrize("size", [10, 2000], ids=["in a table", "in the manifest"])
+@pytest.mark.parametrize("size", [10, 1000], ids=["in a table", "in the manifest"])
 def test_a_full_disk_is_one_error_and_the_earlier_report_stays(checkout, size):
     start(MADE).finish()
     run, columns = start(MADE), {"n": range(20)}
