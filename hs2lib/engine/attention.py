@@ -53,8 +53,15 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
         what = f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled from"
         raise ValueError(f"{what}: {why}")
     if model.config._attn_implementation != NAME:
+        model.hs2_own = model.config._attn_implementation
         model.set_attn_implementation(NAME)
     return _decoder(model)
+
+
+def unprepare(model: PreTrainedModel) -> None:
+    """Give a model the attention back that it had before `prepare`."""
+    if model.config._attn_implementation == NAME:
+        model.set_attn_implementation(model.hs2_own)
 
 
 def apart(model: PreTrainedModel) -> str:
@@ -63,21 +70,13 @@ def apart(model: PreTrainedModel) -> str:
     Raises TypeError for what is no transformers model, ValueError for one that is no causal decoder.
     """
     model = _bare(model)
-    now, config = (model.dtype, model.device), model.config
-    checked, why, own = getattr(model, "hs2_contract", (None, "", config._attn_implementation))
-    if checked == now:
-        return why
-    if config._attn_implementation == NAME:
-        model.set_attn_implementation(own)
-    model.hs2_contract = now, "", own  # groups are allowed while they are looked at
-    try:
-        why = contract.verdict(model, _each_token, _unlike(model))
-    except BaseException:
-        del model.hs2_contract
-        raise
-    if why and config._attn_implementation == NAME:
-        model.set_attn_implementation(own)
-    model.hs2_contract = now, why, own
+
+    def compare() -> str:
+        unprepare(model)
+        return contract.difference(model, _each_token, _unlike(model))
+
+    if why := contract.verdict(model, "groups", compare):
+        unprepare(model)
     return why
 
 
@@ -387,8 +386,6 @@ def group_attention(
     module, query, key, value, attention_mask, *, hs2_attention=None, dropout=0.0, scaling=None, **kwargs
 ):
     """The attention function registered with transformers; outside of `run` it is plain SDPA."""
-    if kwargs.get("position_bias") is not None:
-        raise ValueError(f"{type(module).__name__} asks its attention for position_bias, which group attention lacks")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     how = How(scale, *(kwargs.get(name) for name in ("sliding_window", "softcap", "s_aux")))
     if hs2_attention is None:

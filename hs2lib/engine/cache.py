@@ -1,5 +1,6 @@
 """Results kept in a JSONL file by content, so that a killed run goes on with what is missing."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -77,15 +78,12 @@ class Cache(dict):
         if not self.file:
             yield self
             return
-        import fcntl  # not on Windows, where all else here works
-
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                what = f"another run is writing to {self.file}: wait for it, or use another file"
-                raise BlockingIOError(what) from None
+                raise BlockingIOError(f"another run is writing to {self.file}: wait, or use another file") from None
             file.truncate(self._read())
             self._torn = False
             try:
@@ -105,20 +103,15 @@ class Cache(dict):
             except ValueError:
                 row = None
             if isinstance(row, dict) and isinstance(row.get("settings"), dict) and "key" not in row:
-                self._same(row["settings"])
-                self._begun = True
+                before, self._begun = row["settings"], True
+                differ = [name for name in self.settings | before if self.settings.get(name) != before.get(name)]
+                for name in differ[:1]:
+                    both = f"{name} was {before.get(name)!r}, now {self.settings.get(name)!r}"
+                    what = f"holds {self.name} of other settings ({', '.join(differ)} differ; {both})"
+                    raise ValueError(f"{self.file} {what}: remove it, or use another file, or a folder for both")
             elif self._begun and isinstance(row, dict) and "key" in row and (not self.check or self.check(row)):
                 self.setdefault(row.pop("key"), row)
             elif self.check:
                 shown = line[:60].decode(errors="replace")
                 raise ValueError(f"{self.file}, line {number}: no {self.name}: {shown!r}; remove the line")
         return whole
-
-    def _same(self, before: dict) -> None:
-        differ = [name for name in self.settings | before if self.settings.get(name) != before.get(name)]
-        if differ:
-            was, now = before.get(differ[0]), self.settings.get(differ[0])
-            raise ValueError(
-                f"{self.file} holds {self.name} of other settings ({', '.join(differ)} differ; {differ[0]} was {was!r}"
-                f", now {now!r}): remove it, or use another file (or a folder, where each has its own)"
-            )

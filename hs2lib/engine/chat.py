@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from hs2lib.group import ATTRIBUTES, MISSING, Group, Response, Turn, named_numbers, prompt_string
 from hs2lib.names import CONTROL_TEXT, TEMPLATES, one_of
@@ -43,10 +43,6 @@ CHUNK = 128  # groups whose texts are tokenised in one call
 
 _LABEL = "<extra_id_2>"
 
-_REGRESSION_END = "\n<extra_id_2>"  # where the reward is read
-
-_STEERLM_END = "\n<extra_id_1>"  # what a SteerLM model writes to end its turn
-
 _REFERENCE = ("<extra_id_0>", "<extra_id_1>", "<extra_id_2>")  # the reference template's markers
 
 _ANSWER = "\ue000answer\ue000"  # a private-use mark; shows where a chat template puts the answer
@@ -60,13 +56,12 @@ _MARKED = re.compile(f"{_START}([^{_START}{_END}]*){_END}|[{_START}{_END}]")
 class Rendered:
     """A conversation as text: `text[:start]` is the prompt, `text[start:end]` the answer, then the closing.
 
-    control: where its turns hold control tokens as text, (start, stop) each.
+    A control token that a turn of it spells out stands between transformers' two private-use marks: see `encode`.
     """
 
     text: str
     start: int
     end: int
-    control: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,66 +121,26 @@ def whole(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(round(min(max(value, 0.0), 4.0))) for value in values)
 
 
-def reference(prompt: Sequence[Turn], answer: str, label: str | None = None) -> Rendered:
-    """The reference code's text of a conversation; with a label string, SteerLM's form of it.
+def _in_reference(turns: Sequence[Turn], label: str | None) -> str:
+    """The reference code's text of a conversation.
 
     Without label it closes with `<extra_id_2>`, where the regression model is read; with one, with `<extra_id_1>`,
     which a SteerLM model writes to end its turn. A system turn of the prompt replaces the fixed one.
-    Raises ValueError where a text holds a marker, so that the string could not be parsed back.
     """
-    if not prompt or prompt[0].role != "system":
-        prompt = (Turn("system", SYSTEM_PROMPT), *prompt)
-    if answer.startswith(_LABEL) or _REGRESSION_END in answer or _STEERLM_END in answer:
-        raise ValueError(f"an answer holds a marker of the reference template: {answer[:60]!r}")
-    line = "" if label is None else f"{_LABEL}{label}\n"
-    text = prompt_string((*prompt, Turn("assistant", line + answer)))
-    return Rendered(text + (_REGRESSION_END if label is None else _STEERLM_END), len(text) - len(answer), len(text))
+    system = () if turns[0].role == "system" else (Turn("system", SYSTEM_PROMPT),)
+    return prompt_string((*system, *turns)) + ("\n<extra_id_2>" if label is None else "\n<extra_id_1>")
 
 
-class _Chat:
-    """A prompt in the tokenizer's chat template, rendered once; `answer` fits the answers in."""
-
-    def __init__(self, tokenizer, prompt: Sequence[Turn]):
-        if not getattr(tokenizer, "chat_template", None):
-            raise ValueError("the tokenizer has no chat template: use template='reference', or set one")
-        self.tokenizer, self.prompt, answer = tokenizer, prompt, _ANSWER
-        while any(answer in turn.text for turn in prompt):
-            answer += answer
-        # Spaces around the mark show whether the template strips answers, as Llama 3's does.
-        text = self.render(f" {answer} ")
-        self.strips = f" {answer} " not in text
-        before, mark, after = text.partition(answer if self.strips else f" {answer} ")
-        if not mark:
-            raise ValueError("the chat template does not show the last assistant turn")
-        self.before, self.after = before, after or tokenizer.eos_token
-        if not self.after:
-            raise ValueError("the chat template closes no turn and there is no end token: no place for a score")
-
-    def render(self, answer: str) -> str:
-        turns = [{"role": turn.role, "content": turn.text} for turn in (*self.prompt, Turn("assistant", answer))]
-        try:
-            return self.tokenizer.apply_chat_template(turns, tokenize=False)
-        except Exception as error:  # jinja2 and the templates raise many kinds
-            roles = [turn.role for turn in self.prompt]
-            raise ValueError(f"the chat template refuses a conversation with roles {roles}: {error}") from error
-
-    def answer(self, answer: str, label: str | None = None) -> Rendered:
-        """The answer in its place. Raises ValueError where the template rewrites it (drops thoughts, say)."""
-        words = answer.strip() if self.strips else answer
-        fitted = self.before + words + self.after
-        if not fitted.startswith(true := self.render(answer)) or fitted[len(true) :] not in ("", self.after):
-            raise ValueError(f"the chat template changes this answer: {answer[:60]!r} .. in {true[-120:]!r}")
-        before = self.before if label is None else f"{self.before}{_LABEL}{label}\n"
-        return Rendered(before + words + self.after, len(before), len(before) + len(words))
-
-
-def chat(tokenizer, prompt: Sequence[Turn], answer: str, label: str | None = None) -> Rendered:
-    """A conversation in the tokenizer's chat template, exactly as `apply_chat_template` writes it.
-
-    With a label string, its line opens the answer. A template that closes no turn gets the tokenizer's end token.
-    Raises ValueError if there is no template, if it refuses the roles, or changes the answer other than by stripping.
-    """
-    return _Chat(tokenizer, prompt).answer(answer, label)
+def _in_chat(turns: Sequence[Turn], tokenizer) -> str:
+    """The conversation as the tokenizer's chat template writes it."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError("the tokenizer has no chat template: use template='reference', or set one")
+    try:
+        messages = [{"role": turn.role, "content": turn.text} for turn in turns]
+        return tokenizer.apply_chat_template(messages, tokenize=False)
+    except Exception as error:  # jinja2 and the templates raise many kinds
+        roles = [turn.role for turn in turns[:-1]]
+        raise ValueError(f"the chat template refuses a conversation with roles {roles}: {error}") from error
 
 
 @lru_cache(maxsize=8)
@@ -229,79 +184,75 @@ def control_strings(group: Group, tokenizer, template: str = "chat") -> list[lis
     return [asked + of(response.text) for response in group.responses]
 
 
-def written(
-    tokenizer, prompt: Sequence[Turn], answer: str, *, template="chat", label: str | None = None, control_text="escape"
-) -> Rendered:
-    """A conversation in either template, with no turn but its own, whatever its texts spell out. Paper: silent."""
-    group = Group("", tuple(prompt), (Response("", answer),))
-    return _written(group, tokenizer, template, label, control_text)[0]
+def written(tokenizer, prompt: Sequence[Turn], answer: str, **options) -> Rendered:
+    """A conversation in either template, with no turn but its own, whatever its texts spell out. Paper: silent.
+
+    options: template ("chat"), label (None; a label string, whose line opens the answer) and control_text ("escape").
+    A template that closes no turn gets the tokenizer's end token. Raises ValueError if there is no template, if it
+    refuses the roles, or changes the answer other than by stripping (drops thoughts, say).
+    """
+    return _written(Group("", tuple(prompt), (Response("", answer),)), tokenizer, **options)[0]
 
 
-def _written(group: Group, tokenizer, template: str, label: str | None, control_text: str) -> list[Rendered]:
+def _written(
+    group: Group, tokenizer, template="chat", label: str | None = None, control_text="escape"
+) -> list[Rendered]:
     """`written` for each response."""
+    one_of("template", template, TEMPLATES)
     one_of("control_text", control_text, CONTROL_TEXT)
     tokens, markers = _control(tokenizer, template, str(getattr(tokenizer, "chat_template", "")))
     if markers and control_text == "plain":
         what = f"the template's markers are plain text ({', '.join(markers)}), which any text can hold"
         raise ValueError(f"{what}: set control_text to escape or refuse")
     texts = [turn.text for turn in group.prompt] + [response.text for response in group.responses]
-    forged = any(tokens.search(text) or any(marker in text for marker in markers) for text in texts)
-    if forged:
-        for marker in markers:
-            texts = [text.replace(marker, f"{marker[0]}\\{marker[1:]}") for text in texts]
-        # Marks of its own a text loses, as with transformers.
-        texts = [tokens.sub(f"{_START}\\g<0>{_END}", re.sub(f"[{_START}{_END}]", "", text)) for text in texts]
-    roles = [turn.role for turn in group.prompt]
-    prompt = [Turn(role, text) for role, text in zip(roles, texts, strict=False)]
-    if template == "reference":
-        out = [reference(prompt, answer, label) for answer in texts[len(roles) :]]
-    else:
-        fitted = _Chat(tokenizer, prompt)
-        out = [fitted.answer(answer, label) for answer in texts[len(roles) :]]
-    return list(map(_unmarked, out)) if forged else out
+    for marker in markers:
+        texts = [text.replace(marker, f"{marker[0]}\\{marker[1:]}") for text in texts]
+    # Marks of its own a text loses, as with transformers.
+    texts = [tokens.sub(f"{_START}\\g<0>{_END}", re.sub(f"[{_START}{_END}]", "", text)) for text in texts]
+    prompt = [Turn(turn.role, text) for turn, text in zip(group.prompt, texts, strict=False)]
+
+    def render(answer: str) -> str:
+        turns = (*prompt, Turn("assistant", answer))
+        return _in_reference(turns, label) if template == "reference" else _in_chat(turns, tokenizer)
+
+    mark = _ANSWER
+    while any(mark in turn.text for turn in prompt):
+        mark += mark
+    # Spaces around the mark show whether the template strips answers, as Llama 3's does.
+    text = render(f" {mark} ")
+    strips = f" {mark} " not in text
+    before, shown, after = text.partition(mark if strips else f" {mark} ")
+    after = after or tokenizer.eos_token
+    if not shown or not after:
+        raise ValueError("the chat template leaves out the last turn, or nothing closes it: no place for a score")
+    opened, out = before if label is None else f"{before}{_LABEL}{label}\n", []
+    for answer in texts[len(prompt) :]:
+        words, true = answer.strip() if strips else answer, render(answer)
+        if true not in (before + words, before + words + after):
+            raise ValueError(f"the chat template changes this answer: {answer[:60]!r} .. in {true[-120:]!r}")
+        out.append(Rendered(opened + words + after, len(opened), len(opened) + len(words)))
+    return out
 
 
-def _unmarked(one: Rendered) -> Rendered:
-    """A rendered text without the marks around control tokens, and where they stood."""
-    text, control, ends = "", [], []
-    for part in (one.text[: one.start], one.text[one.start : one.end], one.text[one.end :]):
-        for i, piece in enumerate(_MARKED.split(part)):
-            # Every second piece was marked; of a lone mark, which a template cut off, the place stays a border.
-            control += [(len(text), len(text) + len(piece or ""))] * (i % 2)
-            text += piece or ""
-        ends.append(len(text))
-    return Rendered(text, ends[0], ends[1], tuple(control))
-
-
-def tokenise(
-    groups: Iterable[Group],
-    tokenizer,
-    *,
-    template="chat",
-    max_tokens: int | None = None,
-    label: str | None = None,
-    control_text: str = "escape",
-) -> Iterator[TokenGroup]:
+def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens: int | None = None, **options) -> Iterator[TokenGroup]:
     """Token sequences of groups, lazily and in order; the whole text is tokenised at once, as plain transformers would.
 
-    label: a label string put before every answer (SteerLM). max_tokens: where a group's longest sequence exceeds it,
-    the oldest turns of its prompt are dropped, whole exchanges at a time and never the system turn or the last user
-    turn; `dropped` says how many. Paper: silent (the reference code replaces the row by the next one, so trains on that
-    twice). Raises ValueError naming the group if the last turn alone is too long: a cut answer is another answer.
+    options: as for `written`. max_tokens: where a group's longest sequence exceeds it, the oldest turns of its prompt
+    are dropped, whole exchanges at a time and never the system turn or the last user turn; `dropped` says how many.
+    Paper: silent (the reference code replaces the row by the next one, so trains on that twice). Raises ValueError
+    naming the group if the last turn alone is too long: a cut answer is another answer.
     """
-    one_of("template", template, TEMPLATES)
     groups = iter(groups)
     while chunk := list(islice(groups, CHUNK)):
-        rendered = [_render(group, group.prompt, tokenizer, template, label, control_text) for group in chunk]
-        flat = iter(_encode(tokenizer, [one for several in rendered for one in several]))
+        rendered = [_render(group, tokenizer, options) for group in chunk]
+        flat = iter(_encode(tokenizer, list(chain.from_iterable(rendered))))
         for group, several in zip(chunk, rendered, strict=True):
-            encoded, dropped = list(islice(flat, len(several))), 0
-            prompt = group.prompt
-            while max_tokens and max((len(ids) for ids, _ in encoded), default=0) > max_tokens:
-                prompt = _shorter(group, prompt, max(len(ids) for ids, _ in encoded), max_tokens)
-                dropped = len(group.prompt) - len(prompt)
-                encoded = _encode(tokenizer, _render(group, prompt, tokenizer, template, label, control_text))
-            yield TokenGroup(group, tuple(ids for ids, _ in encoded), tuple(start for _, start in encoded), dropped)
+            encoded, shown = list(islice(flat, len(several))), group
+            while max_tokens and (longest := max((len(ids) for ids, _ in encoded), default=0)) > max_tokens:
+                shown = replace(shown, prompt=_shorter(shown, longest, max_tokens))
+                encoded = _encode(tokenizer, _render(shown, tokenizer, options))
+            sequences, starts = (tuple(each[i] for each in encoded) for i in range(2))
+            yield TokenGroup(group, sequences, starts, len(group.prompt) - len(shown.prompt))
 
 
 def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:
@@ -323,9 +274,9 @@ def closing_tokens(tokenizer, **options) -> list[int]:
     return tokenizer(closed.text[closed.end :], add_special_tokens=False)["input_ids"]
 
 
-def _render(group: Group, prompt: Sequence[Turn], tokenizer, *how) -> list[Rendered]:
+def _render(group: Group, tokenizer, options: dict) -> list[Rendered]:
     try:
-        return _written(replace(group, prompt=tuple(prompt)), tokenizer, *how)
+        return _written(group, tokenizer, **options)
     except ValueError as error:
         raise ValueError(f"group {group.id}: {error}") from error
 
@@ -338,26 +289,29 @@ def encode(tokenizer, rendered: Sequence[Rendered]) -> list[tuple[list[int], lis
     """
     if not rendered:
         return []
-    texts = tokenizer([one.text for one in rendered], add_special_tokens=False, return_offsets_mapping=True)
-    both = zip(rendered, texts["input_ids"], texts["offset_mapping"], strict=True)
-    return [_apart(tokenizer, one) if one.control else (ids, offsets) for one, ids, offsets in both]
+    texts = [one.text for one in rendered]
+    read = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    both = zip(texts, read["input_ids"], read["offset_mapping"], strict=True)
+    return [_apart(tokenizer, text) if _START in text or _END in text else (ids, at) for text, ids, at in both]
 
 
-def _apart(tokenizer, one: Rendered) -> tuple[list[int], list[tuple[int, int]]]:
+def _apart(tokenizer, text: str) -> tuple[list[int], list[tuple[int, int]]]:
     """`encode` for a text with control tokens in its turns, piece by piece as `encode_marked_chat` does."""
     from transformers.utils.chat_template_utils import encode_marked_chat
 
     ids, offsets, at = [], [], 0
-    for start, stop in (*one.control, (len(one.text), len(one.text))):
+    for mark in (*_MARKED.finditer(text), None):
+        start, stop = mark.span() if mark else (len(text), len(text))
         # After the beginning a piece is read behind a line break, which SentencePiece puts no space of its own after.
         for before in ("\n", "") if at else ("",):
-            read = tokenizer(before + one.text[at:start], add_special_tokens=False, return_offsets_mapping=True)
+            read = tokenizer(before + text[at:start], add_special_tokens=False, return_offsets_mapping=True)
             skipped = tokenizer(before, add_special_tokens=False)["input_ids"]
             if read["input_ids"][: len(skipped)] == skipped:
                 break
         ids += read["input_ids"][len(skipped) :]
         offsets += [(a + at - len(before), b + at - len(before)) for a, b in read["offset_mapping"][len(skipped) :]]
-        control = encode_marked_chat(tokenizer, f"{_START}{one.text[start:stop]}{_END}") if start < stop else []
+        # A lone mark, whose other a template cut off, is no token: its place stays a border.
+        control = encode_marked_chat(tokenizer, mark[0]) if mark and mark[1] else []
         ids += control
         offsets += [(start, stop)] * len(control)
         at = stop
@@ -374,11 +328,10 @@ def _encode(tokenizer, rendered: Sequence[Rendered]) -> list[tuple[list[int], in
     return out
 
 
-def _shorter(group: Group, prompt: Sequence[Turn], tokens: int, room: int) -> tuple[Turn, ...]:
-    system = prompt[:1] if prompt and prompt[0].role == "system" else ()
-    rest = prompt[len(system) :]
-    later = next((i for i in range(1, len(rest)) if rest[i].role == "user"), None)
-    if later is None:
+def _shorter(group: Group, tokens: int, room: int) -> tuple[Turn, ...]:
+    system = sum(turn.role == "system" for turn in group.prompt[:1])
+    later = [i for i, turn in enumerate(group.prompt) if turn.role == "user" and i > system]
+    if not later:
         what = f"{tokens} tokens with its longest response, {room} fit, and the prompt has no older turn left to drop"
         raise ValueError(f"group {group.id}: {what}; raise max_tokens or leave the group out")
-    return (*system, *rest[later:])
+    return (*group.prompt[:system], *group.prompt[later[0] :])

@@ -32,41 +32,45 @@ _REACH = re.compile("window|chunk|topk|block_size|local_attention")
 _LONG = {"cpu": 1024, "cuda": 4096}  # but not beyond this many tokens
 
 
-def verdict(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: str = "") -> str:
+def verdict(model, what: str, compare: Callable[[], str]) -> str:
+    """What `compare` says against a model, "" for nothing: asked once for what the model is and where it is.
+
+    While it is compared nothing stands against it. It runs without gradients or autocast.
+    """
+    known, now = model.__dict__.setdefault("hs2_verdicts", {}), (what, model.dtype, model.device)
+    if now in known:
+        return known[now]
+    device, training = model.device.type, model.training
+    name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
+    code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+    config = {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}
+    key = [what, type(model).__name__, config, version("torch"), version("transformers")]
+    key = content_key([*key, hashlib.sha256(code).hexdigest(), str(model.dtype), name])
+    verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
+    if key not in verdicts:
+        known[now] = ""
+        model.eval()
+        try:
+            with torch.no_grad(), torch.autocast(device, enabled=False):
+                verdicts.add({key: {"model": type(model).__name__, "compared": what, "unlike": compare()}})
+        finally:
+            del known[now]
+            model.train(training)
+    known[now] = verdicts[key]["unlike"]
+    return known[now]
+
+
+def difference(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: str = "") -> str:
     """Why a model is to be scored one by one, "" where it can be run in groups; an error of `grouped` is a reason.
 
     grouped: (model, batch) -> the numbers of `plain` of every row, one row after the other; not called where `unlike`
     says already why it cannot be right. Raises ValueError for a model that transformers cannot run on one sequence
     alone, or in which what follows a token changes its numbers.
     """
-    return kept(model, "groups", lambda: _difference(model, grouped, unlike))
-
-
-def kept(model, what: str, compare: Callable[[], str]) -> str:
-    """The verdict of `compare` on a model, computed once for what it is and where: without gradients or autocast."""
-    device, training = model.device.type, model.training
-    name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
-    code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-    key = [what, type(model).__name__, {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}]
-    key += [version("torch"), version("transformers"), hashlib.sha256(code).hexdigest(), str(model.dtype), name]
-    verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
-    key = content_key(key)
-    if key not in verdicts:
-        model.eval()
-        try:
-            with torch.no_grad(), torch.autocast(device, enabled=False):
-                verdicts.add({key: {"model": type(model).__name__, "compared": what, "unlike": compare()}})
-        finally:
-            model.train(training)
-    return verdicts[key]["unlike"]
-
-
-def _difference(model, grouped: Callable, unlike: str) -> str:
     name, most = type(model).__name__, tolerance(model)
     groups = examples(model)
-    sequences = [s for group in groups for s in group]
     try:
-        theirs = [plain(model, s) for s in sequences]
+        theirs = [plain(model, s) for group in groups for s in group]
     except Exception as error:
         what = f"transformers cannot run {name} on one sequence of tokens alone"
         raise ValueError(f"{what}: {type(error).__name__}: {error}") from error

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from hs2lib.engine import contract
-from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run
+from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run, unprepare
 
 FIRST = 256  # how many of the likeliest tokens are looked at first: top-p rarely keeps more, and sorting V is slow
 
@@ -45,29 +45,25 @@ def choose(
     return tokens, logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
-def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Tokens [R] of logits over the temperature [R, V]."""
+def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = FIRST) -> torch.Tensor:
+    """Tokens [R] of logits over the temperature [R, V]; the `first` likeliest are looked at, then all if too few."""
     if top_p >= 1:
         return _inverse(scaled.double().softmax(-1), draws)
     total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]  # [R, 1]
-    values, ids = scaled.topk(min(FIRST, size))  # [R, K] each
+    # To sort all is quicker than a topk of all.
+    values, ids = (
+        scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
+    )  # [R, K] each
     p = (values.double() - total).exp()  # [R, K]
     mass = p.cumsum(-1)
-    wide = (mass[:, -1] < top_p) & (ids.shape[-1] < size)  # [R]: more than these are kept
+    wide = (mass[:, -1] < top_p) & (first < size)  # [R]: more than these are kept
     # In the order of the ids, those not kept last and without weight.
     ids, order = ids.masked_fill(mass - p >= top_p, size).sort(-1)
     p = p.gather(-1, order).masked_fill(ids == size, 0.0)
     tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]
     if wide.any():
-        tokens[wide] = _draw_wide(scaled[wide], total[wide], draws[wide], top_p)
+        tokens[wide] = _draw(scaled[wide], draws[wide], top_p, size)
     return tokens
-
-
-def _draw_wide(scaled: torch.Tensor, total: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
-    """As `_draw`, for rows that keep more than FIRST tokens: all are sorted, which is quicker than a topk of all."""
-    p, ids = (scaled.double() - total).exp().sort(dim=-1, descending=True, stable=True)  # [R, V] each
-    p = p.masked_fill(p.cumsum(-1) - p >= top_p, 0.0)
-    return _inverse(torch.zeros_like(p).scatter_(-1, ids, p), draws)
 
 
 def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
@@ -199,17 +195,16 @@ def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
 
 def _causal(module, q, k, v, how: How) -> torch.Tensor:
     """Attention of a prompt's q [1, heads, L, D] to its own k, v, the window's alone: [1, heads, L, D]."""
+    mask = None
     if how.special or (how.window and how.window < q.shape[-2]):
         seen = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()  # [L, L]
         seen = seen.triu(1 - how.window) if how.window else seen
         mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)
-        if how.special:
-            return formula(module, q, k, v, mask, how).transpose(1, 2)
-        options = {"attn_mask": mask, "scale": how.scale, "enable_gqa": True}
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
-    if q.device.type == "cpu":
+    if how.special:
+        return formula(module, q, k, v, mask, how).transpose(1, 2)
+    if mask is None and q.device.type == "cpu":
         return flash(q, k, v, 0.0, True, scale=how.scale)[0]
-    options = {"is_causal": True, "scale": how.scale, "enable_gqa": True}
+    options = {"attn_mask": mask, "is_causal": mask is None, "scale": how.scale, "enable_gqa": True}
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
 
 
@@ -242,7 +237,9 @@ def decode(
     how: temperature and top_p of `choose`. Without gradients; under whatever autocast is on.
     """
     decoder = prepare(model)  # raises for a model that is scored one by one
-    _check(getattr(model, "get_base_model", lambda: model)())
+    bare = getattr(model, "get_base_model", lambda: model)()
+    if why := contract.verdict(bare, "sampling", lambda: _unlike(bare)):
+        raise ValueError(f"{type(bare).__name__} cannot be sampled from: {why}")
     device = next(model.parameters()).device
     waiting, cohorts, number = iter(prompts), [], 0
     ahead = next(waiting, None)
@@ -289,21 +286,6 @@ def decode(
         cohorts = [cohort for cohort in cohorts if cohort.rows]
 
 
-def _check(model) -> None:
-    """At the first use, raise ValueError where sampled tokens have other log-probabilities than transformers' own."""
-    if getattr(model, "hs2_sampling", None) == model.hs2_contract:
-        return
-    model.hs2_sampling = model.hs2_contract  # the check samples too
-    why = "an error before"
-    try:
-        why = contract.kept(model, "sampling", lambda: _unlike(model))
-    finally:
-        if why:
-            del model.hs2_sampling
-    if why:
-        raise ValueError(f"{type(model).__name__} cannot be sampled from: {why}")
-
-
 def _unlike(model) -> str:
     """How a few sampled tokens differ from transformers', "" where they do not."""
     short, long = [group[0][:-4] or group[0] for group in contract.examples(model)]
@@ -313,7 +295,7 @@ def _unlike(model) -> str:
         rows = list(decode(model, prompts, **options))
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
-    model.set_attn_implementation(model.hs2_contract[2])
+    unprepare(model)
     theirs = [contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows]
     prepare(model)
     ours = [torch.tensor(row.log_probs, device=model.device) for row in rows]

@@ -20,10 +20,11 @@ Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 import copy
 import hashlib
 import tempfile
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -87,7 +88,15 @@ def rollouts(
     another policy or other settings; ImportError where vllm is not installed.
     """
     prompts = list(prompts)
-    _check(prompts, n, max_new_tokens, temperature, top_p, backend)
+    if not prompts:
+        raise ValueError("there are no prompts to sample responses for")
+    ((twice, times),) = Counter(group.id for group in prompts).most_common(1)
+    if times > 1:
+        raise ValueError(f"two prompts have the id {twice!r}: a sample is seeded by the id of its prompt")
+    if n < 1 or max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+        what = f"n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
+        raise ValueError(f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}")
+    one_of("backend", backend, BACKENDS)
     tokens = {group.id: _prompt(policy, group, label, max_new_tokens) for group in prompts}
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
@@ -104,14 +113,11 @@ def rollouts(
         special, stop = _ending(policy, label is not None)
         sample = _vllm if backend == "vllm" else _transformers
         done = n * len(prompts) - sum(map(len, wanted.values()))
-        began, sampled = time.monotonic(), 0
         with progress_bar(n * len(prompts), "sample", progress, done) as bar:
             for id, index, row in sample(policy, missing, special, stop, batch=batch, autocast=autocast, **how):
                 if not np.isfinite(row["log_probs"]).all():
                     raise ValueError(f"prompt {id}: a log-probability is not finite: the policy's weights are broken")
                 kept.add({key(id, index): {"text": _text(policy, row["tokens"], row["finished"], stop), **row}})
-                sampled += len(row["tokens"])
-                bar.set_postfix_str(f"{sampled / max(time.monotonic() - began, 1e-9):,.0f} tokens/s", refresh=False)
                 bar.update()
     out = []
     for group in prompts:
@@ -139,19 +145,6 @@ def as_tokens(policy, groups: Sequence[Group], label: str | Callable[[Group], st
     return out
 
 
-def _check(prompts, n, max_new_tokens, temperature, top_p, backend) -> None:
-    ids = [group.id for group in prompts]
-    if not ids:
-        raise ValueError("there are no prompts to sample responses for")
-    if len(set(ids)) < len(ids):
-        twice = next(i for i in ids if ids.count(i) > 1)
-        raise ValueError(f"two prompts have the id {twice!r}: a sample is seeded by the id of its prompt")
-    if n < 1 or max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
-        what = f"n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
-        raise ValueError(f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}")
-    one_of("backend", backend, BACKENDS)
-
-
 def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, room: int) -> list[int]:
     """The tokens to go on from, without the oldest turns where they leave no room for the response."""
     options = policy.written | {"label": label(group) if callable(label) else label}
@@ -177,15 +170,11 @@ def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
 def _ending(policy, label: bool) -> tuple[set[int], str]:
     """Token ids that end a response, and the text that does where the template's end is no special token."""
     ending = policy.ending("" if label else None)
-    ids, stop = {policy.tokenizer.eos_token_id}, ""
-    named = getattr(policy.backbone, "generation_config", None)
-    named = getattr(named, "eos_token_id", None) or []
-    ids |= set(named if isinstance(named, list) else [named])
+    named = getattr(getattr(policy.backbone, "generation_config", None), "eos_token_id", None)
+    ids = {policy.tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}
     if ending[-1] in policy.tokenizer.all_special_ids:
-        ids.add(ending[-1])
-    else:
-        stop = policy.tokenizer.decode(ending)
-    return ids - {None}, stop
+        return ids | {ending[-1]}, ""
+    return ids, policy.tokenizer.decode(ending)
 
 
 def _text(policy, ids: Sequence[int], finished: bool, stop: str) -> str:
@@ -216,17 +205,14 @@ def _transformers(policy, missing, special, stop, *, seed, max_new_tokens, autoc
             yield missing[row.prompt][0], row.index, values
 
 
-def _vllm(policy, missing, special, stop, *, seed, temperature, top_p, max_new_tokens, min_new_tokens, batch, autocast
-          ) -> Iterator[tuple]:  # fmt: skip
+def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_tokens, batch, autocast, **common):
     """As `_transformers`. Raises ImportError where vllm is not installed."""
     try:
         from vllm import LLM, SamplingParams
     except ImportError as error:
-        raise ImportError(
-            'backend="vllm" needs the package vllm, which is not installed: install it in an environment of its own '
-            '(pip install vllm, on a machine with a GPU), or use backend="transformers"'
-        ) from error
-    common = dict(temperature=temperature, top_p=top_p, max_tokens=max_new_tokens, min_tokens=min_new_tokens)
+        what = 'backend="vllm" needs the package vllm, which is not installed: install it in an environment of its own'
+        raise ImportError(f'{what}, on a machine with a GPU, or use backend="transformers"') from error
+    common |= dict(max_tokens=max_new_tokens, min_tokens=min_new_tokens)
     common |= dict(stop_token_ids=sorted(special), stop=[stop] if stop else None, include_stop_str_in_output=True)
     common |= dict(logprobs=0, detokenize=bool(stop))  # logprobs=0: of the sampled token alone
     with tempfile.TemporaryDirectory() as folder:
@@ -249,20 +235,13 @@ def _vllm(policy, missing, special, stop, *, seed, temperature, top_p, max_new_t
 
 def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
     """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
-    live = shown and get_ipython() is not None
-    file = _Line(display({"text/plain": ""}, raw=True, display_id=True)) if live else None
+    file = None
+    if shown and get_ipython() is not None:
+        handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+        def write(text: str) -> None:
+            if text.strip():
+                handle.update({"text/plain": text.strip()}, raw=True)
+
+        file = SimpleNamespace(write=write, flush=lambda: None)
     return tqdm(total=total, initial=done, unit=unit, mininterval=0.5, ncols=90, disable=not shown, file=file)
-
-
-class _Line:
-    """A file whose last line is what a notebook shows."""
-
-    def __init__(self, handle):
-        self.handle = handle
-
-    def write(self, text: str) -> None:
-        if text.strip():
-            self.handle.update({"text/plain": text.strip()}, raw=True)
-
-    def flush(self) -> None:
-        pass

@@ -238,10 +238,9 @@ def _arrays(g: int, group: Sequence) -> list[np.ndarray]:
         raise ValueError(f"group {g} has no sequence")
     sequences = [np.asarray(s) for s in group]
     for i, s in enumerate(sequences):
-        if s.ndim != 1 or not len(s):
-            raise ValueError(f"group {g}, sequence {i}: expected a list of at least one token id, got shape {s.shape}")
-        if s.dtype.kind not in "iu" or s.min() < 0:
-            raise ValueError(f"group {g}, sequence {i}: token ids are integers >= 0, got {s.dtype}, least {s.min()}")
+        if s.ndim != 1 or not len(s) or s.dtype.kind not in "iu" or s.min() < 0:
+            what = f"expected at least one token id; token ids are integers >= 0, got {s.dtype} of shape {s.shape}"
+            raise ValueError(f"group {g}, sequence {i}: {what}")
     return sequences
 
 

@@ -28,7 +28,7 @@ TOLERANCE = 1e-4
 
 _HERE = Path(__file__).parent
 
-# The reference template as a chat template, so that a plain tokenizer writes what `chat.reference` writes.
+# The reference template as a chat template, so that a plain tokenizer writes what `chat.written` writes.
 _REFERENCE = (_HERE / "reference_chat.txt").read_text().rstrip("\n")
 REFERENCE_CHAT_TEMPLATE = _REFERENCE.replace("SYSTEM_PROMPT", SYSTEM_PROMPT.replace("'", "\\'"))
 

@@ -28,7 +28,7 @@ from IPython.display import Markdown, display
 
 from hs2lib import paper, paths
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.paths import public, read_json, reports, root, run_name, runs, sha256, write
+from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import verdict
 from hs2lib.run import graph, parameters, processes
 
@@ -198,7 +198,7 @@ class Run:
         if self.folder != self.place:  # or this cell is run again
             self._publish()
         if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
-            write(runs() / self.tier / self.name / graph.RECORD, json.dumps(record, indent=1) + "\n")
+            write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
         if paths.REFUSED:
             why = "they or their prompts spell out control strings of the template (control_text: refuse)"

@@ -28,8 +28,6 @@ SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless H
 
 TIERS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "tiers.yaml").read_text())
 
-RECORD = "record.json"  # in the run folder: what a run that has finished was made of, until its stamp is written
-
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
 
@@ -68,39 +66,36 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
 
     Raises ParameterError for a run that no file defines.
     """
-    file = root() / "params" / tier / f"{run}.yaml"
     if "@" not in run or run.endswith(f"@{BY_HAND}"):
         return {}, [], ""
-    if not file.exists():
-        file = runs() / tier / run / "run.yaml"
-    if not file.exists():
-        raise ParameterError(
-            f"{run} is not defined at tier {tier}: add -p key=value, or write params/{tier}/{run}.yaml"
-        )
+    place = f"params/{tier}/{run}.yaml"
+    if not (file := next(filter(Path.exists, [root() / place, runs() / tier / run / "run.yaml"]), None)):
+        raise ParameterError(f"{run} is not defined at tier {tier}: add -p key=value, or write {place}")
     values = read_values(file)
     return values, values.pop("reads", None) or [], str(file)
 
 
 def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
     """Keep what the command line says of a named run. Raises ParameterError where params/ defines another."""
-    file, now = root() / "params" / tier / f"{run}.yaml", values | {"reads": reads}
+    file = root() / "params" / tier / f"{run}.yaml"
     if not file.exists():
-        write(runs() / tier / run / "run.yaml", yaml.safe_dump(now, allow_unicode=True, sort_keys=True))
-    elif read_values(file) | {"reads": definition(run, tier)[1]} != now:
+        write(runs() / tier / run / "run.yaml", yaml.safe_dump(values | {"reads": reads}, allow_unicode=True))
+    elif definition(run, tier)[:2] != (values, reads):
         raise ParameterError(f"{run} is defined in {file}: change that file, or choose another name")
 
 
-def resolved(run: str, tier: str) -> tuple[dict[str, Parameter], dict, object]:
-    """Of a run at a tier: its parameters, their values, and the whole recipe (None without one)."""
+def resolved(run: str, tier: str, defined: tuple | None = None) -> tuple[dict[str, Parameter], dict, object]:
+    """Of a run at a tier: its parameters, their values, and the whole recipe (None without one).
+
+    defined: what stands for its `definition`.
+    """
     notebook = notebook_path(run)
-    overrides, _, where = definition(run, tier)
+    overrides, _, where = defined or definition(run, tier)
     known, values = specification(notebook), resolve(notebook, tier, root() / "params", overrides, where)
     return known, values, whole_recipe(known, values)
 
 
-def upstream(
-    run: str, tier: str, settled: tuple[dict, object] | None = None, reads: list[str] | None = None
-) -> list[str]:
+def upstream(run: str, tier: str, settled: tuple | None = None, reads: list[str] | None = None) -> list[str]:
     """Runs whose results this one reads, as its notebook's `needs` and its own `reads` say.
 
     settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. Raises
@@ -113,17 +108,15 @@ def upstream(
         need, _, instead = need.partition(" unless ")
         if "@" in run and instead and (values.get(instead) or getattr(recipe, instead, "")):
             continue  # a tier's own runs stay one after the other: their tables compare them
-        several = [need] if need in notebooks() else [name for name in makers(need) if name != notebook]
+        several = {need} & {*notebooks()} or makers(need).keys() - {notebook}
         if not several:
-            kinds = sorted({kind for name in notebooks() for kind in about(name)["makes"]})
-            raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and none makes one of {kinds}")
-        names.update(several)
-    named = {}
-    for other in map(one, definition(run, tier)[1] if reads is None else reads):
-        if other.partition("@")[0] not in names:
-            needed = ", ".join(sorted(names)) or "none"
-            raise ParameterError(f"{run} reads {other}, which it does not need; it needs {needed}")
-        named[other.partition("@")[0]] = other
+            raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and no other makes one")
+        names |= several
+    read = matching(definition(run, tier)[1] if reads is None else reads)
+    named = {other.partition("@")[0]: other for other in read}
+    if wrong := sorted(named.keys() - names):
+        needed = ", ".join(sorted(names)) or "none"
+        raise ParameterError(f"{run} reads {named[wrong[0]]}, which it does not need; it needs {needed}")
     return sorted(named.get(name, name) for name in names)
 
 
@@ -139,38 +132,28 @@ def by_hand(notebook: str, tier: str) -> dict[str, str]:
     """
     if tier == "smoke" or reports() != root() / "reports":
         return {}
-    names = {notebook: f"{notebook}@{BY_HAND}"}
-    for name in upstream(notebook, tier):
-        both = [read_json(reports() / tier / each / "manifest.json") or {} for each in (name, f"{name}@{BY_HAND}")]
-        own, hand = (manifest.get("finished", "") for manifest in both)
-        names[name] = f"{name}@{BY_HAND}" if hand and hand >= own else name
-    return {RUN: json.dumps(names)}
 
+    def ended(name: str) -> str:
+        finished = (read_json(outputs(name, tier)["manifest"]) or {}).get("finished")
+        return f"{finished} {name}" if finished else ""
 
-def one(typed: str) -> str:
-    """The run that a user means: 05_reward_model_training@mine for 05@mine. Raises ParameterError where none fits."""
-    hits = matching([typed])
-    if len(hits) > 1:
-        raise ParameterError(f"{typed!r} fits several: {', '.join(hits)}")
-    return hits[0]
+    names = {name: max(name, f"{name}@{BY_HAND}", key=ended) for name in upstream(notebook, tier)}
+    return {RUN: json.dumps({notebook: f"{notebook}@{BY_HAND}"} | names)}
 
 
 def matching(names: list[str]) -> list[str]:
     """Full names of the runs that a user typed, in order. Raises ParameterError for a name that fits none."""
     picked = set()
-    for name in names:
-        if not (hits := _hits(name)):
-            raise ParameterError(f"no notebook {name!r}; known: {', '.join(notebooks())}")
-        picked |= set(hits)
+    for typed in names:
+        name, at, own = typed.partition("@")
+        if at and (own == BY_HAND or not re.fullmatch(r"\w[\w.-]{0,63}", own)):
+            raise ParameterError(f"{typed}: a run's name has letters, digits, '.', '_' and '-', not {BY_HAND}")
+        name = Path(name).stem
+        hits = {f"{known}{at}{own}" for known in notebooks() if known == name or known.startswith(f"{name}_")}
+        if not hits:
+            raise ParameterError(f"no notebook {typed!r}; known: {', '.join(notebooks())}")
+        picked |= hits
     return sorted(picked)
-
-
-def _hits(typed: str) -> list[str]:
-    name, at, own = typed.partition("@")
-    if at and (own == BY_HAND or not re.fullmatch(r"\w[\w.-]{0,63}", own)):
-        raise ParameterError(f"{typed}: a run's name has letters, digits, '.', '_' and '-', as seed-1; not {BY_HAND}")
-    name = Path(name).name.removesuffix(".ipynb")
-    return [f"{known}{at}{own}" for known in notebooks() if known == name or known.startswith(f"{name}_")]
 
 
 def with_upstream(names: list[str], tier: str = "smoke") -> list[str]:
@@ -205,12 +188,8 @@ def chosen(names: list[str], tier: str = "smoke") -> list[str]:
 
 def outputs(run: str, tier: str) -> dict[str, Path]:
     """The three files a complete run leaves: its stamp, its manifest and the executed copy."""
-    report = reports() / tier / run
-    return {
-        "stamp": runs() / tier / run / "stamp.json",
-        "manifest": report / "manifest.json",
-        "notebook": report / f"{run}.ipynb",
-    }
+    report, stamp = reports() / tier / run, runs() / tier / run / "stamp.json"
+    return {"stamp": stamp, "manifest": report / "manifest.json", "notebook": report / f"{run}.ipynb"}
 
 
 def threads(run: str, tier: str, cores: int) -> int:
@@ -248,24 +227,18 @@ def package() -> Path:
 
 def module_file(name: str) -> Path:
     """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
-    parts = name.split(".")[1:]
-    for size in range(len(parts), -1, -1):
-        place = package().joinpath(*parts[:size])
-        file = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
-        if file and len(parts) - size <= (file.name != "__init__.py"):
+    place = package().joinpath(*name.split(".")[1:])
+    for file in (place.with_suffix(".py"), place / "__init__.py", place.parent.with_suffix(".py")):
+        if file.is_file():
             return file
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 
 def data_files(module: Path) -> set[Path]:
     """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
-    files: set[Path] = set()
-    for text in _read(module.read_text())[1]:
-        place = module.parent / text
-        if place.is_dir() and not (place / "__init__.py").exists():
-            files |= {file for file in place.rglob("*") if file.is_file()}
-        elif place.is_file():
-            files.add(place)
+    places = [module.parent / text for text in _read(module.read_text())[1]]
+    rooms = [place for place in places if not (place / "__init__.py").exists()]
+    files = {file for place in rooms for file in (place, *place.rglob("*")) if file.is_file()}
     return {file for file in files if file.suffix not in (".py", ".pyc")}
 
 
@@ -274,14 +247,12 @@ def generates(notebook: str, values: dict, recipe: object) -> bool:
 
     It does where a source is "embedded", where its code passes that word to a function, and where it dry-runs.
     """
-    named = [(p, values[name]) for name, p in specification(notebook_path(notebook)).items()]
-    named += [(p, getattr(recipe, name)) for name, p in settings(type(recipe)).items()] if recipe else []
+    known = (settings(type(recipe)) if recipe else {}) | specification(notebook_path(notebook))
+    named = (vars(recipe) if recipe else {}) | values
     # A model may be called embedded too; a source is a parameter with embedded among its choices.
-    chosen = any(value == "embedded" and "embedded" in p.choices for p, value in named)
-    calls = [node for node in ast.walk(ast.parse(_code(notebook))) if isinstance(node, ast.Call)]
-    passed = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
-    always = any(isinstance(part, ast.Constant) and part.value == "embedded" for part in passed)
-    return values.get("dry_run", False) or chosen or always
+    chosen = any(named.get(name) == "embedded" and "embedded" in known[name].choices for name in known)
+    always = re.search(r"""[(,]\s*(\w+=)?["']embedded["']""", _code(notebook))
+    return bool(values.get("dry_run") or chosen or always)
 
 
 def _code(notebook: str) -> str:
@@ -296,20 +267,13 @@ def library(notebook: str, generated: bool) -> list[Path]:
     of annotators, by which 04 simulates, count at any tier. How runs are started and judged changes no result, and
     does not count. Raises ImportError as `module_file`.
     """
-    corpus, started = (
-        package() / "corpus",
-        {package() / "run" / name for name in ("graph.py", "runner.py", "processes.py")},
-    )
-    todo = list(map(module_file, _read(_code(notebook))[0]))
-    todo = [file for file in todo if generated or corpus not in file.parents or file.name == "rules.py"]
-    modules: set[Path] = set()
+    corpus, modules, todo = package() / "corpus", set(), [_code(notebook)]
     while todo:
-        file = todo.pop()
-        if file not in modules:
-            modules.add(file)
-            used = map(module_file, _read(file.read_text())[0])
-            todo += [f for f in used if generated or corpus in file.parents or corpus not in f.parents]
-    modules -= started
+        used = set(map(module_file, _read(todo.pop())[0])) - modules
+        used = {file for file in used if generated or corpus not in file.parents or file.name == "rules.py"}
+        modules |= used
+        todo += [file.read_text() for file in used]
+    modules -= {package() / "run" / name for name in ("graph.py", "runner.py", "processes.py")}
     return sorted(modules.union(*map(data_files, modules)))
 
 
@@ -325,15 +289,15 @@ def code(notebook: str, values: dict, recipe: object) -> dict[str, Path]:
 
 def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
     """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream."""
-    beside = [other for other in values.get("beside", []) if other != tier]  # other tiers whose reports are read
     above = upstream(run, tier, (values, recipe))
-    read = {name: reports() / tier / name for name in above}
-    read |= {f"{other}/{name}": reports() / other / name for other in beside for name in above}
+    read = {name: outputs(name, tier)["manifest"] for name in above}
+    for other in {*values.get("beside", [])} - {tier}:  # other tiers whose reports are read
+        read |= {f"{other}/{name}": outputs(name, other)["manifest"] for name in above}
     made = {
         "parameters": {name: value for name, value in values.items() if name != "recipe"},
         "recipe": asdict(recipe) if recipe else {},
         "code": {name: digest(file) for name, file in code(run, values, recipe).items()},
-        "upstream": {name: _results(folder / "manifest.json") for name, folder in read.items()},
+        "upstream": {name: _results(manifest) for name, manifest in sorted(read.items())},
     }
     return json.loads(json.dumps(made))  # as a stamp has it, without tuples
 
@@ -348,12 +312,10 @@ def _results(manifest: Path) -> str:
 
 
 def stamp(run: str, tier: str) -> None:
-    """Write the stamp of a run that has finished, when its executed copy is in place."""
+    """Complete the stamp of a run that has finished, when its executed copy is in place."""
     made = outputs(run, tier)
-    record = made["stamp"].with_name(RECORD)
-    kept = read_json(record) | {"manifest": sha256(made["manifest"]), "executed": sha256(made["notebook"])}
+    kept = read_json(made["stamp"]) | {"manifest": sha256(made["manifest"]), "executed": sha256(made["notebook"])}
     write(made["stamp"], json.dumps(kept, indent=1) + "\n")
-    record.unlink()
 
 
 def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
@@ -378,15 +340,14 @@ def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
         for name in sorted((record[part].keys() | now[part].keys()) - {"recipe"}):
             before, after = record[part].get(name), now[part].get(name)
             if before not in (after, published[part].get(name)):
-                values = f" (was {before!r:.40}, is {after!r:.40})" if part in ("parameters", "recipe") else ""
-                out.append(f"{word}{name}{values}")
+                both = f" (was {before!r:.40}, is {after!r:.40})" if part in ("parameters", "recipe") else ""
+                out.append(f"{word}{name}{both}")
     left = {f"{made['manifest'].parent}/{name}": about["sha256"] for name, about in manifest["artefacts"].items()}
     left |= {str(made["notebook"]): kept["executed"]} if here else {}
     for where, before in (record["read"] | record["written"] | left).items():
-        if path := located(where):
-            after = digest(path, again=again)
-            if before != after and (after or here or where in left):
-                out.append(public(where) + ("" if after else " is missing"))
+        after = digest(path, again=again) if (path := located(where)) else before
+        if before != after and (after or here or where in left):
+            out.append(public(where) + ("" if after else " is missing"))
     return out
 
 
@@ -407,13 +368,11 @@ def why_stale(run: str, tier: str, known: dict[str, str] | None = None, *, elsew
         why = f"its {' and '.join(missing)} is gone"
     elif stale:
         why = f"{stale[0]} is stale"
-    elif not elsewhere and "manifest" not in (kept := read_json(made["stamp"]) or {}):
-        why = "its stamp cannot be read"
-    elif not elsewhere and kept["manifest"] != sha256(made["manifest"]):
+    elif not elsewhere and (read_json(made["stamp"]) or {}).get("manifest") != sha256(made["manifest"]):
         why = "its manifest is not the one its stamp names"
     else:
         changed = changes(run, tier)
-        more = [f"and {len(changed) - 3} more"] * (len(changed) > 3)
-        why = f"changed since: {', '.join([*changed[:3], *more])}" if changed else ""
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        why = f"changed since: {', '.join(changed[:3])}{more}" if changed else ""
     known[run] = why
     return why

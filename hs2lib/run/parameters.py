@@ -17,12 +17,11 @@ import ast
 import dataclasses
 import difflib
 import importlib
-import io
 import json
 import math
 import re
-import tokenize
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import get_origin
 
@@ -42,7 +41,7 @@ class Parameter:
     """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range, if any.
 
     pattern: of a text that may be a secret by mistake; one that does not match it is refused and not shown.
-    Of `recipe` itself: `recipe` is the dataclass, and `cell` names what the cell sets as parameters of their own.
+    recipe: of `recipe` itself, the dataclass.
     """
 
     name: str
@@ -54,7 +53,6 @@ class Parameter:
     high: float | None = None
     pattern: str = ""
     recipe: type | None = None
-    cell: tuple[str, ...] = ()
 
     @property
     def limits(self) -> str:
@@ -66,7 +64,7 @@ class Parameter:
     def check(self, value: object, where: str) -> object:
         """`value` with this parameter's type (an int may stand for a float); `where` names the file.
 
-        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown or misplaced name.
+        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown name.
         """
         if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
             raise ParameterError(f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown")
@@ -75,13 +73,9 @@ class Parameter:
         if self.type is tuple and isinstance(value, list):
             value = tuple(value)
         if type(value) is not self.type:
-            raise ParameterError(
-                f"{where}: {self.name} is {self.type.__name__} ({self.help}), got {type(value).__name__} {value!r}"
-            )
+            wanted = f"{where}: {self.name} is {self.type.__name__} ({self.help})"
+            raise ParameterError(f"{wanted}, got {type(value).__name__} {value!r}")
         if self.recipe:
-            misplaced = [name for name in value if name in self.cell]
-            if misplaced:
-                raise ParameterError(f"{where}, recipe: {misplaced[0]} is in the cell itself: set it as a parameter")
             return check(value, settings(self.recipe), f"{where}, recipe")
         for item in value if self.type in (list, tuple) else [value]:
             if isinstance(item, float) and not math.isfinite(item):
@@ -111,27 +105,18 @@ def settings(recipe: type) -> dict[str, Parameter]:
     }
 
 
-def _comments(source: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
-
-
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 
 
 def _limits(text: str, where: str) -> dict:
     """The range that a comment states after its help: `one of a, NAMES`, `each one of ..` or `LO to HI`."""
-    one_of = re.fullmatch(r"(?:each )?one of (.+)", text)
-    span = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", text)
-    if span:
+    if span := re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", text):
         return {"low": float(span[1]), "high": float(span[2])}
-    if not one_of:
+    if not (one_of := re.fullmatch(r"(?:each )?one of (.+)", text)):
         raise ParameterError(f"{where}: the comment must read 'help, unit; one of a, b' or '; LO to HI'")
-    choices: tuple = ()
-    for word in one_of[1].split(","):
-        word = word.strip().strip('"')
-        choices += getattr(names, word, (word,)) if word.isupper() else (word,)
-    return {"choices": choices}
+    words = [word.strip(' "') for word in one_of[1].split(",")]
+    several = [getattr(names, word, (word,)) if word.isupper() else (word,) for word in words]
+    return {"choices": tuple(chain.from_iterable(several))}
 
 
 def _recipe(help: str, where: str) -> type:
@@ -140,8 +125,9 @@ def _recipe(help: str, where: str) -> type:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        example = "'further settings, see hs2lib.train.recipes.DPO'"
-        raise ParameterError(f"{where}: the comment must end in its dataclass, as {example}: {error}") from error
+        raise ParameterError(
+            f"{where}: the comment must end in its dataclass, as 'see a.module.Name': {error}"
+        ) from error
 
 
 def specification(notebook: Path) -> dict[str, Parameter]:
@@ -152,37 +138,31 @@ def specification(notebook: Path) -> dict[str, Parameter]:
     if len(cells) != 1:
         raise ParameterError(f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}")
     source = "".join(cells[0]["source"])
-    comments, lines, known = _comments(source), source.splitlines(), {}
+    lines, known, fields = source.splitlines(), {}, {}
     for node in reversed(ast.parse(source).body):  # the recipe first: the others may take their range from it
         where = f"{notebook.name}, parameters cell line {node.lineno}"
-        if not (isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Name) and node.value):
-            raise ParameterError(f"{where}: write 'name: type = literal  # help, unit; range'")
-        name, text = node.target.id, "\n".join(lines[node.lineno - 1 : node.end_lineno])
-        known_type = node.annotation.id in TYPES and (node.annotation.id == "dict") == (name == "recipe")
-        if not known_type or text.count("=") > 1 or "|" in text:
-            raise ParameterError(
-                f"{where}: type must be one of {', '.join(TYPES)} (dict for recipe alone); no second '=' and no '|'"
-            )
-        help, _, limits = comments.get(node.end_lineno, "").partition("; ")
-        if not help:
-            raise ParameterError(f"{where}: the comment must read 'help, unit; one of a, b' or '; LO to HI'")
+        text, mark, comment = "\n".join(lines[node.lineno - 1 : node.end_lineno]).rpartition("  # ")
+        name, _, kind = text.partition(" = ")[0].partition(": ")
+        known_type = kind in TYPES and (kind == "dict") == (name == "recipe")
+        if not mark or not known_type or (text + comment).count("=") > 1 or "|" in text + comment:
+            line = "write 'name: type = literal  # help, unit; range', with no second '=' and no '|'"
+            raise ParameterError(f"{where}: {line}; types: {', '.join(TYPES)} (dict for recipe alone)")
+        help, _, limits = comment.partition("; ")
         more = _limits(limits, where) if limits else {}
         if name == "recipe":
             more["recipe"] = _recipe(help, where)
+            fields = settings(more["recipe"])
         try:
             default = ast.literal_eval(node.value)
         except ValueError as error:
             raise ParameterError(f"{where}: {name} must be a literal") from error
-        known[name] = Parameter(name, TYPES[node.annotation.id], default, help, **more)
-        if "recipe" in known and (field := settings(known["recipe"].recipe).get(name)):
-            if field.type is not (tuple if known[name].type is list else known[name].type):
+        if field := fields.get(name):
+            if field.type is not (tuple if kind == "list" else TYPES[kind]):
                 raise ParameterError(f"{where}: {name} is {field.type.__name__} in {known['recipe'].recipe.__name__}")
             if not limits:
-                limits_of = {name: getattr(field, name) for name in ("choices", "low", "high", "pattern")}
-                known[name] = dataclasses.replace(known[name], **limits_of)
+                more = {limit: getattr(field, limit) for limit in ("choices", "low", "high", "pattern")}
+        known[name] = Parameter(name, TYPES[kind], default, help, **more)
     known = dict(reversed(known.items()))
-    if "recipe" in known:
-        known["recipe"] = dataclasses.replace(known["recipe"], cell=tuple(known))
     check({name: parameter.default for name, parameter in known.items()}, known, f"{notebook.name}, parameters cell")
     return known
 
@@ -193,7 +173,10 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, 1, 0.0)
             raise ParameterError(f"{where}: unknown parameter {name!r}; nearest valid name: {near[0]}")
-    return {name: known[name].check(value, where) for name, value in overrides.items()}
+    checked = {name: known[name].check(value, where) for name, value in overrides.items()}
+    if misplaced := checked.get("recipe", {}).keys() & known.keys():
+        raise ParameterError(f"{where}, recipe: {min(misplaced)} is in the cell itself: set it as a parameter")
+    return checked
 
 
 def read_values(file: Path) -> dict:
@@ -224,14 +207,12 @@ def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = No
 
     A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that tier needs no file.
     """
-    known = specification(notebook)
+    known, file = specification(notebook), params / tier / f"{notebook.stem}.yaml"
     values = {name: p.default for name, p in known.items()}
-    file = params / tier / f"{notebook.stem}.yaml"
     for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
-        if "recipe" in checked:
-            checked["recipe"] = values["recipe"] | checked["recipe"]
-        values |= checked | {"tier": tier}
+        recipe = values.get("recipe", {}) | checked.get("recipe", {})
+        values |= checked | {"tier": tier} | ({"recipe": recipe} if recipe else {})
     return values
 
 
@@ -239,6 +220,6 @@ def whole_recipe(known: dict[str, Parameter], values: dict) -> object | None:
     """The recipe that checked `values` make: the cell's parameters, its `recipe`, then defaults. None without one."""
     if "recipe" not in known:
         return None
-    fields = settings(known["recipe"].recipe)
+    recipe, fields = known["recipe"].recipe, settings(known["recipe"].recipe)
     chosen = {name: value for name, value in values.items() if name in fields} | values.get("recipe", {})
-    return known["recipe"].recipe(**{name: fields[name].check(value, "recipe") for name, value in chosen.items()})
+    return recipe(**check(chosen, fields, "recipe"))

@@ -2,21 +2,16 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from functools import partial
 from pathlib import Path
 from typing import TextIO
-
-try:
-    import fcntl
-except ImportError:  # Windows: a notebook works there, and nothing is locked
-    fcntl = None
 
 OWNER = "HS2_OWNER"  # the variable by which the processes of a run know that they belong together
 PARENT = "HS2_PARENT"  # the variable by which a job knows its Snakemake
@@ -24,7 +19,7 @@ PATIENCE_S = 2.0  # a process that was killed needs a moment until it is gone
 GOODBYE_S = 3.0  # what a command may take to end when it is interrupted; it is killed then
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
 
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *none: None
 
 
 def hold(folder: Path) -> TextIO:
@@ -49,8 +44,6 @@ def hold(folder: Path) -> TextIO:
 
 def _ask(file: TextIO, owner: str) -> str:
     """Ask once for the lock; returns who holds it, which is `owner` when we do."""
-    if not fcntl:
-        return owner
     # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,24 +63,14 @@ def _ask(file: TextIO, owner: str) -> str:
 
 def end_with(parent: int) -> None:
     """Have this process killed as soon as `parent`, the process that started it, has ended in any way."""
-    if _prctl:
-        _prctl(PARENT_DEATH, signal.SIGKILL)
-    else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    _prctl(PARENT_DEATH, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before we asked
         os._exit(1)
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
 def owned(locks: list[TextIO]) -> dict:
     """Options of `subprocess.Popen` for a child that ends with this process and keeps the locks while it lives."""
-    options = {"pass_fds": [lock.fileno() for lock in locks]}
-    return options | ({"preexec_fn": partial(end_with, os.getpid())} if _prctl else {})
+    return {"pass_fds": [lock.fileno() for lock in locks], "preexec_fn": partial(end_with, os.getpid())}
 
 
 def run(command: list[str], locks: list[TextIO], **options) -> int:
@@ -113,11 +96,7 @@ def follow() -> None:
     """Make this process a job: it ends with the Snakemake that started it, and an interrupt ends it at once."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with(os.getppid())
-    try:
-        os.kill(int(os.environ[PARENT]), 0)  # sends nothing: is it there?
-    except ProcessLookupError:
-        sys.exit("Snakemake ended before its job began")
+    end_with(int(os.environ[PARENT]))
 
 
 def interrupt_group() -> None:

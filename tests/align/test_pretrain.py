@@ -14,7 +14,7 @@ from hs2lib import paths
 from hs2lib.align import pretrain
 from hs2lib.align.pretrain import Pretraining, corpus_digest, items_of, messages, new, prepare, tokenizer_of
 from hs2lib.corpus import generate
-from hs2lib.engine.chat import chat, label_string, prompt_tokens
+from hs2lib.engine.chat import label_string, prompt_tokens, written
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import backbones
@@ -64,7 +64,7 @@ def test_every_string_comes_back(tokenizer):
 def test_there_is_no_system_message(tokenizer):
     """A sentence that opens every conversation would cost a small model a tenth of its positions."""
     prompt = (Turn("user", "Hi"),)
-    assert chat(tokenizer, prompt, "Yes.").text == (
+    assert written(tokenizer, prompt, "Yes.").text == (
         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n"
     )
     begun = tokenizer.apply_chat_template(

@@ -336,9 +336,9 @@ def test_training_keeps_less_memory_than_a_padded_batch():
     [
         (lambda: pack([]), "at least one sequence"),
         (lambda: pack([[]]), "group 0 has no sequence"),
-        (lambda: pack([[[1]], [[1, 2], []]]), "group 1, sequence 1: expected a list of at least one token"),
+        (lambda: pack([[[1]], [[1, 2], []]]), "group 1, sequence 1: expected at least one token"),
         (lambda: pack([[[1.5, 2.0]]]), "token ids are integers"),
-        (lambda: pack([[[1, -100]]]), "least -100"),
+        (lambda: pack([[[1, -100]]]), "token ids are integers >= 0"),
         (lambda: pack([[[1, 2]]], [[3]]), "cannot predict tokens 3 to 2 of 2"),
         (lambda: list(plan([[[1]]], 0)), "at least 1 token"),
         (lambda: groups.states(tiny(max_position_embeddings=4), pack([[[1] * 5]])), "5 tokens exceeds the positions"),

@@ -160,7 +160,7 @@ def test_scores_are_those_of_each_text_alone_whatever_the_order_or_batch(model):
     for group in GROUPS:
         for response in group.responses:
             ids = torch.tensor(
-                [model.tokenizer(chat.chat(model.tokenizer, group.prompt, response.text).text)["input_ids"]]
+                [model.tokenizer(chat.written(model.tokenizer, group.prompt, response.text).text)["input_ids"]]
             )
             with torch.no_grad():
                 alone.append(model.head(model.backbone(input_ids=ids).last_hidden_state[0, -1]))

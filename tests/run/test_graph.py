@@ -257,7 +257,7 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     assert main("03", "--name", "big", "-p", "n=7", "--list") == 0
     assert graph.upstream("03_second@big", "demo") == ["02_model@big"], "defined again alone: one name belongs together"
     assert main("02", "--name", "big", "-p", "n=8", "--list") == 0
-    assert "02_model@big                     changed since: parameter" in capsys.readouterr().out
+    assert "demo 02_model@big: changed since: parameter" in capsys.readouterr().out
     assert graph.changes("02_model@big", "demo") == ["parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)"]
 
 
@@ -288,10 +288,10 @@ def test_a_file_in_params_defines_a_named_run(checkout, capsys):
     ("words", "message"),
     [
         (["02", "-p", "n=3"], "02_model at tier demo has the tier's parameters: name a run of your own, --name mine"),
-        (["02", "--name", "a", "-p", "nn=3"], "-p nn=3: no parameter 'nn' in 02_model@a; nearest: n"),
+        (["02", "--name", "a", "-p", "nn=3"], "-p: unknown parameter 'nn'; nearest valid name: n"),
         (["02", "--name", "a", "-p", "n=many"], "-p n=many: n is int (a number)"),
         (["02", "--name", "a", "-p", "n=10"], "n = 10 is outside 0 to 9"),
-        (["02", "--name", "a", "-p", "n"], "-p n: write -p name=value"),
+        (["02", "--name", "a", "-p", "n"], "-p n=: n is int (a number)"),
         (["02", "--name", "a", "-p", "many=x"], "many is list (some texts), got str 'x'"),
         (["02", "--name", "a b", "-p", "n=3"], "02@a b: a run's name has letters, digits, '.', '_' and '-'"),
         (["02", "--name", "by-hand", "-p", "n=3"], "not by-hand"),
