@@ -181,7 +181,7 @@ class Vote(with_columns(("justification", "statement", "elaboration"), default=N
 _WRITTEN = ("preference_statement", "preference_elaboration", "three_most_similar_preferences")
 
 
-class Preference(with_columns(_WRITTEN)):
+class Preference(with_columns(_WRITTEN, default=None)):
     """HelpSteer2-Preference: strength -3..3, negative where response 1 is better; one file with a column `split`."""
 
     split: Literal["train", "val"]
@@ -189,7 +189,7 @@ class Preference(with_columns(_WRITTEN)):
     response_1: Text
     response_2: Text
     preference_strength: Strength
-    all_preferences_unprocessed: list[Vote]
+    all_preferences_unprocessed: list[Vote] = []
 
     def group(self, name: str, source: str) -> Group:
         """A group of two responses; `preferences` are all annotators' strengths as collected, nan where not valid."""

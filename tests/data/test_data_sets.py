@@ -1,9 +1,13 @@
 """What each data set's reader makes of sound rows; real rows where HS2_DATA_DIR has them."""
 
 import csv
+import gzip
+import json
 import math
 import os
 from collections import Counter
+from operator import eq
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +20,7 @@ from hs2lib.data.load import load
 from hs2lib.data.rows import DataError
 from hs2lib.data.tables import ratings_array, released_rows, table
 from hs2lib.group import ATTRIBUTES, Response, prompt_string
+from hs2lib.stats import describe
 
 REAL = os.environ.get("HS2_DATA_DIR")
 real = pytest.mark.skipif(not REAL, reason="HS2_DATA_DIR is not set: no real rows on this machine")
@@ -225,6 +230,36 @@ def test_the_small_world_is_marked_as_generated():
 
 
 # Real rows
+
+
+@real
+def test_real_validation_ratings_to_the_digit():
+    """Part of the validation split with its people's ratings: means, SDs, R, and how often the longer one is preferred.
+
+    The first three rows of figures are those published with the rows; the others were counted in the files by hand.
+    """
+    lines = gzip.open(Path(REAL) / "helpsteer2/preference_validation_448_labels_only.jsonl.gz").readlines()
+    rows = [json.loads(line) for line in lines]
+    labels = np.array([[row[f"labels_{i}"][name] for name in ATTRIBUTES] for row in rows for i in (1, 2)], dtype=float)
+    strength = np.array([row["preference_strength"] for row in rows])
+    every = describe.moments(labels, np.arange(896) // 2, n_boot=2)
+    assert every.mean.estimate.round(3).tolist() == [2.922, 3.016, 3.648, 1.658, 1.921]
+    assert every.pearson.estimate[0, 1:].round(3).tolist() == [0.943, 0.506, 0.180, 0.056]
+    assert round(np.corrcoef(strength, labels[1::2, 0] - labels[::2, 0])[0, 1], 3) == 0.915
+
+    loaded = load("helpsteer2-partial", "folder")
+    assert "part of the validation split" in loaded.source
+    read = table(loaded.groups)
+    part = describe.moments(read[list(ATTRIBUTES)].to_numpy(float), read.group.to_numpy(), n_boot=2)
+    assert len(read) == 838 and (read.turns[::2] > 1).sum() == 130
+    assert part.mean.estimate.round(4).tolist() == [2.8652, 2.9690, 3.6325, 1.6718, 1.9403]
+    assert part.pearson.estimate[0, 1:].round(4).tolist() == [0.9380, 0.5169, 0.1849, 0.0520]
+
+    pairs = load("helpsteer2-preference-partial", "folder").groups
+    longer = [len(g.responses[1].text) > len(g.responses[0].text) for g in pairs if g.preference]
+    second = [g.preference > 0 for g in pairs if g.preference]
+    assert len(pairs) == 403 and len(second) == 331
+    assert sum(map(eq, longer, second)) == 205  # .619
 
 
 @real
