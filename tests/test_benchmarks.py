@@ -15,8 +15,10 @@ from collections import Counter
 from contextlib import redirect_stdout
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForCausalLM
@@ -24,13 +26,17 @@ from transformers import AutoModel, AutoModelForCausalLM
 from hs2lib.corpus import generate as corpus
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
+from hs2lib.models import baselines
 from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, fuzz, kills, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
+common, dpo_step, fuzz, kills, real_rows, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
     importlib.import_module,
-    ("common", "dpo_step", "fuzz", "kills", "rollout", "same_tables", "score_pairs", "steerlm2_step", "train_reward"),
+    (
+        *("common", "dpo_step", "fuzz", "kills", "real_rows", "rollout", "same_tables", "score_pairs"),
+        *("steerlm2_step", "train_reward"),
+    ),
 )
 sys.path.pop(0)
 
@@ -64,6 +70,36 @@ def test_a_hundred_kills_leave_no_target_signal_or_notebook_out():
     assert len(both) == 18 and min(both.values()) >= 3
     notebooks = Counter(row["notebook"] for row in killed)
     assert abs(notebooks["a"] - notebooks["b"]) <= 1 and notebooks["c"] >= 8
+
+
+def test_real_rows_are_predicted_by_what_never_saw_them(monkeypatch):
+    """A figure that is chosen by what it is measured on is worth nothing: other ratings of a fold must change nothing
+    in what is predicted for it, whatever the penalty and the way chosen, and all that is predicted for other folds."""
+    monkeypatch.setattr(real_rows, "WAYS", {"pairs": (("a", "b"), "pairs"), "ratings": (("b",), "standardised")})
+    rng = np.random.default_rng(0)
+    read = {"a": rng.normal(size=(120, 4)), "b": rng.normal(size=(120, 3))}
+    truth = read["b"] @ (2, 1, 0) + 0.1 * rng.normal(size=120)
+    rows = SimpleNamespace(read=read, labels=np.tile(truth[:, None], 5), prompt=np.arange(120) // 2)
+    rows.first, rows.second = np.arange(0, 120, 2), np.arange(1, 120, 2)
+    rows.strength = truth[1::2] - truth[::2]
+    before = real_rows.cross_validated(rows, 0, list(real_rows.WAYS))
+    tested = baselines.folds(rows.prompt[rows.first], real_rows.OUTER, 0) == 3
+    again = tested[rows.prompt]
+    rows.labels = np.where(again[:, None], rng.normal(size=(120, 5)), rows.labels)
+    rows.strength = np.where(tested, rng.normal(size=60), rows.strength)
+    after = real_rows.cross_validated(rows, 0, list(real_rows.WAYS))
+    for way in (*real_rows.WAYS, "chosen inside"):
+        assert real_rows.right(rows, before[way])[~tested].mean() > 0.9, "there is something to learn"
+        assert np.array_equal(before[way][tested], after[way][tested])
+        assert not np.isclose(before[way][~tested], after[way][~tested]).any()
+
+
+def test_real_rows_ridge_is_scikit_learns():
+    rng = np.random.default_rng(0)
+    X, y, test = rng.normal(size=(9, 14)), rng.normal(size=9), rng.normal(size=(3, 14))
+    ours = real_rows.path(X, y, test)
+    for alpha, column in zip(real_rows.ALPHAS, ours.T, strict=True):
+        assert np.allclose(column, Ridge(alpha * 9).fit(X, y).predict(test))
 
 
 # --- whole benchmarks ---------------------------------------------------------------------------------------------
