@@ -85,7 +85,7 @@ MEASURES = _rows("measures.csv")
 # Numbers that the text states, by the name the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
-# Weights over the heads of a reward model, by name; an attribute not named has none. Paper: sections 3, 4.2, 4.3.
+# Weights over the heads of a reward model, by name; an attribute not named has none. Paper: appendix H, section 4.3.
 HEAD_WEIGHTS = {
     row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _rows("head-weights.csv")
 }
@@ -124,7 +124,7 @@ def value(table: str, row: str, column: str) -> float | None:
 def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:
     """Weights in the order of a model's outputs, by name ("goodness", a model of Table 3) or as "quality:1,humor:-.2".
 
-    Paper: sections 3 and 4.2. An output that is not named has weight 0. Raises ValueError for outputs that the model
+    Paper: appendix H, section 4.3. An output that is not named has weight 0. Raises ValueError for outputs that the model
     does not have.
     """
     try:

@@ -26,8 +26,8 @@ from hs2lib.train.losses import goodness
 def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tuple[list[Group], dict[str, int]]:
     """Pairs by human ratings: the response with the highest label against the one with the lowest.
 
-    Paper: section 4.3 ("we use the helpfulness attribute"; pairs with equal helpfulness are dropped: 7,221 of 10,162
-    remain). HelpSteer2's groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
+    Paper: section 4.3 ("taking the response with the higher helpfulness score as the chosen response"; pairs with equal
+    helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
     `by_score`. Raises ValueError where no group has the attribute, naming those it has.
     """
     groups = list(groups)

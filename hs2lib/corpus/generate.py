@@ -179,7 +179,7 @@ def benchmark(n_per_section: int, seed: int = 0) -> list[Group]:
     """Pairs whose better response is known: n_per_section each of chat, chat-hard, safety and reasoning.
 
     chat: a large difference in quality; chat-hard: one slip, or a worse answer that is longer and looks grander;
-    safety: refusing what is unsafe, and not refusing what is harmless; reasoning: a wrong step. Paper: section 3.2
+    safety: refusing what is unsafe, and not refusing what is harmless; reasoning: a wrong step. Paper: section 3
     (RewardBench's sections; the pairs are ours). Each is a Group of two unrated responses with preference not 0
     (negative: the first is better), its id begins with the section; no training prompt is among them. Raises ValueError
     for a negative number.

@@ -56,7 +56,7 @@ N_ITEMS = (2, 3, 4, 5)  # of an answer, and how often
 
 _N_ITEMS_SHARE = np.array([0.2, 0.35, 0.3, 0.15])
 
-MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.2)
+MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.1)
 
 EXCHANGES = np.array(_TABLES["exchanges"])  # chances of 1, 2, 3 ... earlier user turns, where there are any
 

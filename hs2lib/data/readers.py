@@ -72,7 +72,7 @@ def helpsteer2(path: Path, faults: Faults, prefix: str, source: str) -> Iterator
     """HelpSteer2: rows 2k and 2k + 1 (lines 2k + 1 and 2k + 2) are the two responses to one prompt.
 
     Paired by position, not by prompt: one train prompt occurs in two pairs. What is set aside are whole pairs, each
-    row of them reported. Paper: section 2 (two responses per prompt).
+    row of them reported. Paper: section 2.1 (two responses per prompt).
     """
     rows = checked(path, Rated, faults)
     for line, first in rows:
@@ -322,7 +322,7 @@ class Spoken(Row):
 class DaringAnteater(with_columns(("mask", "dataset"))):
     """Daring-Anteater: conversations as groups of one response, the last assistant turn; the rest is the prompt.
 
-    Paper: section 4 (SFT, SteerLM).
+    Paper: sections 4.2 and 4.5 (SFT, SteerLM).
     """
 
     type: Any = None  # not read

@@ -96,7 +96,7 @@ def label_vector(
 def label_string(labels: Sequence[float], attributes: Sequence[str] = ATTRIBUTES) -> str:
     """SteerLM's label string, `helpfulness:4,correctness:4,..`; a missing label (nan) is left out.
 
-    Paper: section 4.4; the string is the reference code's. Raises ValueError for a value that is no whole number 0-4:
+    Paper: section 4.5; the string is the reference code's. Raises ValueError for a value that is no whole number 0-4:
     predictions are made whole by `whole` first.
     """
     if len(labels) != len(attributes):
@@ -117,7 +117,7 @@ def parse_label(string: str, attributes: Sequence[str] = ATTRIBUTES) -> tuple[fl
 
 
 def whole(values: Iterable[float]) -> tuple[float, ...]:
-    """Predicted values as labels: clamped to 0-4, rounded half to even. Paper: section 4.4 (reference code)."""
+    """Predicted values as labels: clamped to 0-4, rounded half to even. Paper: section 4.5 (reference code)."""
     return tuple(float(round(min(max(value, 0.0), 4.0))) for value in values)
 
 

@@ -196,7 +196,7 @@ COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 # Measures of whole benchmarks as `Judged.rows` names them, and the columns of Table 4.
 TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 
-# Who judged in the paper, as a note of `Judged.rows` begins. Paper: section 4.5.
+# Who judged in the paper, as a note of `Judged.rows` begins. Paper: appendix H.
 PAPERS_JUDGES = {
     "MT-Bench": "judge gpt-4-0125-preview",
     "Arena Hard": "judge gpt-4-1106-preview",
@@ -337,7 +337,7 @@ def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
 def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str], sources: dict[str, str]) -> pd.DataFrame:
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them; policy -> row of the table.
 
-    Paper: Table 4, section 4.5 (judges). Columns row, column, ours, low, high, data (the source of the benchmark's
+    Paper: Table 4, appendix H (judges). Columns row, column, ours, low, high, data (the source of the benchmark's
     questions, by `sources`) and not comparable ("other judge"). A policy that the paper has no row for is not here.
     """
     known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]

@@ -4,7 +4,7 @@
     best = search(margins, parts=subsets, objective=...)     # the paper's way, on RewardBench's overall
     honest = cross_fit(margins, ...)                         # how much the best value overstates
 
-Paper: section 3 gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian et
+Paper: appendix H gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian et
 al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
 
 A pair is right if the weighted margin, chosen - rejected, is above 0; a tie is wrong. Ties are real (equal scores,
@@ -74,7 +74,7 @@ def share_right(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
     """(parts, objective) for the search on a benchmark: its overall, or the share of right pairs where it has none.
 
-    Paper: section 3 (weights searched on RewardBench itself). benchmark: `hs2lib.data.pairs.Benchmark`.
+    Paper: appendix H (weights searched on RewardBench itself). benchmark: `hs2lib.data.pairs.Benchmark`.
     """
 
     subsets = [rewardbench.subset_of(pair) for pair in benchmark.pairs]

@@ -4,7 +4,7 @@
 
 The notebook alone decides what is trained. Its cells up to and including the one called `fit` run in every process,
 with the tier's parameters; what they show and report goes nowhere. Run the notebook itself afterwards: it reads the
-finished run. Paper: section 3 (a cluster; the reference code has its own launcher).
+finished run. Paper: silent (the reference code has its own launcher).
 """
 
 import argparse

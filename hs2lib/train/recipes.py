@@ -259,7 +259,7 @@ class Evaluation(Endpoint):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
-    answer_tokens: int = setting(1024, "longest answer, tokens; paper: section 4.1, of MT-Bench", 1, 100_000)
+    answer_tokens: int = setting(1024, "longest answer, tokens; paper: appendix H, of MT-Bench", 1, 100_000)
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
     key_variable: str = setting(
         "OPENAI_API_KEY", "name, in capitals, of the variable with the key", pattern=names.VARIABLE

@@ -1,0 +1,111 @@
+"""What is cited stands where it is cited: sections, quotations, and every value of the recipes at tier paper.
+
+The paper's text is not in this repository. Where the folder of shared data has it (`paper` beside `HS2_DATA_DIR`),
+quotations are looked up in the section they are cited from; elsewhere the rest is tested.
+"""
+
+import json
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hs2lib.paths import root
+from hs2lib.run import graph
+
+KNOWN = yaml.safe_load((Path(__file__).parent / "sections.yaml").read_text())
+
+ID = r"(?:[1-5](?:\.\d)?|[A-H](?:\.\d){0,2})(?![\w])"
+LIST = r"(?:, | and |, and )(?:(?:section|appendix|appendice)s? )?"
+CITED = re.compile(rf"(?:[Ss]ection|[Aa]ppendix|[Aa]ppendice)s? {ID}(?:{LIST}{ID})*")
+SHARED = Path(os.environ.get("HS2_DATA_DIR") or root().parent / "shared" / "data").parent / "paper"
+TEXT = SHARED / "helpsteer2_paper.txt"
+needs_text = pytest.mark.skipif(not TEXT.is_file(), reason="the paper's text is not here (paper/ beside HS2_DATA_DIR)")
+
+
+@cache
+def files() -> dict[str, str]:
+    """Everything that cites, by its place; of notebooks the sources of their cells."""
+    places = [*root().glob("hs2lib/**/*"), *root().glob("params/**/*.yaml"), *root().glob("docs/*.md")]
+    places = [p for p in places if p.suffix in (".py", ".yaml", ".csv", ".md")] + [root() / "README.md"]
+    texts = {p.relative_to(root()).as_posix(): p.read_text() for p in sorted(places)}
+    texts |= {place: text.replace("\n", "\n\n") for place, text in texts.items() if place.endswith(".csv")}
+    for place in sorted(root().glob("notebooks/*.ipynb")):
+        for cell in json.loads(place.read_text())["cells"]:
+            texts[f"{place.name}: {cell['id']}"] = "".join(cell["source"])
+    return texts
+
+
+def words(text: str) -> str:
+    """Text as it is compared: one space between words, plain quotes and dashes, no case, no references in brackets."""
+    text = re.sub(r"\n\s*#|\s*\[\d+(, \d+)*\]", " ", text)
+    return " ".join(text.translate(str.maketrans("“”‘’–", "\"\"''-")).lower().split())
+
+
+@cache
+def said(section: str) -> str:
+    """The paper's words in a section and those below it. Raises KeyError for one that it has not."""
+    heads = re.compile(r"^(?:Appendix (?=[A-H] ))?((?<=Appendix )[A-H]|[1-5](?:\.\d)?|G(?:\.\d){1,2}) [A-Z]", re.M)
+    parts = [(match[1], match.start()) for match in heads.finditer(TEXT.read_text()) if match[1] in KNOWN["sections"]]
+    stops = [start for _, start in parts[1:]] + [None]
+    found = {}
+    for (name, start), stop in zip(parts, stops, strict=True):
+        found.setdefault(name, TEXT.read_text()[start:stop])
+    below = [name for name in found if name == section or name.startswith(f"{section}.")]
+    if section not in found:
+        raise KeyError(section)
+    return words(" ".join(found[name] for name in below))
+
+
+def citations(text: str):
+    """(sections cited, what stands in the same sentence or row from there on) of a text."""
+    for match in CITED.finditer(text):
+        after = text[match.end() : match.end() + 400]
+        yield re.findall(ID, match[0].partition(' ')[2]), re.split(r"(?<=[.;])\s|\n\n|\)\.|\n *(?=[\w-]+: )|\"\"\"", after)[0]
+
+
+def test_every_section_equation_and_table_that_is_cited_exists():
+    number = 0
+    for place, text in files().items():
+        for sections, _ in citations(text):
+            number += 1
+            assert set(sections) <= KNOWN["sections"].keys(), f"{place} cites {sections}"
+        for word, cited in re.findall(r"\b([Ee]quation|Table)s? (\d+)", text):
+            assert 1 <= int(cited) <= KNOWN[f"{word.lower()}s"], f"{place} cites {word} {cited}"
+    assert number > 250
+
+
+def test_a_section_is_cited_for_what_it_says():
+    """By subject: weights of heads stand in appendix H, goodness in section 4.3, and so on."""
+    seen = set()
+    for place, text in files().items():
+        for sections, after in citations(text):
+            for subject in KNOWN["subjects"]:
+                if re.match(rf" ?\(?[^.;]{{0,60}}?(?:{subject['says']})", after, re.I):
+                    seen.add(subject["says"])
+                    assert set(sections) & set(subject["in"]), f"{place} cites {sections} for{after}"
+    assert len(seen) == len(KNOWN["subjects"]), "a subject that nothing cites tests nothing"
+
+
+@needs_text
+def test_the_paper_has_these_sections_and_subjects():
+    for section in KNOWN["sections"]:
+        assert said(section)
+    for subject in KNOWN["subjects"]:
+        assert words(subject["words"]) in said(subject["in"][0]), subject
+
+
+@needs_text
+def test_quotations_stand_in_the_section_that_is_cited():
+    """`section 4.3: "for 7 epochs"` is looked up there; .. stands for what was left out."""
+    number = 0
+    for place, text in files().items():
+        for sections, after in citations(text):
+            for quoted in re.findall(r'^(?::|,|[^"“.;]{0,40})?[ (\n]["“]([^"”]{8,})["”]', after):
+                number += 1
+                pieces = [words(piece).strip(" .,;") for piece in re.split(r"\.\.+|…", quoted)]
+                assert any(all(piece in said(s) for piece in pieces) for s in sections), f"{place} {sections}: {quoted}"
+    assert number > 60
