@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hs2lib import paper
+from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
 from hs2lib.run import graph
 
@@ -64,7 +66,10 @@ def citations(text: str):
     """(sections cited, what stands in the same sentence or row from there on) of a text."""
     for match in CITED.finditer(text):
         after = text[match.end() : match.end() + 400]
-        yield re.findall(ID, match[0].partition(' ')[2]), re.split(r"(?<=[.;])\s|\n\n|\)\.|\n *(?=[\w-]+: )|\"\"\"", after)[0]
+        yield (
+            re.findall(ID, match[0].partition(" ")[2]),
+            re.split(r"(?<=[.;])\s|\n\n|\)\.|\n *(?=[\w-]+: )|\"\"\"", after)[0],
+        )
 
 
 def test_every_section_equation_and_table_that_is_cited_exists():
@@ -109,3 +114,54 @@ def test_quotations_stand_in_the_section_that_is_cited():
                 pieces = [words(piece).strip(" .,;") for piece in re.split(r"\.\.+|…", quoted)]
                 assert any(all(piece in said(s) for piece in pieces) for s in sections), f"{place} {sections}: {quoted}"
     assert number > 60
+
+
+# Recipes
+
+RECIPES = yaml.safe_load((Path(__file__).parent / "recipes.yaml").read_text())
+SPELT = {"two": 2, "three": 3}
+
+
+def numbers(text: str) -> set[float]:
+    """The numbers that a text names, in figures (2e-6, 20k, 20,000) or as a word."""
+    found = re.findall(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e-?\d+)?k?\b", text.lower())
+    values = {float(x.rstrip("k").replace(",", "")) * (1000 if x.endswith("k") else 1) for x in found}
+    return values | {value for word, value in SPELT.items() if word in text.lower().split()}
+
+
+@pytest.mark.parametrize("run", RECIPES)
+def test_tier_paper_has_the_values_of_the_paper(run):
+    """Each as it comes out of params, notebook and defaults together; a number stands in its own quotation."""
+    _, values, recipe = graph.resolved(run, "paper")
+    for name, expected, section, *quoted in RECIPES[run]:
+        value = values[name] if name in values else getattr(recipe, name)
+        assert value == (tuple(expected) if isinstance(value, tuple) else expected), name
+        assert bool(quoted) == (section in KNOWN["sections"]) or section in ("reference code", "paper silent")
+        if quoted and type(expected) in (int, float) and expected and name != "concentration":
+            assert {expected, 2 * expected} & numbers(quoted[0]), f"{name}: {quoted[0]}"
+
+
+def test_head_weights_are_those_of_appendix_h():
+    """The last five of nine: the first four outputs are masked."""
+    (_, _, _, quoted), *_ = RECIPES["06_rewardbench_evaluation"]
+    printed = json.loads(quoted.partition(" for")[0])[4:]
+    assert printed == [paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"][name] for name in ATTRIBUTES]
+
+
+@needs_text
+def test_quotations_of_recipes_stand_in_their_sections():
+    for run, rows in RECIPES.items():
+        for name, _, section, *quoted in rows:
+            for piece in quoted[0].split("..") if quoted else ():
+                assert words(piece).strip() in said(section), f"{run}, {name}: {piece}"
+
+
+def test_every_value_of_tier_paper_says_where_it_comes_from():
+    """A section, the reference code, "paper silent", or that the paper has no such thing."""
+    sources = re.compile(rf"{CITED.pattern}|paper silent|reference code|not of the paper|the paper's|Ahrabian")
+    for file in sorted((root() / "params" / "paper").glob("*.yaml")):
+        for line in file.read_text().splitlines():
+            value, _, comment = line.partition("  # ")
+            if line.lstrip().startswith("#") or not value.partition(":")[2].strip():
+                continue
+            assert sources.search(comment), f"{file.name}: {line}"

@@ -238,8 +238,8 @@ def test_real_validation_ratings_to_the_digit():
 
     The first three rows of figures are those published with the rows; the others were counted in the files by hand.
     """
-    lines = gzip.open(Path(REAL) / "helpsteer2/preference_validation_448_labels_only.jsonl.gz").readlines()
-    rows = [json.loads(line) for line in lines]
+    packed = (Path(REAL) / "helpsteer2/preference_validation_448_labels_only.jsonl.gz").read_bytes()
+    rows = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
     labels = np.array([[row[f"labels_{i}"][name] for name in ATTRIBUTES] for row in rows for i in (1, 2)], dtype=float)
     strength = np.array([row["preference_strength"] for row in rows])
     every = describe.moments(labels, np.arange(896) // 2, n_boot=2)
