@@ -1,12 +1,14 @@
-"""What is cited stands where it is cited: sections, quotations, and every value of the recipes at tier paper.
+"""What is cited stands where it is cited: sections, quotations, values of the recipes, sentences that hold a number.
 
 The paper's text is not in this repository. Where the folder of shared data has it (`paper` beside `HS2_DATA_DIR`),
 quotations are looked up in the section they are cited from; elsewhere the rest is tested.
 """
 
+import importlib
 import json
 import os
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -165,3 +167,53 @@ def test_every_value_of_tier_paper_says_where_it_comes_from():
             if line.lstrip().startswith("#") or not value.partition(":")[2].strip():
                 continue
             assert sources.search(comment), f"{file.name}: {line}"
+
+
+# Sentences that hold a number
+
+sys.path.insert(0, str(root() / "benchmarks"))
+numeric_sentences = importlib.import_module("numeric_sentences")
+sys.path.pop(0)
+
+CLAIMS = {c["id"]: c for c in yaml.safe_load((root() / "hs2lib/report/claims.yaml").read_text())["claims"]}
+PLAIN = {"claims": "samples", "reason": "", "section": "2.1", "start": "0"}
+
+
+def test_every_sentence_with_a_number_is_claimed_or_left_out_with_a_reason():
+    assert not numeric_sentences.faults(numeric_sentences.decisions(), set(CLAIMS))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"reason": "name"}, {"claims": ""}, {"claims": "nothing"}, {"claims": "", "reason": "x"}]
+)
+def test_a_sentence_without_a_sound_decision_is_a_fault(wrong):
+    assert numeric_sentences.faults([PLAIN], set(CLAIMS)) == []
+    assert len(numeric_sentences.faults([PLAIN | wrong], set(CLAIMS))) == 1
+
+
+def test_a_claim_names_the_place_of_one_of_its_sentences():
+    places: dict[str, set[str]] = {}
+    for row in numeric_sentences.decisions():
+        for name in row["claims"].split():
+            places.setdefault(name, set()).add(row["section"].lower())
+    for name, sections in places.items():
+        assert CLAIMS[name]["place"].split()[-1].lower() in sections, f"{name}: {sections}"
+
+
+def test_numbers_are_found_outside_of_names_headings_and_lists():
+    text = (
+        "2.1 Dataset Collection\n"
+        "We use Llama 3 70B [12, 3] (see Sec. 4.2 and Table 2). It has 5 heads. Two of them read. None write.\n"
+        "1.\nMT | 8.2 |\nReferences\n- [1] In 1999.\n"
+    )
+    rows = numeric_sentences.listed(text)
+    assert [text[row.start : row.stop] for row in rows] == ["It has 5 heads.", "Two of them read."]
+    assert {row.section for row in rows} == {"2.1"}
+
+
+@needs_text
+def test_the_list_of_sentences_is_that_of_the_text():
+    """None more, none less, each at its place with its digest."""
+    columns = numeric_sentences.Sentence._fields
+    decided = [tuple(row[name] for name in columns) for row in numeric_sentences.decisions()]
+    assert decided == [tuple(map(str, row)) for row in numeric_sentences.listed(TEXT.read_text())]
