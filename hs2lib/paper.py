@@ -76,7 +76,7 @@ def _table(table: str, **about: str) -> Table:
 
 TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}
 
-# The policies of our notebooks, and the rows of Table 4 that stand for the paper's.
+# The policies of our notebooks, of a named run with its name (SFT@open-assistant), and their rows of Table 4.
 PAPER_ROWS = {row["policy"]: row["row"] for row in _rows("policies.csv")}
 
 # Our measures of a policy: the column of Table 4 that each is, its benchmark, and what that says question by question.
