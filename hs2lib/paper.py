@@ -124,8 +124,8 @@ def value(table: str, row: str, column: str) -> float | None:
 def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:
     """Weights in the order of a model's outputs, by name ("goodness", a model of Table 3) or as "quality:1,humor:-.2".
 
-    Paper: appendix H, section 4.3. An output that is not named has weight 0. Raises ValueError for outputs that the model
-    does not have.
+    Paper: appendix H, section 4.3. An output that is not named has weight 0. Raises ValueError for outputs that the
+    model does not have.
     """
     try:
         weights = HEAD_WEIGHTS.get(text) or named_numbers(text)

@@ -27,8 +27,9 @@ def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tup
     """Pairs by human ratings: the response with the highest label against the one with the lowest.
 
     Paper: section 4.3 ("taking the response with the higher helpfulness score as the chosen response"; pairs with equal
-    helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
-    `by_score`. Raises ValueError where no group has the attribute, naming those it has.
+    helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's groups are pairs by position, so a prompt that occurs
+    twice gives two pairs. Returns as `by_score`. Raises ValueError where no group has the attribute, naming
+    those it has.
     """
     groups = list(groups)
     named = sorted({name for group in groups for name in group.attributes})

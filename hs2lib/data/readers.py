@@ -189,7 +189,7 @@ class Preference(with_columns(_WRITTEN, default=None)):
     response_1: Text
     response_2: Text
     preference_strength: Strength
-    all_preferences_unprocessed: list[Vote] = []
+    all_preferences_unprocessed: list[Vote] = Field([])
 
     def group(self, name: str, source: str) -> Group:
         """A group of two responses; `preferences` are all annotators' strengths as collected, nan where not valid."""

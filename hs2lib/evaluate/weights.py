@@ -4,8 +4,8 @@
     best = search(margins, parts=subsets, objective=...)     # the paper's way, on RewardBench's overall
     honest = cross_fit(margins, ...)                         # how much the best value overstates
 
-Paper: appendix H gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian et
-al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
+Paper: appendix H gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian
+et al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
 
 A pair is right if the weighted margin, chosen - rejected, is above 0; a tie is wrong. Ties are real (equal scores,
 weights that cancel), and sums in floating point would call some of them wins, depending on the order of the sum. So

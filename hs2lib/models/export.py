@@ -47,9 +47,9 @@ def fold(
     """A one-output model whose score is (sum of weight x attribute - mean) / sd, over the same backbone (not copied).
 
     Paper: appendix H (weights of the heads on RewardBench), section 4.3 (goodness), section 4.4 (PPO subtracts its mean
-    and divides by its SD). weights: one for each of the A outputs (`hs2lib.paper.head_weights` makes them by name). Folded in
-    float64. A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for another number of
-    weights, an sd that is not positive, or weights that are not finite.
+    and divides by its SD). weights: one for each of the A outputs (`hs2lib.paper.head_weights` makes them by name).
+    Folded in float64. A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for another number
+    of weights, an sd that is not positive, or weights that are not finite.
     """
     if len(weights) != len(model.attributes):
         raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
