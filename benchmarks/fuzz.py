@@ -27,8 +27,8 @@ import common
 import pandas as pd
 
 from hs2lib.collect import annotate
-from hs2lib.data import check, pairs, sources
-from hs2lib.data.load import load
+from hs2lib.data import check, pairs
+from hs2lib.data.load import SETS, load
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, questions, truthfulqa
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
@@ -238,9 +238,9 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
         return pairs.load_pairs("folder", path=path, strict=draw.random() < 0.5)
 
     return {
-        **{name: partial(loaded, name) for name in sources.SETS},
+        **{name: partial(loaded, name) for name in SETS},
         "pairs": of_pairs,
-        "humanevalpack": lambda path, draw: pairs.read_groups(path, pairs.HumanEvalPack, "s", "x"),
+        "humanevalpack": lambda path, draw: pairs.read_groups(path, "s", "x"),
         "truthfulqa": lambda path, draw: truthfulqa.load(path=path),
         "answers": lambda path, draw: questions.read(path, of_two),
         "mt-bench": at("mt_bench/question.jsonl", lambda *place: mt_bench.load(*place, references="")),

@@ -4,7 +4,7 @@ A line of a notebook's parameters cell names a tuple of this module after `one o
 
     dataset: str = "helpsteer2"  # data set to describe; one of RATED
 
-What a data set is (its files, reader and licence) is in the table of `hs2lib.data.sources`.
+What a data set is (its files, reader and licence) is in the table of `hs2lib.data.load`.
 """
 
 import difflib
@@ -51,7 +51,6 @@ CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its l
 LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
 VARIABLE = "[A-Z_][A-Z0-9_]{0,63}"  # what the name of an environment variable looks like, and a key does not
 ADDRESS = r"((?i:https?)://[^\s/?#@]+(/[^\s?#]*)?)?"  # of a server, with no user, password or query, or none
-WORDINGS = ("prompt", "instruction")  # how pairs built from HumanEvalPack ask
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """The table of names: every name in it stands for something, and everything that has a name is in it."""
 
 from hs2lib import names
-from hs2lib.data import sources
+from hs2lib.data.load import SETS
 from hs2lib.engine import chat
 from hs2lib.models import backbones
 from hs2lib.run import graph
@@ -9,7 +9,7 @@ from hs2lib.run import graph
 
 def test_names_and_what_they_stand_for_agree():
     """Two lists that may differ would let a parameter name what the library does not have, or hide what it has."""
-    assert set(names.DATA_SETS) == set(sources.SETS)
+    assert set(names.DATA_SETS) == set(SETS)
     assert set(names.TIERS) == set(graph.TIERS)
     assert set(names.MODELS) == set(backbones.NAMED)
     assert chat.TEMPLATES is names.TEMPLATES

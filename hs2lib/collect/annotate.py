@@ -19,7 +19,8 @@ import ipywidgets as widgets
 import yaml
 from jinja2 import Environment
 
-from hs2lib.data.rows import DataError, rows, shown
+from hs2lib.data.readers import OwnRating
+from hs2lib.data.rows import DataError, Faults, Row, Text, checked
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 
 _GUIDELINES = yaml.safe_load((Path(__file__).parent / "guidelines.yaml").read_text())
@@ -51,11 +52,27 @@ def append(path: Path, row: dict) -> None:
         os.fsync(file.fileno())
 
 
-def earlier(path: Path) -> list[dict]:
-    """The rows of a JSONL file, none where there is no file yet. Raises DataError naming a line that cannot be read."""
+class Saved(OwnRating):
+    """A rating as the form wrote it: with a group and an annotator."""
+
+    group: Text
+    annotator: Text
+
+
+class Note(Row, extra="ignore"):
+    """What of a note the form reads again."""
+
+    group: Text
+    annotator: Text
+    flags: list[str]
+
+
+def earlier(path: Path, model: type[Row]) -> list:
+    """The rows of a JSONL file, none where there is no file yet. Raises DataError naming a line that is of no use."""
     if not path.exists() or not path.stat().st_size:
         return []
-    return [row for _, row in rows(path)]
+    with Faults(path) as faults:
+        return [row for _, row in checked(path, model, faults)]
 
 
 class AnnotationForm(widgets.VBox):
@@ -107,38 +124,27 @@ class AnnotationForm(widgets.VBox):
 
     def _check_file(self) -> None:
         """Every row must have what the loader needs, and a group's id must mean the same prompt as here."""
-        prompts = {group.id: prompt_string(group.prompt) for group in self.groups}
-        for line, row in enumerate(earlier(self.path), 1):
-            if missing := [c for c in ("group", "prompt", "response", "annotator", *ATTRIBUTES) if c not in row]:
-                fix = "continue a file that this form began, or name a new one"
-                raise DataError(self.path, line, missing[0], "the column is missing", fix)
-            if wrong := [c for c in ("group", "prompt", "response", "annotator") if not isinstance(row[c], str)]:
-                what = f"expected text, got {shown(row[wrong[0]])}"
-                raise DataError(self.path, line, wrong[0], what, "continue a file that this form began")
-            if row["prompt"] != prompts.get(row["group"], row["prompt"]):
-                what = f"group {row['group']!r} has another prompt here"
+        prompts = {group.id: group.prompt for group in self.groups}
+        for line, row in enumerate(earlier(self.path, Saved), 1):
+            if row.prompt != prompts.get(row.group, row.prompt):
+                what = f"group {row.group!r} has another prompt here"
                 raise DataError(self.path, line, "prompt", what, "name a new file")
-        earlier(notes_path(self.path))
+        earlier(notes_path(self.path), Note)
 
     def done(self) -> tuple[dict[tuple[str, str], str], set[str]]:
         """What the annotator has finished: ratings in words by (group id, response text), and ids of groups flagged."""
         mine = self.annotator.value.strip()
-        rows = [r for r in earlier(self.path) if r["annotator"] == mine]
-        rated = {(r["group"], r["response"]): ", ".join(f"{a} {r[a]}" for a in ATTRIBUTES) for r in rows}
-        notes = (r for r in earlier(notes_path(self.path)) if r["annotator"] == mine)
-        return rated, {r["group"] for r in notes if r["flags"]}
+        rows = [row for row in earlier(self.path, Saved) if row.annotator == mine]
+        rated = {(r.group, r.response): ", ".join(f"{a} {getattr(r, a):g}" for a in ATTRIBUTES) for r in rows}
+        notes = earlier(notes_path(self.path), Note)
+        return rated, {note.group for note in notes if note.annotator == mine and note.flags}
 
     def _next(self, message: str = "") -> None:
         """Show the first response not yet rated; two identical responses to a prompt are rated once."""
         rated, flagged = self.done()
-        self.current = None
-        total, left = 0, 0
-        for group in (g for g in self.groups if g.id not in flagged):
-            total += len(group.responses)
-            for position, response in enumerate(group.responses):
-                if (group.id, response.text) not in rated:
-                    left += 1
-                    self.current = self.current or (group, position)
+        asked = [(g, i) for g in self.groups if g.id not in flagged for i in range(len(g.responses))]
+        left = [(group, i) for group, i in asked if (group.id, group.responses[i].text) not in rated]
+        self.current = left[0] if left else None
         for control in (*self.flags.values(), *(box for boxes in self.boxes.values() for box in boxes.values())):
             control.value = False
         for control in (*self.ratings.values(), self.confidence, self.safe):
@@ -146,7 +152,7 @@ class AnnotationForm(widgets.VBox):
         self.save.disabled = self.flag.disabled = self.current is None
         group, position = self.current or (None, 0)
         shown = [(r, rated.get((group.id, r.text))) for r in group.responses[: position + 1]] if group else []
-        self.shown.value = _PAGE.render(group=group, shown=shown, done=total - left, total=total)
+        self.shown.value = _PAGE.render(group=group, shown=shown, done=len(asked) - len(left), total=len(asked))
         self.message.value = html.escape(message)
 
     def _guarded(self, act) -> None:

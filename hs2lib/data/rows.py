@@ -18,10 +18,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
 
 from hs2lib.paths import noted
@@ -33,70 +35,42 @@ MOST = 100_000  # faults, after which the rest of a file is not read
 ROW = 2**24
 ARRAY = 2 * ROW  # a JSON array is read as a whole
 UNPACKED, TIMES = 2**30, 100  # a packed file may unpack to so much, or to so many times its size
+BATCH = 16  # rows of a Parquet file that are in memory at once
 
 
 class Fault(ValueError):
     """What is wrong with one row: (field or None, what arrived, the fix)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """A row left out under strict=False and its first fault; `field` is None where the whole row is at fault."""
-
-    file: str
-    line: int
-    field: str | None
-    reason: str
-
-
 class DataError(ValueError):
-    """Faulty or absent data; the message names file, line, field, what arrived and the fix."""
+    """Faulty or absent data: file, line, field, what arrived and the fix, each where it is known, all in the message.
 
-    def __init__(self, file, line: int | None, column: str | None, what: str, fix: str):
-        self.file, self.line, self.field, self.what, self.fix = str(file), line, column, what, fix
-        self.faults = [(line, column, what, fix)]
-        place = ", " if line or column else ""
-        super().__init__(f"{file}{place}{_sentence(line, column, what, fix)}")
+    It is raised for what cannot be used; of a row that was set aside it says why.
+    """
 
-    @classmethod
-    def listing(cls, file, faults: list[tuple], advice: str = "") -> "DataError":
-        """One error for all faults (line, field, what, fix) of a file; the error's line, field and fix are the first's.
-
-        Up to SHOWN faults are written out, in the order of their lines; `advice` ends the message.
-        """
-        faults = sorted(faults, key=lambda fault: fault[0])
-        error = cls(file, *faults[0])
-        error.faults = faults
-        lines = [str(error)]
-        if len(faults) > 1:
-            rows = len({line for line, *_ in faults})
-            lines = [f"{file}: {len(faults):,} faults in {rows:,} rows"]
-            lines += [f"  {_sentence(*fault)}" for fault in faults[:SHOWN]]
-            lines += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
-        error.args = ((" " if len(faults) == 1 else "\n").join([*lines, advice]).rstrip(),)
-        return error
-
-
-def _sentence(line: int | None, column: str | None, what: str, fix: str) -> str:
-    places = [f"line {line}" if line else "", f"field {column!r}" if column else ""]
-    return f"{', '.join(filter(None, places))}: {what}. Fix: {fix}."
+    def __init__(self, file, line: int | None, field: str | None, what: str, fix: str):
+        self.file, self.line, self.field, self.what, self.fix = str(file), line, field, what, fix
+        places = (str(file), f"line {line}" if line else "", f"field {field!r}" if field else "")
+        super().__init__(f"{', '.join(filter(None, places))}: {what}. Fix: {fix}.")
 
 
 @dataclass
 class Faults:
-    """Collects the faults of one file; used as a context manager, it raises them all at its end if strict."""
+    """Collects the faults of one file; used as a context manager, it raises them all at its end if strict.
+
+    strict: True where faulty rows can be set aside and are not, False where they are, None where they cannot be.
+    """
 
     file: Path
-    strict: bool = True
-    advice: str = ""  # the last sentence of the error
-    faults: list[tuple] = field(default_factory=list)  # (line, field, what arrived, the fix)
-    partners: dict[int, str] = field(default_factory=dict)  # line of a sound row left out with another -> why
+    strict: bool | None = None
+    faults: list[DataError] = field(default_factory=list)
+    partners: list[DataError] = field(default_factory=list)  # sound rows that are left out with another
 
     def add(self, line: int, fault: Fault) -> None:
         """Note a fault of the row in `line`; raises DataError for one too many."""
-        self.faults.append((line, *fault.args))
+        self.faults.append(DataError(self.file, line, *fault.args))
         if len(self.faults) > MOST:
-            raise DataError.listing(self.file, self.faults, "The rest of the file was not read.")
+            raise self.error("The rest of the file was not read.")
 
     def look(self, line: int, row: dict | None) -> None:
         """Called with every row before it is checked; what examines a file looks at its texts here."""
@@ -105,60 +79,59 @@ class Faults:
         return self
 
     def __exit__(self, kind, *_) -> None:
-        if kind is None and self.strict and self.faults:
-            raise DataError.listing(self.file, self.faults, self.advice)
+        if kind is None and self.strict is not False and self.faults:
+            raise self.error("Or set such rows aside with strict=False." if self.strict else "")
+
+    def error(self, advice: str = "") -> DataError:
+        """One error for all faults, in the order of lines, up to SHOWN of them written out; `advice` ends it."""
+        faults = sorted(self.faults, key=attrgetter("line"))
+        error = DataError(self.file, faults[0].line, faults[0].field, faults[0].what, faults[0].fix)
+        lines = [str(error)]
+        if len(faults) > 1:
+            lines = [f"{self.file}: {len(faults):,} faults in {len({fault.line for fault in faults}):,} rows"]
+            lines += [f"  {str(fault).removeprefix(f'{self.file}, ')}" for fault in faults[:SHOWN]]
+            lines += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+        error.args = ("\n".join(filter(None, [*lines, advice])),)
+        return error
 
     @property
-    def set_aside(self) -> list[SetAside]:
-        """One entry for each row left out, in the order of lines."""
-        out = {line: SetAside(str(self.file), line, None, why) for line, why in self.partners.items()}
-        for line, column, what, _ in reversed(self.faults):
-            out[line] = SetAside(str(self.file), line, column, what)
-        return [out[line] for line in sorted(out)]
+    def set_aside(self) -> list[DataError]:
+        """One entry for each row left out, its first fault, in the order of lines."""
+        first = {fault.line: fault for fault in reversed([*self.faults, *self.partners])}
+        return [first[line] for line in sorted(first)]
 
 
 # What a row holds
 
 
-@dataclass(frozen=True)
-class Expected:
-    """Says in an error what a field should hold, in place of pydantic's words; `kind` chooses the advice."""
-
-    kind: str
-    words: str
-
-    def __get_pydantic_core_schema__(self, source, handler):
-        """The field's own schema, whose every error becomes one of this kind."""
-        schema = handler(source)
-        if self.kind == "number":  # in a CSV cell: Python would also read 0_3 and the digits of other scripts
-            plain = core_schema.no_info_before_validator_function(_plain_number, schema)
-            schema = core_schema.lax_or_strict_schema(lax_schema=plain, strict_schema=schema)
-        return core_schema.custom_error_schema(schema, self.kind, custom_error_message=self.words)
-
-
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-
-
-def _plain_number(cell: str | None) -> str | None:
-    if cell is not None and not _NUMBER.fullmatch(cell):
-        raise ValueError
-    return cell
+def expected(words: str, fix: str) -> GetPydanticSchema:
+    """Says in an error what a field should hold and how to mend it, in place of pydantic's words."""
+    how = {"custom_error_message": words, "custom_error_context": {"fix": fix}}
+    return GetPydanticSchema(lambda kind, handler: core_schema.custom_error_schema(handler(kind), "expected", **how))
 
 
 # A text with something in it that can be seen: not only white space, zero-width or control characters. JSON may hold
 # half a surrogate pair, which nothing can encode, tokenise or save: pydantic refuses it.
 VISIBLE = r"[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\x{2800}]"
-Text = Annotated[str, StringConstraints(pattern=VISIBLE), Expected("text", "text")]
+SEEN = expected("text that can be seen", "give its text, or remove the row")
+Text = Annotated[str, StringConstraints(pattern=VISIBLE), SEEN]
 
 
-def whole(low: int, high: int):
-    """The type of a whole number from low to high; true and 2.0 are none."""
-    return Annotated[int, Field(ge=low, le=high), Expected("number", f"a whole number from {low} to {high}")]
+def _plain(cell: object) -> object:
+    """A cell of CSV, in which Python would also read 0_3 and the digits of other scripts as numbers."""
+    if isinstance(cell, str) and not re.fullmatch(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", cell):
+        raise ValueError
+    return cell
 
 
-def real(low: float, high: float):
-    """The type of a number from low to high; true and NaN are none."""
-    return Annotated[float, Field(ge=low, le=high), Expected("number", f"a number from {low} to {high}")]
+def _number(kind: type, low: int, high: int):
+    words = f"a {'whole number' if kind is int else 'number'} from {low} to {high}"
+    fix = f"write {words}, without quotes; map another scale to it; leave out a row without a value"
+    return Annotated[kind, Field(ge=low, le=high), BeforeValidator(_plain), expected(words, fix)]
+
+
+# whole(low, high), real(low, high): the type of a number in this range; true and NaN are none, 2.0 is not whole
+whole, real = partial(_number, int), partial(_number, float)
 
 
 class Row(BaseModel):
@@ -167,12 +140,9 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def with_columns(names: Iterable[str], kind: object = Any, default: object = ...) -> type[Row]:
-    """A `Row` to derive from that has these columns, all of one kind; one with a default may be absent.
-
-    Columns of any kind are those that a file has and that are not read.
-    """
-    return create_model("Row", __base__=Row, **dict.fromkeys(names, (kind, default)))
+def with_columns(names: Iterable[str], kind: object, default: object = ..., base: type[Row] = Row) -> type[Row]:
+    """A `Row` to derive from that has these columns too, all of one kind; one with a default may be absent."""
+    return create_model("Row", __base__=base, **dict.fromkeys(names, (kind, default)))
 
 
 def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
@@ -187,58 +157,27 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
                 row = validate(row, strict=strict)
             except ValidationError as error:
                 for each in error.errors(include_url=False):
-                    faults.add(line, _fault(each, model))
+                    faults.add(line, _fault(each))
                 row = None
         yield line, row
 
 
-def _fault(error: dict, model: type[Row]) -> Fault:
+def _fault(error: dict) -> Fault:
     """One of pydantic's errors as (field, what arrived, the fix)."""
-    value = error["input"]
-    place = error["loc"][:-2] if error["loc"][-1:] == ("[key]",) else error["loc"]
+    kind, value, place = error["type"], error["input"], error["loc"]
+    place = place[:-2] if place[-1:] == ("[key]",) else place
     column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)[1:] or None
-    kind, words = error["type"], error["msg"].replace("Input should be ", "")
     if kind == "value_error":  # raised by a check of ours
-        inner, what, fix = error["ctx"]["error"].args
+        cause = error["ctx"]["error"]
+        inner, what, fix = cause.args if isinstance(cause, Fault) else (None, str(cause), "mend it, or remove the row")
         return Fault(".".join(filter(None, (column, inner))) or None, what, fix)
     if kind == "missing":
-        name = error["loc"][-1]
         what = f"the column is missing; the row has: {', '.join(value) or 'none'}"
-        return Fault(column, what, f"add the column {name!r}")
+        return Fault(column, what, f"add the column {place[-1]!r}")
     if kind == "extra_forbidden":
-        fields = sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
-        known = f"; the columns are: {', '.join(name for name, _ in fields)}" if len(error["loc"]) == 1 else ""
-        return Fault(column, "an unknown extra column", f"remove or rename it{known}")
-    if kind == "text" and isinstance(value, str):
-        return Fault(column, *_unfit(value))
-    if kind == "model_type":
-        words = "an object"
-    fixes = {"text": "write the text as a string", "an object": "write an object with named columns"}
-    fix = _number_fix(value, words) if kind == "number" else fixes.get(words, f"write {words}")
-    return Fault(column, f"expected {words}, got {shown(value)}", fix)
-
-
-def _unfit(value: str) -> tuple[str, str]:
-    if not value.strip():
-        return f"the text is empty, got {shown(value)}", "remove the row or give its text"
-    half = next((character for character in value if "\ud800" <= character <= "\udfff"), None)
-    if half is None:
-        return f"nothing in the text can be seen, got {value[:20]!a}", "remove the row or give its text"
-    return f"half a surrogate pair (\\u{ord(half):04x}), which is not text", "write the whole character"
-
-
-def _number_fix(value: object, words: str) -> str:
-    if str(value).lower() == "nan":
-        return "NaN is not a rating: leave the row out"
-    low, _, high = words.partition(" from ")[2].partition(" to ")
-    written = isinstance(value, str) and _NUMBER.fullmatch(value)
-    if written and not float(low) <= float(value) <= float(high):  # a cell of CSV
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return "write the number itself, without quotes"
-    if "whole" in words and not isinstance(value, int):
-        return "write it without a decimal point, rounded as you mean it"
-    return f"map the scale to {low}..{high} before loading"
+        return Fault(column, "an unknown extra column", "remove or rename it")
+    words = "an object with named columns" if kind == "model_type" else error["msg"].replace("Input should be ", "")
+    return Fault(column, f"expected {words}, got {shown(value)}", error.get("ctx", {}).get("fix", f"write {words}"))
 
 
 def shown(value: object) -> str:
@@ -247,7 +186,12 @@ def shown(value: object) -> str:
         written = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):  # keys that are no text, or nested deeply
         written = "a value"
-    return f"{written if len(written) <= 60 else written[:57] + '...'} ({type(value).__name__})"
+    return f"{printable(written if len(written) <= 60 else written[:57] + '...')} ({type(value).__name__})"
+
+
+def printable(text: str) -> str:
+    """A text with nothing in it that a terminal would obey, or that cannot be seen or saved: that is escaped."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 # Files
@@ -270,185 +214,122 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     if Path(name).suffix not in readers:
         fix = f"use one of {', '.join(readers)} (all but Parquet also as .gz)"
         raise DataError(path, None, None, f"unknown kind of file {path.suffix or path.name!r}", fix)
-    empty = True
+    line = 0
     try:
         noted(path)
-        for line, row in readers[Path(name).suffix](path, faults):
-            empty = False
-            yield line, row
+        for line, row in readers[Path(name).suffix](path):
+            if not isinstance(row, dict | Fault):
+                row = Fault(None, f"expected an object, got {shown(row)}", "write a JSON object with named columns")
+            if isinstance(row, Fault):
+                faults.add(line, row)
+            yield line, None if isinstance(row, Fault) else row
+    except Fault as fault:
+        raise DataError(path, None, *fault.args) from None
     except OSError as error:
         raise DataError(path, None, None, f"cannot be read ({error.strerror or error})", "check the file") from None
-    if empty:
+    if not line:
         raise DataError(path, None, None, "the file has no rows", "download or write it again")
 
 
-def _jsonl(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
+# Each kind of file as (line, row), a Fault in place of a row that cannot be read
+
+
+def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
     for number, line in _lines(path, ROW):
         try:
-            row = _object(_decode(line.decode()))
-        except (ValueError, RecursionError) as error:
-            faults.add(number, _unreadable(line, error))
-            row = None
-        yield number, row
+            yield number, _parsed(line)
+        except Fault as fault:
+            yield number, fault
 
 
-def _object(value: object) -> dict:
-    if not isinstance(value, dict):
-        raise Fault(None, f"expected an object, got {shown(value)}", "write one JSON object with named columns a line")
-    return value
+def _json(path: Path) -> Iterator[tuple[int, object]]:
+    values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, ARRAY)))
+    if not isinstance(values, list):
+        raise Fault(None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects")
+    yield from enumerate(values, 1)
 
 
-def _lines(path: Path, longest: int, whole: bool = False) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds.
-
-    whole: all lines as one.
-    """
-    number, size, most = 0, 0, max(UNPACKED, TIMES * path.stat().st_size)
-    packed = path.suffix == ".gz"
+def _parsed(content: bytes) -> object:
+    """A JSON value; raises Fault for bad JSON, broken UTF-8, what is nested too deeply, and too long a number."""
     try:
-        with gzip.open(path) if packed else path.open("rb") as file:
-            step = partial(file.read if whole else file.readline, longest + 1)
-            for number, line in enumerate(iter(step, b""), 1):
-                size += len(line)
-                if len(line) > longest:
-                    what = f"the {'array' if whole else 'line'} is longer than {longest:,} bytes"
-                    raise DataError(path, number, None, what, LONG)
-                if packed and size > most:
-                    what = f"it unpacks to more than {most:,} bytes, {most // path.stat().st_size:,} times its size"
-                    raise DataError(path, number, None, what, "unpack it yourself if you trust it")
-                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    except EOFError:
-        what = "the gzip stream ends before its end mark (a truncated download?)"
-        raise DataError(path, number + 1, None, what, "download the file again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        fix = "download the file again (in a git clone: git lfs pull); if it is plain text, take .gz off its name"
-        raise DataError(path, number + 1, None, f"this is not a sound gzip file ({error})", fix) from None
-
-
-LONG = "write one row a line, as JSON Lines, and leave out or cut what is longer"
+        return _decode(content.decode().rstrip("\n"))
+    except Fault:
+        raise
+    except (ValueError, RecursionError) as error:
+        what = f"bad JSON: {error}".replace(": line 1 column", " at column")
+        raise Fault(None, what, "write whole JSON in UTF-8: one object a line, no blank lines, or one array") from None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
     """An object whose keys are all different: json itself would silently keep the last of two values."""
     row = dict(pairs)
     if len(row) != len(pairs):
-        raise Fault(_twice([name for name, _ in pairs]), "the row has this column twice", "keep one of the two values")
+        twice = next(name for name in row if sum(name == other for other, _ in pairs) > 1)
+        raise Fault(twice, "the row has this column twice", "keep one of the two")
     return row
-
-
-def _twice(names: list[str]) -> str | None:
-    return next((name for name in names if names.count(name) > 1), None)
 
 
 # Built once: json.loads with a keyword builds a new decoder for every row.
 _decode = json.JSONDecoder(object_pairs_hook=_unique).decode
 
 
-def _unreadable(line: bytes, error: Exception) -> Fault:
-    """Why a line is not a row: blank, broken UTF-8 (and in which field), or bad JSON."""
-    if isinstance(error, Fault):
-        return error
-    if not line.strip():
-        return Fault(None, "the line is blank", "remove blank lines")
-    if isinstance(error, UnicodeDecodeError):
-        what = f"broken UTF-8, byte 0x{line[error.start]:02x} at column {error.start + 1} of the line"
-        return Fault(_field_of(line, "\ufffd"), what, "save the file as UTF-8")
-    if isinstance(error, json.JSONDecodeError):
-        # Not error.colno: json counts columns anew after the line break at the end.
-        column = min(error.pos, len(error.doc.rstrip())) + 1
-        what = f"bad JSON at column {column}: {error.msg}"
-        return Fault(None, what, "write one complete JSON object a line, for example with json.dumps")
-    return Fault(None, f"bad JSON: {error or 'nested too deeply'}", "write one plain JSON object a line")
+def _lines(path: Path, longest: int, most: int = 0) -> Iterator[tuple[int, bytes]]:
+    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds.
 
-
-def _field_of(line: bytes, mark: str) -> str | None:
-    """The column in which decoding put a replacement character, if the rest of the line is sound JSON."""
+    longest: bytes of a line; most: of all lines together, by default what a packed file may unpack to.
+    """
+    number, size, most = 0, 0, most or max(UNPACKED, TIMES * path.stat().st_size)
     try:
-        row = json.loads(line.decode(errors="replace"))
-        return next(name for name, value in row.items() if mark in str(value))
-    except (ValueError, AttributeError, StopIteration, RecursionError):
-        return None
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+                size += len(line)
+                if len(line) > longest or size > most:
+                    what = f"the line is longer than {longest:,} bytes, or the file unpacks to more than {most:,}"
+                    fix = "write one row a line, as JSON Lines; cut what is longer; unpack the file if you trust it"
+                    raise DataError(path, number, None, what, fix)
+                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        fix = "download the file again (in a git clone: git lfs pull); if it is plain text, take .gz off its name"
+        raise DataError(path, number + 1, None, f"this is not a sound gzip file ({error})", fix) from None
 
 
-def _text(path: Path, longest: int, whole: bool = False) -> Iterator[str]:
-    """The lines of a file that is of no use beyond the first broken one."""
-    for number, line in _lines(path, longest, whole):
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            number += line.count(b"\n", 0, error.start)
-            what = f"broken UTF-8, byte 0x{line[error.start]:02x}"
-            raise DataError(path, number, None, what, "save the file as UTF-8") from None
-
-
-def _json(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
-    text = "".join(_text(path, ARRAY, whole=True))
-    try:
-        values = _decode(text)
-    except Fault as fault:
-        raise DataError(path, None, *fault.args) from None
-    except (ValueError, RecursionError) as error:
-        line, what = getattr(error, "lineno", None), "bad JSON: a number too long or lists nested too deeply"
-        if line:
-            what = f"bad JSON at column {error.colno}: {error.msg}"
-        raise DataError(path, line, None, what, "write one JSON array of objects") from None
-    if not isinstance(values, list):
-        what = f"expected a JSON array, got {shown(values)}"
-        raise DataError(path, 1, None, what, "write one JSON array of objects")
-    for number, value in enumerate(values, 1):
-        try:
-            yield number, _object(value)
-        except Fault as fault:
-            faults.add(number, fault)
-            yield number, None
-
-
-def _csv(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
+def _csv(path: Path) -> Iterator[tuple[int, object]]:
     # The default limit of 131,072 characters a field is shorter than some conversations.
     csv.field_size_limit(ROW)
-    lines = csv.reader(_text(path, ROW), strict=True)
+    lines = csv.reader((line.decode() for _, line in _lines(path, ROW)), strict=True)
+    first = 1  # line of the row: a quoted text may span lines
     try:
-        names = next(lines, [])
-        if (twice := _twice(names)) is not None:
-            raise DataError(path, 1, twice, "the header has this column twice", "keep one of the two columns")
+        names = list(_unique([(name, None) for name in next(lines, [])]))
         first = lines.line_num + 1
         for values in lines:
-            # A quoted text may span lines: the row is named by the line it starts on.
-            line, first = first, lines.line_num + 1
-            if len(values) == len(names):
-                # An empty cell is CSV's only way to say "missing".
-                yield line, {name: value or None for name, value in zip(names, values, strict=True)}
-            else:
+            # An empty cell is CSV's only way to say "missing".
+            row = dict(zip(names, [value or None for value in values], strict=False))
+            if len(values) != len(names):
                 what = f"{len(values)} cells, the header has {len(names)}"
-                faults.add(line, Fault(None, what, 'put a cell with a comma or a line break in "quotes"'))
-                yield line, None
-    except csv.Error as error:
-        raise DataError(path, lines.line_num, None, f"bad CSV: {error}", "close every quote") from None
+                row = Fault(None, what, 'put a cell with a comma or a line break in "quotes"')
+            yield first, row
+            first = lines.line_num + 1
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(path, first, None, f"bad CSV: {error}", "close every quote, save the file as UTF-8") from None
 
 
-def _parquet(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
+def _parquet(path: Path) -> Iterator[tuple[int, object]]:
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 
-    number = 0
+    number, most = 0, max(UNPACKED, TIMES * path.stat().st_size)
     try:
         # Few rows at a time, and no column as a whole: a dictionary page can name one long text a million times.
         with pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
-            groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-            most = max(UNPACKED, TIMES * path.stat().st_size)
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > most:
-                raise Fault(None, f"it unpacks to more than {most:,} bytes", "write it again with less compression")
+                raise Fault(None, f"the file unpacks to more than {most:,} bytes", "write it with less compression")
             for batch in file.iter_batches(batch_size=BATCH):
                 for i, row in enumerate(batch.to_pylist()):
                     number += 1
-                    if batch.nbytes > ROW and batch.slice(i, 1).nbytes > ROW:
-                        faults.add(number, Fault(None, f"the row is longer than {ROW:,} bytes", "cut its texts"))
-                        row = None
-                    yield number, row
-    except Fault as fault:
-        raise DataError(path, None, *fault.args) from None
+                    long = batch.slice(i, 1).nbytes > ROW
+                    yield number, Fault(None, f"the row is longer than {ROW:,} bytes", "cut its texts") if long else row
+    except Fault:
+        raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         what = f"this is not a sound Parquet file ({(str(error).splitlines() or [type(error).__name__])[0]})"
         raise DataError(path, number + 1, None, what, "download or write the file again") from None
-
-
-BATCH = 16  # rows of a Parquet file that are in memory at once

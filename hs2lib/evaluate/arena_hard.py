@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from hs2lib.data.load import locate
 from hs2lib.data.rows import DataError
-from hs2lib.data.sources import locate
 from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import COMPARISON, COMPARISONS, Ask, Verdict
 from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id

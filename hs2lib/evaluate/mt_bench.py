@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hs2lib.data.load import locate
 from hs2lib.data.rows import DataError, rows
-from hs2lib.data.sources import locate
 from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import RATING, Ask, Verdict
 from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id

@@ -24,8 +24,8 @@ import pandas as pd
 import yaml
 
 from hs2lib.corpus import generate as corpus
+from hs2lib.data.load import DataSet, data_sets, locate
 from hs2lib.data.rows import DataError, rows
-from hs2lib.data.sources import DataSet, locate, table
 from hs2lib.engine.cache import content_key
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
@@ -201,7 +201,7 @@ def _texts(row: dict) -> list:
 
 def public_files(benchmark: str) -> dict[str, DataSet]:
     """The public files of a benchmark by what they hold, from `files.yaml`."""
-    every = table(Path(__file__).parent / "files.yaml")
+    every = data_sets(Path(__file__).parent / "files.yaml")
     return {name.partition("/")[2]: file for name, file in every.items() if name.partition("/")[0] == benchmark}
 
 

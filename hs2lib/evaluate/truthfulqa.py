@@ -30,7 +30,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hs2lib import paths
 from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
-from hs2lib.data import sources
+from hs2lib.data.load import BENCHMARKS, locate, own_file
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
 from hs2lib.engine.attention import computing, log_probs, per_sequence
 from hs2lib.engine.cache import Cache, content_key
@@ -42,7 +42,7 @@ from hs2lib.names import SOURCES, one_of
 
 TOTAL = 817  # questions of the benchmark
 
-HUB = sources.BENCHMARKS["truthfulqa"]
+HUB = BENCHMARKS["truthfulqa"]
 
 # Where the primer is read from: the task file of this release of lm-eval. The text is checked, so any copy will do.
 HARNESS, TASK_FILE = "lm-eval==0.4.13", "tasks/truthfulqa/truthfulqa_mc1.yaml"
@@ -83,13 +83,13 @@ def load(
     Raises DataError naming file, row, field and fix.
     """
     if path is not None:
-        path = sources.own_file(path, folder)
+        path = own_file(path, folder)
         groups = tuple(_questions(path, "own"))
         return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
     one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
-    file, provenance = sources.locate(HUB, source, folder)
+    file, provenance = locate(HUB, source, folder)
     groups = tuple(_questions(file, "truthfulqa"))
     return MultipleChoice("TruthfulQA", groups, provenance, TOTAL, primer=primer(folder))
 
@@ -320,6 +320,6 @@ def categories(source: str, folder: str | Path | None = None) -> int:
 
     Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
     """
-    path, _ = sources.locate(HUB, source, folder, "categories")
+    path, _ = locate(HUB, source, folder, "categories")
     named = [{name.lower(): value for name, value in row.items()} for _, row in rows(path)]
     return len({row["category"] for row in named})

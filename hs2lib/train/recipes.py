@@ -236,7 +236,6 @@ class RewardBench(Written):
     too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
     n_changed: int = setting(48, "pairs whose responses are changed, to see what raises a score", 1, 100_000)
     path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
-    wording: str = setting("prompt", "how pairs built from HumanEvalPack ask", one_of=names.WORDINGS)
     strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")
     autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
@@ -284,7 +283,6 @@ class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
     english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)
-    topic_method: str = setting("pca-kmeans", "parts of BERTopic", one_of=("pca-kmeans", "umap-hdbscan"))
     n_topics: int = setting(1000, "topics; paper: section 2.1, about 1000", 2, 100_000)
     topic_share: float = setting(0.7, "share of the prompts drawn evenly over topics", 0.01, 1)
     complexity_share: float = setting(0.5, "share of those drawn over levels of complexity", 0.01, 1)

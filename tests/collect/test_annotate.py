@@ -138,7 +138,9 @@ def test_files_that_cannot_be_continued_are_refused_by_line(groups, tmp_path):
     with pytest.raises(DataError, match="line 2, field 'group': the column is missing"):
         AnnotationForm(groups, path)
     path.write_text(sound.replace('"group": "sum"', '"group": ["sum"]'))
-    with pytest.raises(DataError, match=r"line 1, field 'group': expected text, got \[\"sum\"\] \(list\)"):
+    with pytest.raises(
+        DataError, match=r"line 1, field 'group': expected text that can be seen, got \[\"sum\"\] \(list\)"
+    ):
         AnnotationForm(groups, path)
     path.write_text(sound)
     with pytest.raises(DataError, match="line 1, field 'prompt': group 'sum' has another prompt here"):

@@ -32,8 +32,8 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
         "line 4, field 'response': holds U+FFFD",
         "line 5: has no rating at all",
         "2 faults in 2 rows",
-        "line 3, field 'annotator': this response is rated a second time (first in line 2)",
-        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: map the scale to 0..4",
+        "line 3, field 'annotator': rated by ann before (line 2)",
+        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: write a number from 0 to 4",
         "with strict = False it sets 2 rows aside",
     ):
         assert words in said, words
@@ -43,7 +43,7 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     path = write(tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}])
     assert check.main([str(path)]) == 0
     said = capsys.readouterr().out
-    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; carried along: lang" in said
+    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along" in said
     assert "line 1: chosen and rejected are the same text" in said
 
 

@@ -15,8 +15,7 @@ import pytest
 from made_rows import rated, write
 
 from hs2lib.corpus.generate import task_of
-from hs2lib.data import sources
-from hs2lib.data.load import load
+from hs2lib.data.load import SETS, load, own_file
 from hs2lib.data.rows import DataError
 from hs2lib.data.tables import ratings_array, released_rows, table
 from hs2lib.group import ATTRIBUTES, Response, prompt_string
@@ -153,7 +152,7 @@ def test_hh_rlhf_splits_off_the_last_answer(tmp_path):
 def test_hh_rlhf_tranches_do_not_share_ids(tmp_path):
     """Four tranches have a line 1 each: ids made of lines alone would collide, and a split by id would leak."""
     row = {"chosen": "\n\nHuman: Hi\n\nAssistant: a", "rejected": "\n\nHuman: Hi\n\nAssistant: b"}
-    for tranche in sources.SETS["hh-rlhf"].hub["train"]:
+    for tranche in SETS["hh-rlhf"].hub["train"]:
         write(tmp_path / "hh-rlhf" / tranche, [row])
     groups = load("hh-rlhf", "folder", folder=tmp_path, split="train").groups
     assert len({group.id for group in groups}) == len(groups) == 4
@@ -309,6 +308,6 @@ def test_a_file_at_the_root_of_the_checkout_is_meant_from_a_notebook_too(tmp_pat
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     monkeypatch.chdir(tmp_path / "notebooks")
-    assert sources.own_file("my.jsonl", None) == tmp_path / "my.jsonl"
+    assert own_file("my.jsonl", None) == tmp_path / "my.jsonl"
     with pytest.raises(DataError, match=r"looked for other\.jsonl and .*/other.jsonl"):
-        sources.own_file("other.jsonl", None)
+        own_file("other.jsonl", None)

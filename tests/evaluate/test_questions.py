@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.data import sources
+from hs2lib.data import load as data
 from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
@@ -277,9 +277,9 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_RUNS", str(runs))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with web(tmp_path / "web") as (url, asked):
-        monkeypatch.setattr(sources, "RAW", url)
+        monkeypatch.setattr(data, "RAW", url)
         for _ in range(2):
-            path, said = sources.locate(file, "hub")
+            path, said = data.locate(file, "hub")
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
             assert said == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
@@ -287,21 +287,21 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
         with pytest.raises(
             DataError, match=r"could not be fetched \(File not found\).*copy the file into the data folder"
         ):
-            sources.locate(missing, "hub")
+            data.locate(missing, "hub")
         there.write_text("version https://git-lfs.github.com/spec/v1\n")
         monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
         with pytest.raises(DataError, match="Git LFS"):
-            sources.locate(file, "hub")
+            data.locate(file, "hub")
         assert not list((tmp_path / "other").rglob("*.jsonl"))
     monkeypatch.setenv("HS2_RUNS", str(runs))
-    assert sources.locate(file, "hub")[0] == path
+    assert data.locate(file, "hub")[0] == path
     with pytest.raises(DataError, match="could not be fetched"):
-        sources.locate(missing, "hub")
+        data.locate(missing, "hub")
 
 
 def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    with pytest.raises(DataError, match="needs a folder, and none is named"):
+    with pytest.raises(DataError, match="needs a data folder, and none is named"):
         mt_bench.load("folder")
     with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
         mt_bench.load("folder", tmp_path)
