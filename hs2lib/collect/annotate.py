@@ -20,7 +20,7 @@ import yaml
 from jinja2 import Environment
 
 from hs2lib.data.readers import OwnRating
-from hs2lib.data.rows import DataError, Faults, Row, Text, checked
+from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 
 _GUIDELINES = yaml.safe_load((Path(__file__).parent / "guidelines.yaml").read_text())
@@ -72,7 +72,7 @@ def earlier(path: Path, model: type[Row]) -> list:
     if not path.exists() or not path.stat().st_size:
         return []
     with Faults(path) as faults:
-        return [row for _, row in checked(path, model, faults)]
+        return [row for _, row in sound(path, model, faults)]
 
 
 class AnnotationForm(widgets.VBox):
@@ -160,8 +160,6 @@ class AnnotationForm(widgets.VBox):
         try:
             if not _PSEUDONYM.fullmatch(self.annotator.value.strip()):
                 raise ValueError("annotator: give a pseudonym of letters, digits, - or _, not a name or an address")
-            if self.current is None:
-                raise ValueError("everything is rated")
             message = act()
         except (ValueError, OSError) as error:
             self.message.value = f"<span style='color:#b00'>Not saved. {html.escape(str(error))}</span>"
@@ -178,8 +176,9 @@ class AnnotationForm(widgets.VBox):
             raise ValueError(f"still to be chosen: {', '.join(missing)}")
         row = {"group": group.id, "id": response.id, "prompt": prompt_string(group.prompt), "response": response.text}
         row |= {"annotator": self.annotator.value.strip()} | {a: self.ratings[a].value for a in ATTRIBUTES}
+        ticked = {a: [name for name, box in boxes.items() if box.value] for a, boxes in self.boxes.items()}
         # Notes first: after a kill between the two, the response counts as unrated and is shown again.
-        self._note(response.id, [])
+        self._note(id=response.id, flags=[], **ticked, confidence=self.confidence.value, safe=self.safe.value)
         append(self.path, row)
         return f"Saved: {', '.join(f'{a} {row[a]}' for a in ATTRIBUTES)}."
 
@@ -187,16 +186,12 @@ class AnnotationForm(widgets.VBox):
         flags = [name for name, box in self.flags.items() if box.value]
         if not flags:
             raise ValueError(f"tick what is wrong with the task first: {', '.join(FLAGS)}")
-        self._note(None, flags)
+        self._note(id=None, flags=flags)
         return f"Flagged as {', '.join(flags)}; both responses are skipped."
 
-    def _note(self, response: str | None, flags: list[str]) -> None:
+    def _note(self, **more: object) -> None:
         note = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "annotator": self.annotator.value.strip()}
-        note |= {"group": self.current[0].id, "id": response, "flags": flags}
-        if response is not None:
-            note |= {a: [n for n, box in boxes.items() if box.value] for a, boxes in self.boxes.items()}
-            note |= {"confidence": self.confidence.value, "safe": self.safe.value}
-        append(notes_path(self.path), note)
+        append(notes_path(self.path), note | {"group": self.current[0].id, **more})
 
 
 def _checkbox(text: str) -> widgets.Checkbox:

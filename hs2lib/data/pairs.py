@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from hs2lib.corpus import generate
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
 from hs2lib.data.readers import Name, chosen_first, turns
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, expected, shown
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, expected, shown, sound
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, one_of
 from hs2lib.train.items import by_score, labels_of
@@ -145,9 +145,7 @@ class OwnPair(Row):
 def pairs_of(file: Path, faults: Faults, subset: str = "", source: str = "") -> Iterator[tuple[Group, OwnPair]]:
     """All pairs of a file, each with its row; ids are the subset (as asked, the row's, the file's) and a number."""
     ids: set[str] = set()
-    for line, row in checked(file, OwnPair, faults):
-        if row is None:
-            continue
+    for line, row in sound(file, OwnPair, faults):
         name = subset or row.subset or file.name.split(".")[0]
         number = (not subset and row.id) or line - 1
         made = [(f"{name}{style}/{number}{mark}", *pair) for style, mark, *pair in row._pairs]

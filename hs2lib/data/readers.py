@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, expected, real, shown, whole, with_columns
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, columns, expected, real, shown, sound, whole
 from hs2lib.engine.cache import content_key
 from hs2lib.engine.chat import parse_label
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
@@ -55,7 +55,7 @@ class Answered(Row):
     response: Text
 
 
-class Rated(with_columns(ATTRIBUTES, Rating, base=Answered)):
+class Rated(columns(ATTRIBUTES, Rating, base=Answered)):
     """HelpSteer and HelpSteer2: a response and its five labels."""
 
     labels = property(values)
@@ -69,8 +69,7 @@ def _group(name: str, rows: Sequence, source: str) -> Group:
 
 def _runs(path: Path, model: type[Row], faults: Faults, *key: str) -> Iterator[tuple[tuple[int], tuple[Row]]]:
     """(lines, rows) of the sound rows of a file, those in a row with the same key together."""
-    sound = (item for item in checked(path, model, faults) if item[1])
-    for _, run in groupby(sound, key=lambda item: attrgetter(*key)(item[1])):
+    for _, run in groupby(sound(path, model, faults), key=lambda item: attrgetter(*key)(item[1])):
         yield tuple(zip(*run, strict=True))
 
 
@@ -105,7 +104,7 @@ def helpsteer(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[
         yield _group(f"{prefix}/{lines[0] - 1}", rows, source)
 
 
-class Disagreement(with_columns(ATTRIBUTES, Annotated[list[Rating], Field(min_length=1)], base=Answered)):
+class Disagreement(columns(ATTRIBUTES, Annotated[list[Rating], Field(min_length=1)], base=Answered)):
     """HelpSteer2's disagreements: each attribute a list, one rating per annotator, no annotator ids."""
 
     labels: ClassVar = ()
@@ -143,8 +142,8 @@ def each(model: type[Row]) -> Reader:
     """The reader of a format whose rows are groups: `model` has a method group(name, source), and may have a split."""
 
     def read(path: Path, faults: Faults, prefix: str, source: str, split: str = "both") -> Iterator[Group]:
-        for line, row in checked(path, model, faults):
-            if row and split in ("both", getattr(row, "split", split)):
+        for line, row in sound(path, model, faults):
+            if split in ("both", getattr(row, "split", split)):
                 yield row.group(f"{prefix}/{line - 1}", source)
 
     return read
@@ -315,7 +314,7 @@ class DaringAnteater(Row, extra="ignore"):
 OASST_ATTRIBUTES = ("quality", "helpfulness", "creativity", "humor", "toxicity", "violence")
 
 
-class Scores(with_columns(OASST_ATTRIBUTES, real(0, 1), default=NAN), extra="ignore"):
+class Scores(columns(OASST_ATTRIBUTES, real(0, 1), default=NAN), extra="ignore"):
     """Means of about three volunteers' labels, from either layout of the exports."""
 
     @model_validator(mode="before")
@@ -351,11 +350,11 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     Paper: section 3 (Open Assistant as a baseline); the scaling follows SteerLM's reference code.
     """
     nodes: dict[str, tuple[int, TreeMessage]] = {}  # message id -> (line, message)
-    for line, message in checked(path, TreeMessage, faults):
-        if message and message.message_id in nodes:
+    for line, message in sound(path, TreeMessage, faults):
+        if message.message_id in nodes:
             what = f"this message a second time (first in line {nodes[message.message_id][0]})"
             faults.add(line, Fault("message_id", what, "keep one of the two"))
-        elif message:
+        else:
             nodes[message.message_id] = (line, message)
 
     paths: dict[str | None, tuple[Turn, ...]] = {None: ()}  # message id -> turns from the root to it
@@ -395,7 +394,7 @@ class Summary(Row):
     system: Text
     source: Text
     summary: Text
-    expert_ratings: with_columns(SUMMEVAL_ATTRIBUTES, Three)  # by three experts, on a scale of 1 to 5
+    expert_ratings: columns(SUMMEVAL_ATTRIBUTES, Three)  # by three experts, on a scale of 1 to 5
 
 
 def summeval(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -421,7 +420,7 @@ def _name(value: str | int | None) -> str | None:
 Name = Annotated[Text | int | None, AfterValidator(_name), expected("a name", "write a text or a whole number")]
 
 
-class OwnRating(with_columns(ATTRIBUTES, Annotated[real(0, 4) | None, AfterValidator(_or_nan)], base=Answered)):
+class OwnRating(columns(ATTRIBUTES, Annotated[real(0, 4) | None, AfterValidator(_or_nan)], base=Answered)):
     """Your own ratings of a response; an attribute may be null (an empty cell in CSV) where nobody rated it."""
 
     group: Name = None
@@ -449,9 +448,7 @@ def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, OwnRating]]:
     What cannot be known is a fault: which of two ratings counts, which of two ids, whose a rating is, which group.
     """
     seen: dict[object, tuple[int, object]] = {}  # what is known of this -> the line that said so first, and what
-    for line, row in checked(path, OwnRating, faults):
-        if not row:
-            continue
+    for line, row in sound(path, OwnRating, faults):
         prompt, response, by = content_key(repr(row.prompt)), content_key(row.response), row.annotator
         key = ("group", row.group) if row.group else ("prompt", prompt)
         name = str(row.group or seen.get(key, (line,))[0] - 1)

@@ -5,7 +5,7 @@ JSONL and JSON (plain or gzip), CSV and Parquet come out the same way: (line num
 one `DataError` that lists them, or with strict=False are set aside and reported.
 
     with Faults(path) as faults:                       # raises DataError at its end
-        for line, row in checked(path, Rated, faults):  # row is None where it is faulty
+        for line, row in sound(path, Rated, faults):
             ...
 """
 
@@ -140,7 +140,7 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def with_columns(names: Iterable[str], kind: object, default: object = ..., base: type[Row] = Row) -> type[Row]:
+def columns(names: Iterable[str], kind: object, default: object = ..., base: type[Row] = Row) -> type[Row]:
     """A `Row` to derive from that has these columns too, all of one kind; one with a default may be absent."""
     return create_model("Row", __base__=base, **dict.fromkeys(names, (kind, default)))
 
@@ -160,6 +160,11 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
                     faults.add(line, _fault(each))
                 row = None
         yield line, row
+
+
+def sound(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
+    """(line, row as `model`) for every row of a file without faults; the faults go to `faults`."""
+    return (item for item in checked(path, model, faults) if item[1] is not None)
 
 
 def _fault(error: dict) -> Fault:

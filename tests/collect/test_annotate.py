@@ -153,7 +153,7 @@ def test_files_that_cannot_be_continued_are_refused_by_line(groups, tmp_path):
 
 def test_a_kill_between_notes_and_rating_only_shows_the_response_again(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
-    form._note("sum/0", [])
+    form._note(id="sum/0", flags=[])
     assert AnnotationForm(groups, form.path, "ann").current == (groups[0], 0)
 
 
