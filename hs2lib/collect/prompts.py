@@ -129,8 +129,6 @@ def sample_uniform(
     for position, stratum in enumerate(strata):
         members[stratum].append(position)
     weight = np.array([float((weights or {}).get(s, 1)) for s in members])
-    if (weight <= 0).any():
-        raise ValueError(f"weights must be above 0, got {dict(zip(members, weight, strict=True))}")
     rng = np.random.default_rng(seed)
     supply = np.array([len(m) for m in members.values()])
     taken = _quotas(weight, supply, n, rng.permutation(len(members)).argsort())

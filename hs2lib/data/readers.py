@@ -90,9 +90,9 @@ def helpsteer2(path: Path, faults: Faults, prefix: str, source: str) -> Iterator
             return
         if first and second:
             faults.add(line, Fault("prompt", f"lines {line} and {after} are a pair, but their prompts differ", fix))
-        for each, other in ((line, after), (after, line)):
+        for here, other in ((line, after), (after, line)):
             what = f"its pair partner, line {other}, is set aside"
-            faults.partners.append(DataError(path, each, None, what, "mend that one"))
+            faults.partners.append(DataError(path, here, None, what, "mend that one"))
 
 
 def helpsteer(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
@@ -113,9 +113,7 @@ class Disagreement(columns(ATTRIBUTES, Annotated[list[Rating], Field(min_length=
     def _as_many(self):
         counts = [len(column) for column in values(self)]
         if len(set(counts)) > 1:
-            raise Fault(
-                None, f"{shown(counts)} ratings by attribute", "give every annotator's rating of every attribute"
-            )
+            raise Fault(None, f"{shown(counts)} ratings by attribute", "give as many ratings of every attribute")
         return self
 
     @property
@@ -462,9 +460,8 @@ def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, OwnRating]]:
                 ("id", ("id", row.id), (key, response), f"another response has the id {row.id!r}", "give each its own"),
                 ("id", ("id of", key, response), row.id, "this response has another id", "give a response one id"),
             ]
-        same.append(
-            ("annotator", (key, response, by), line, f"rated by {by or 'nobody named'} before", "name who rated")
-        )
+        before = f"{by or 'nobody named'} rated this response before"
+        same.append(("annotator", (key, response, by), line, before, "keep one rating, or name who gave it"))
         for column, about, value, what, fix in same:
             first, known = seen.setdefault(about, (line, value))
             if known != value:

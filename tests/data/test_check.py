@@ -32,7 +32,7 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
         "line 4, field 'response': holds U+FFFD",
         "line 5: has no rating at all",
         "2 faults in 2 rows",
-        "line 3, field 'annotator': rated by ann before (line 2)",
+        "line 3, field 'annotator': ann rated this response before (line 2)",
         "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: write a number from 0 to 4",
         "with strict = False it sets 2 rows aside",
     ):

@@ -474,7 +474,9 @@ def test_a_message_twice_and_a_role_twice(tmp_path):
 def test_own_ratings_that_contradict_each_other(tmp_path):
     """Two ratings of one response with nobody's name on them cannot both be the label; which one is not ours to say."""
     error = caught(write(tmp_path / "rows.jsonl", [rated(), rated(coherence=1)]), "ratings")
-    assert (error.line, error.field) == (2, "annotator") and "rated by nobody named before (line 1)" in str(error)
+    assert (error.line, error.field) == (2, "annotator") and "nobody named rated this response before (line 1)" in str(
+        error
+    )
     rows = [rated(group="1"), rated("other", group="1")]
     error = caught(write(tmp_path / "rows.jsonl", [*rows]), "ratings")
     assert (error.line, error.field) == (2, "prompt") and "group '1'" in str(error)
