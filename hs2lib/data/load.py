@@ -10,6 +10,7 @@ that a file cannot change under its name.
 import http.client
 import os
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class DataSet:
     """
 
     title: str
-    read: readers.Reader | None = None
+    read: Callable | None = None
     repo: str = ""
     revision: str = ""
     hub: dict[str, list[str]] = field(default_factory=dict)
@@ -208,48 +209,36 @@ def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True)
     part = f" ({split})" if split != "both" else ""
     looked = ", ".join(dict.fromkeys(name for names in ways for name in names))
     fix = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {root / spec.place}"
-    if spec.github:
-        fix = f"source='hub', or put {_url(spec, spec.hub['both'][0])} there"
+    fix = "source='hub'" if spec.github else fix
     fix = f"with a network: {fix}" if spec.repo else "put the file there"
     raise DataError(root, None, None, f"{spec.title}{part} is not in this folder; looked for {looked}", fix)
-
-
-def fetch(spec: DataSet, file: str) -> Path:
-    """A file of its public place at its commit, downloaded or from the cache. Raises DataError."""
-    if spec.github:
-        return _from_github(spec, file)
-    from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
-
-    try:
-        return Path(hf_hub_download(spec.repo, file, repo_type="dataset", revision=spec.revision))
-    except OSError as error:
-        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
-        where = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
-        what = f"the Hub at {where} does not give the file, and it is not in the local cache ({cause})"
-        fix = "check the network and HF_ENDPOINT, or copy the file from a machine that has one: source='folder'"
-        raise DataError(f"{spec.repo}@{spec.revision[:7]} {file}", None, None, what, fix) from error
 
 
 RAW = "https://raw.githubusercontent.com"
 
 
-def _url(spec: DataSet, file: str) -> str:
-    return f"{RAW}/{spec.repo}/{spec.revision}/{file}"
-
-
-def _from_github(spec: DataSet, file: str) -> Path:
-    path = runs() / "public" / spec.repo / spec.revision / file
-    if path.is_file():
-        return path
-    url = _url(spec, file)
-    fix = f"copy the file into the data folder as {spec.local['both'][0]} and use source='folder'"
+def fetch(spec: DataSet, file: str) -> Path:
+    """A file of its public place at its commit, downloaded or from the cache. Raises DataError."""
     try:
-        with urllib.request.urlopen(url, timeout=60) as reply:
-            content = reply.read()
+        if spec.github:
+            return _from_github(f"{spec.repo}/{spec.revision}/{file}")
+        from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
+
+        return Path(hf_hub_download(spec.repo, file, repo_type="dataset", revision=spec.revision))
     except (http.client.HTTPException, OSError) as error:
-        what = f"could not be fetched ({getattr(error, 'reason', error)})"
-        raise DataError(url, None, None, what, f"check the network, or {fix}") from None
-    if content.startswith(b"version https://git-lfs"):
-        raise DataError(url, None, None, "is a pointer to a file that is kept elsewhere (Git LFS)", fix)
-    write(path, content)
+        where = RAW if spec.github else os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+        what = f"could not be had from {where}, and is not in the local cache ({cause})"
+        fix = "check the network and HF_ENDPOINT, or copy the file from a machine that has one: source='folder'"
+        raise DataError(f"{spec.repo}@{spec.revision[:7]} {file}", None, None, what, fix) from error
+
+
+def _from_github(place: str) -> Path:
+    path = runs() / "public" / place
+    if not path.is_file():
+        with urllib.request.urlopen(f"{RAW}/{place}", timeout=60) as reply:
+            content = reply.read()
+        if content.startswith(b"version https://git-lfs"):
+            raise OSError("a pointer to a file that is kept elsewhere: Git LFS")
+        write(path, content)
     return path

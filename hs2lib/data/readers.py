@@ -22,14 +22,11 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt
 
 NAN = float("nan")
 
-Reader = Callable[..., Iterator[Group]]
-
 
 def turns(string: str) -> tuple[Turn, ...]:
     """The turns of a prompt string; raises ValueError where its markers do not make a conversation."""
     parsed = parse_prompt(string)
-    if "<extra_id_" in string:
-        prompt_string(parsed)
+    prompt_string(parsed)
     return parsed
 
 
@@ -136,7 +133,7 @@ def disagreements(path: Path, faults: Faults, prefix: str, source: str) -> Itera
 # Every row is a group
 
 
-def each(model: type[Row]) -> Reader:
+def each(model: type[Row]) -> Callable[..., Iterator[Group]]:
     """The reader of a format whose rows are groups: `model` has a method group(name, source), and may have a split."""
 
     def read(path: Path, faults: Faults, prefix: str, source: str, split: str = "both") -> Iterator[Group]:

@@ -149,12 +149,11 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
     """(line, row as `model`) for every row of a file; the row is None where it has faults, which go to `faults`."""
     # CSV has only text: numbers in it are parsed.
     strict = False if ".csv" in path.suffixes else None
-    validate = model.model_validate
     for line, row in read(path, faults):
         faults.look(line, row)
         if row is not None:
             try:
-                row = validate(row, strict=strict)
+                row = model.model_validate(row, strict=strict)
             except ValidationError as error:
                 for each in error.errors(include_url=False):
                     faults.add(line, _fault(each))

@@ -86,7 +86,7 @@ def test_absent_file_and_absent_hub_say_what_to_do(hub, tmp_path):
         assert done.returncode == 1
         assert url in done.stderr and "Fix: " in done.stderr and "source='folder'" in done.stderr
     assert f"nvidia/HelpSteer2@{PINNED[:7]} disagreements/disagreements.jsonl.gz" in absent.stderr
-    assert "does not give the file" in absent.stderr and "404" in absent.stderr
+    assert "could not be had from" in absent.stderr and "404" in absent.stderr
 
 
 def test_parquet_from_the_hub(tmp_path):

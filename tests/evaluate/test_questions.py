@@ -284,9 +284,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
             assert said == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
         missing = replace(file, hub={"both": ["not/there.jsonl"]})
-        with pytest.raises(
-            DataError, match=r"could not be fetched \(File not found\).*copy the file into the data folder"
-        ):
+        with pytest.raises(DataError, match=r"could not be had from .*File not found\).*source='folder'"):
             data.locate(missing, "hub")
         there.write_text("version https://git-lfs.github.com/spec/v1\n")
         monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
@@ -295,7 +293,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
         assert not list((tmp_path / "other").rglob("*.jsonl"))
     monkeypatch.setenv("HS2_RUNS", str(runs))
     assert data.locate(file, "hub")[0] == path
-    with pytest.raises(DataError, match="could not be fetched"):
+    with pytest.raises(DataError, match="could not be had"):
         data.locate(missing, "hub")
 
 
