@@ -125,15 +125,13 @@ def sample_uniform(
     strata = list(strata)
     if not 0 <= n <= len(strata):
         raise ValueError(f"cannot draw {n} without replacement from {len(strata)} items")
-    members: dict[Hashable, list[int]] = {s: [] for s in sorted(set(strata), key=lambda s: (str(type(s)), s))}
-    for position, stratum in enumerate(strata):
-        members[stratum].append(position)
+    members = pd.Series(range(len(strata))).groupby(strata).indices  # stratum -> positions
     weight = np.array([float((weights or {}).get(s, 1)) for s in members])
     rng = np.random.default_rng(seed)
     supply = np.array([len(m) for m in members.values()])
     taken = _quotas(weight, supply, n, rng.permutation(len(members)).argsort())
     drawn = [rng.permutation(m)[:k] for m, k in zip(members.values(), taken, strict=True)]
-    share = n * weight / weight.sum() if len(weight) else weight
+    share = n * weight / weight.sum()
     account = pd.DataFrame({"stratum": list(members), "weight": weight, "available": supply, "share": share})
     positions = np.sort(np.concatenate(drawn).astype(int)) if drawn else np.zeros(0, dtype=int)
     return positions, account.assign(taken=taken, ran_out=supply < share)

@@ -141,11 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
     if faults.doubts:
         lines += [f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:", *faults.doubtful]
     if faults.faults:
-        rows = len(faults.set_aside)
-        lines += [
-            str(faults.error()),
-            f"A notebook stops at this file; with strict = False it sets {rows:,} rows aside.",
-        ]
+        aside = f"A notebook stops here; with strict = False it sets {len(faults.set_aside):,} rows aside."
+        lines += [str(faults.error()), aside]
     print(printable("\n".join(lines)))
     return int(bool(faults.faults))
 
