@@ -303,7 +303,7 @@ def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
         mt_bench.load("folder")
     with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
         mt_bench.load("folder", tmp_path)
-    with pytest.raises(ValueError, match="from source 'folder' or 'hub', got 'web'"):
+    with pytest.raises(ValueError, match="unknown source 'web'; there are: folder, hub"):
         mt_bench.load("web")
 
 
