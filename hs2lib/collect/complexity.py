@@ -86,19 +86,15 @@ def local(model, tokenizer, max_tokens: int = 1024) -> TextJudge:
     """A judge that reads the probability of each score off a causal language model; its answer can always be parsed.
 
     Paper: appendix E, with the form of the answer fixed: after the chat turn and `{"score": `, which of 1 to 5 is most
-    likely next. One forward pass a prompt and no sampling, so deterministic. model, tokenizer: of transformers.
+    likely next. One forward pass a prompt and no sampling, so deterministic. model, tokenizer: of transformers,
+    with a chat template.
     Texts above max_tokens tokens lose their middle (the question stands at the start, the answer's form at the end).
     Raises ValueError if the tokenizer does not begin the five scores with five different tokens.
     """
 
     def ask(question: str) -> str:
-        replies = [f'{{"score": {n}}}' for n in LEVELS]
-        if getattr(tokenizer, "chat_template", None):
-            turn = (Turn("user", question),)
-            candidates = [ids for ids, _ in encode(tokenizer, [written(tokenizer, turn, reply) for reply in replies])]
-        else:
-            texts = [question + reply for reply in replies]
-            candidates = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        replies = [written(tokenizer, (Turn("user", question),), f'{{"score": {n}}}') for n in LEVELS]
+        candidates = [ids for ids, _ in encode(tokenizer, replies)]
         shared = next(i for i, column in enumerate(zip(*candidates, strict=False)) if len(set(column)) > 1)
         tokens = [c[shared] for c in candidates]
         if len(set(tokens)) < len(LEVELS):

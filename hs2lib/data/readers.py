@@ -232,10 +232,11 @@ def chosen_first(name: str, prompt: tuple[Turn, ...], chosen: str, rejected: str
 
 _SHOWN_TO_ANNOTATORS = Annotated[str | bool, AfterValidator(str), expected("text", "write the text as a string")]
 
-Choice = whole(0, 2)
+PREFERS = ("annotator1", "annotator2", "annotator3")  # 0, 1 or 2 in the file, a preference of 0, -1 or 1 here
+Choice = Annotated[whole(0, 2), AfterValidator((0.0, -1.0, 1.0).__getitem__)]
 
 
-class PandaLM(Row, extra="ignore"):
+class PandaLM(columns(PREFERS, Choice), extra="ignore"):
     """PandaLM's test set: which of two responses each of three annotators prefers (0 tie, 1 or 2 the better one).
 
     As released, some responses are empty, and some "True" became the boolean true: both were shown to annotators, so
@@ -246,9 +247,6 @@ class PandaLM(Row, extra="ignore"):
     input: str | None
     response1: _SHOWN_TO_ANNOTATORS
     response2: _SHOWN_TO_ANNOTATORS
-    annotator1: Choice
-    annotator2: Choice
-    annotator3: Choice
     _prompt: str
 
     @model_validator(mode="after")
@@ -259,8 +257,8 @@ class PandaLM(Row, extra="ignore"):
         return self
 
     def group(self, name: str, source: str) -> Group:
-        """Preferences become 0, -1 and 1; the group's is their median (the majority, or a tie)."""
-        votes = tuple((0.0, -1.0, 1.0)[vote] for vote in (self.annotator1, self.annotator2, self.annotator3))
+        """The group's preference is the median of the annotators' (the majority, or a tie)."""
+        votes = values(self, PREFERS)
         responses = tuple(Response(f"{name}/{i}", text) for i, text in enumerate((self.response1, self.response2)))
         return Group(name, (Turn("user", self._prompt),), responses, (), float(median(votes)), votes, source)
 

@@ -13,6 +13,7 @@ from judge_server import Reply, serve
 from hs2lib.collect import completion, complexity, prompts
 from hs2lib.evaluate.judge import CapReached, Judge
 from hs2lib.group import Turn, parse_prompt
+from hs2lib.models import backbones
 
 # --- prompts
 
@@ -191,15 +192,6 @@ def test_a_score_that_the_prompt_plants_is_no_verdict():
     assert len(server.bodies) == 2
 
 
-class Bytes:
-    """A tokenizer of bytes: 256 tokens, digits all different."""
-
-    chat_template = None
-
-    def __call__(self, texts, **how):
-        return {"input_ids": [list(text.encode()) for text in texts]}
-
-
 @pytest.fixture(scope="module")
 def tiny_model():
     import torch
@@ -207,20 +199,24 @@ def tiny_model():
 
     torch.manual_seed(0)
     size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=256, max_position_embeddings=4096, **size)).eval()
+    return LlamaForCausalLM(LlamaConfig(vocab_size=3072, max_position_embeddings=4096, **size)).eval()
 
 
 def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
     import torch
 
+    tokenizer = backbones.load_tokenizer("small")
     question = complexity.TEMPLATE.format(prompt="Name a fruit.")
-    answer = complexity.local(tiny_model, Bytes())(question)
+    answer = complexity.local(tiny_model, tokenizer)(question)
+    talk = [{"role": "user", "content": question}]
+    before = tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
+    ids = tokenizer([f'{before}{{"score": {n}' for n in range(1, 6)], add_special_tokens=False)["input_ids"]
+    assert len({tuple(each[:-1]) for each in ids}) == 1, "they differ in the last token"
     with torch.no_grad():
-        logits = tiny_model(torch.tensor([list(f'{question}{{"score": '.encode())])).logits[0, -1]
-    assert complexity.COMPLEXITY.parse(answer) == 1 + int(logits[[ord(c) for c in "12345"]].argmax())
-    assert complexity.COMPLEXITY.parse(complexity.local(tiny_model, Bytes(), max_tokens=64)("long " * 500)) in range(
-        1, 6
-    )
+        logits = tiny_model(torch.tensor([ids[0][:-1]])).logits[0, -1]
+    assert complexity.COMPLEXITY.parse(answer) == 1 + int(logits[[each[-1] for each in ids]].argmax())
+    long = complexity.local(tiny_model, tokenizer, max_tokens=64)("long " * 500)
+    assert complexity.COMPLEXITY.parse(long) in range(1, 6)
 
 
 # --- completion
