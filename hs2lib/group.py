@@ -4,7 +4,6 @@ Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs,
 `Group`; `hs2lib.data.load` reads one. Prompt strings are HelpSteer2's, label strings SteerLM's.
 """
 
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,21 +72,15 @@ def prompt_string(turns: Iterable[Turn]) -> str:
     conversation does not start with the user).
     """
     turns = tuple(turns)
-    rest = turns
-    out = ""
-    if turns and turns[0].role == "system":
-        out = SYSTEM + turns[0].text + USER
-        rest = turns[1:]
-    if not rest or rest[0].role != "user":
-        roles = [turn.role for turn in turns]
-        raise ValueError(f"a prompt starts with a user turn (after at most one system turn), got roles {roles}")
-    out += rest[0].text
-    try:
-        out += "".join([_MARKERS[turn.role] + turn.text for turn in rest[1:]])
-    except KeyError as error:
-        raise ValueError(f"turn role must be user or assistant after the first turn, got {error}") from None
+    system = bool(turns) and turns[0].role == "system"
+    roles = [turn.role for turn in turns[system:]]
+    if roles[:1] != ["user"] or not _MARKERS.keys() >= set(roles):
+        expected = "a prompt has user and assistant turns, a user's first (after at most one system turn)"
+        raise ValueError(f"{expected}, got roles {[turn.role for turn in turns]}")
+    first, *later = turns
+    out = SYSTEM * system + first.text + "".join([_MARKERS[turn.role] + turn.text for turn in later])
     # Every marker starts with "<extra_id_"; only a string with more of them than turns need the exact comparison.
-    if out.count("<extra_id_") > len(turns) - 1 + (rest is not turns) and parse_prompt(out) != turns:
+    if out.count("<extra_id_") > len(later) + system and parse_prompt(out) != turns:
         raise ValueError("a turn's text contains a turn marker (<extra_id_0>System, <extra_id_1>User or Assistant)")
     return out
 
@@ -100,11 +93,9 @@ def parse_prompt(string: str) -> tuple[Turn, ...]:
     role = "user"
     if string.startswith(SYSTEM):
         role, string = "system", string[len(SYSTEM) :]
-    elif "<extra_id_1>" not in string:
-        return (Turn("user", string),)
     pieces = _SPLIT.split(string)
-    later = [Turn(name.lower(), text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
-    return (Turn(role, pieces[0]), *later)
+    later = zip(pieces[1::2], pieces[2::2], strict=True)
+    return (Turn(role, pieces[0]), *[Turn(name.lower(), text) for name, text in later])
 
 
 def named_numbers(text: str) -> dict[str, float]:
@@ -114,14 +105,10 @@ def named_numbers(text: str) -> dict[str, float]:
     """
     numbers = {}
     for part in text.split(","):
-        name, _, number = (word.strip() for word in part.partition(":"))
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
-        if not name or name in numbers or not math.isfinite(value):
+        pair = re.fullmatch(r"\s*([^:]*[^:\s])\s*:\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d\d?)?)\s*", part)
+        if not pair or pair[1] in numbers:
             raise ValueError(f"expected name:number, name:number .., got {text!r}")
-        numbers[name] = value
+        numbers[pair[1]] = float(pair[2])
     return numbers
 
 

@@ -26,7 +26,6 @@ PREDECESSORS = ("helpsteer",)  # rated on the same attributes: the HS columns of
 PREFERENCES = (*RATED, *COMPARED)  # of two responses one may be better: what a reward model learns from
 CONVERSATIONS = ("helpsteer2", "oasst1", "daring-anteater")  # for SFT; of rated responses the best
 PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")  # to sample answers to
-DATA_SETS = tuple(dict.fromkeys((*RATED, *ANNOTATED, *COMPARED, *UNRATED, *CONVERSATIONS, *PROMPTS)))
 
 EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")  # the sets that generated data can stand in for
 

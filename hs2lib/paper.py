@@ -20,12 +20,14 @@ class Rule(NamedTuple):
 
     kind: "exact", a statistic of released rows; "convention", the same where the paper leaves a choice open; or
     "estimate", which a second honest run would not repeat. margin: the largest difference that counts as the same.
-    spread: standard deviation of one run, by seed, sampling of answers and judge, on the same questions.
+    spread: standard deviation of one run, by seed, sampling of answers and judge, on the same questions. digits:
+    decimals that the paper prints.
     """
 
     kind: str
     margin: float
     spread: float
+    digits: int
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,10 @@ def _rows(path: str) -> list[dict[str, str]]:
 
 def _rule(room: dict[str, str], cells: dict[str, str], column: str) -> Rule:
     """The rule for one printed number: `room` is its row of columns.csv, `cells` its row of the table."""
-    base = {"1": 1.0, "last digit": 10.0 ** -len(cells[column].partition(".")[2])}
-    base["the number"] = abs(float(cells[column] or 0))
-    times = base[room["times"]] if room["times"] in base else float(cells[room["times"]])
-    return Rule(room["kind"], float(room["margin"]) * times, float(room["spread"]) * times)
+    printed = cells[column] or "0.0"  # of a dash nothing is judged
+    digits = len(printed.partition(".")[2])
+    times = float((cells | {"1": 1, "last digit": 10.0**-digits, "the number": abs(float(printed))})[room["times"]])
+    return Rule(room["kind"], float(room["margin"]) * times, float(room["spread"]) * times, digits)
 
 
 def _table(table: str, **about: str) -> Table:
@@ -86,22 +88,18 @@ MEASURES = _rows("measures.csv")
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
 # Weights over the heads of a reward model, by name; an attribute not named has none. Paper: appendix H, section 4.3.
-HEAD_WEIGHTS = {
-    row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _rows("head-weights.csv")
-}
+_WEIGHTS = _rows("head-weights.csv")
+HEAD_WEIGHTS = {row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _WEIGHTS}
 GOODNESS = HEAD_WEIGHTS["goodness"]
 
 # RewardBench's 23 subsets: pairs in each, the subsets of each category, and the accuracy that was published with the
 # benchmark's results for the paper's two models.
 _SUBSETS = _rows("rewardbench-subsets.csv")
 REWARDBENCH_COUNTS = {row["subset"]: int(row["pairs"]) for row in _SUBSETS}
-REWARDBENCH_SECTIONS = {
-    section: tuple(row["subset"] for row in _SUBSETS if row["section"] == section)
-    for section in dict.fromkeys(row["section"] for row in _SUBSETS)
-}
-SUBSET_ACCURACY = {
-    model: {row["subset"]: float(row[model]) for row in _SUBSETS} for model in HEAD_WEIGHTS if model != "goodness"
-}
+_PARTS = dict.fromkeys(row["section"] for row in _SUBSETS)
+REWARDBENCH_SECTIONS = {part: tuple(row["subset"] for row in _SUBSETS if row["section"] == part) for part in _PARTS}
+_MODELS = (model for model in HEAD_WEIGHTS if model != "goodness")
+SUBSET_ACCURACY = {model: {row["subset"]: float(row[model]) for row in _SUBSETS} for model in _MODELS}
 
 # Columns that notebook 13 leaves for the ledger of claims: a judge's verdict on one question, and a paired gain.
 GRADE, WON, PREFERRED = "judge's grade", "games won, %", "preferred, %"
@@ -109,16 +107,8 @@ GAIN = ["gain", "95 % low", "95 % high"]
 
 
 def value(table: str, row: str, column: str) -> float | None:
-    """The number the paper prints in `table` at `row`, `column`; None where it prints a dash.
-
-    Raises KeyError naming the known names when any of the three is unknown.
-    """
-    if table not in TABLES:
-        raise KeyError(f"no table {table!r}; known: {', '.join(TABLES)}")
-    known = TABLES[table]
-    if (row, column) not in known.values:
-        raise KeyError(f"{table} has no ({row!r}, {column!r}); rows: {known.rows}; columns: {known.columns}")
-    return known.values[row, column]
+    """The number the paper prints in `table` at `row`, `column`; None where it prints a dash. Raises KeyError."""
+    return TABLES[table].values[row, column]
 
 
 def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:

@@ -9,7 +9,8 @@ from hs2lib.run import graph
 
 def test_names_and_what_they_stand_for_agree():
     """Two lists that may differ would let a parameter name what the library does not have, or hide what it has."""
-    assert set(names.DATA_SETS) == set(SETS)
+    kinds = (names.RATED, names.ANNOTATED, names.COMPARED, names.UNRATED, names.CONVERSATIONS, names.PROMPTS)
+    assert {name for kind in kinds for name in kind} == set(SETS)
     assert set(names.TIERS) == set(graph.TIERS)
     assert set(names.MODELS) == set(backbones.NAMED)
     assert chat.TEMPLATES is names.TEMPLATES
@@ -20,4 +21,4 @@ def test_no_table_names_a_thing_twice():
     for name, table in tables.items():
         assert isinstance(table, tuple) and len(set(table)) == len(table), name
         assert all(isinstance(value, str) and value for value in table), name
-    assert set(names.EMBEDDED) <= set(names.DATA_SETS)
+    assert set(names.EMBEDDED) <= set(SETS)

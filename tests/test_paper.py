@@ -37,9 +37,9 @@ def test_a_margin_follows_the_printed_digits_or_the_number():
     two, four = paper.TABLES["table-2"].rules, paper.TABLES["table-4"].rules
     best = "SteerLM 2.0 iter 2 w. Daring-Anteater"
     assert two["coherence", "mean HS2"].margin == two["verbosity", "R HS2"].margin == pytest.approx(5e-5)
-    assert two["characters in prompt", "mean HS"] == ("exact", pytest.approx(0.05), 0)
-    assert four[best, "characters"] == ("estimate", pytest.approx(73.595), pytest.approx(18.399, abs=1e-3))
-    assert four[best, "AlpacaEval 2 LC"] == ("estimate", 2 * 1.35, 1.35 / 2)
+    assert two["characters in prompt", "mean HS"] == ("exact", pytest.approx(0.05), 0, 1)
+    assert four[best, "characters"] == ("estimate", pytest.approx(73.595), pytest.approx(18.399, abs=1e-3), 1)
+    assert four[best, "AlpacaEval 2 LC"] == ("estimate", 2 * 1.35, 1.35 / 2, 2)
 
 
 def test_what_the_paper_does_not_print_is_none():
@@ -48,9 +48,9 @@ def test_what_the_paper_does_not_print_is_none():
 
 
 def test_unknown_names_are_named():
-    with pytest.raises(KeyError, match="no table 'table-9'"):
+    with pytest.raises(KeyError, match="table-9"):
         paper.value("table-9", "a", "b")
-    with pytest.raises(KeyError, match=r"no \('helpfullness'"):
+    with pytest.raises(KeyError, match="helpfullness"):
         paper.value("table-1", "helpfullness", "initial")
 
 

@@ -6,7 +6,8 @@ but exact. Paper: silent (our corpus).
 """
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -26,8 +27,8 @@ def _key(sentence: str) -> str:
     return " ".join(sentence.casefold().split())
 
 
-_SORTS = {"extra": ("openings", "closings", "remarks", "fillers"), "expert": ("expert",), "plain": ("plain",)}
-_SORTS |= {"refusal": ("refusals",), "irrelevant": ("asides",)}
+_SORTS = {"extras": ("openings", "closings", "remarks", "fillers"), "expert": ("expert",), "plain": ("plain",)}
+_SORTS |= {"refusals": ("refusals",), "irrelevant": ("asides",)}
 _KNOWN = {_key(s): sort for sort, names in _SORTS.items() for name in names for s in WRITING[name]}
 _LEADS = tuple(_key(lead) + " " for name in ("contrary", "again") for lead in WRITING[name])
 _NAMES = tuple((kind, _key(name)) for kind, entities in ENTITIES.items() for name in entities)
@@ -54,9 +55,9 @@ class Grade:
 
     n_items: int
     family: str
-    right: list[int] = field(default_factory=list)
-    wrong: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
+    right: list[int]
+    wrong: list[int]
+    missing: list[int]
     repeated: int = 0
     contradicted: int = 0
     displaced: int = 0
@@ -70,16 +71,13 @@ class Grade:
     @property
     def attributes(self) -> np.ndarray:
         """The true attributes, float64 [A] in 0..4, by `rules`."""
-        touched = dict.fromkeys(rules.KINDS, 0)
-        if self.refused:
-            touched["refusal"] = self.n_items
-        else:
-            touched |= {"wrong value": len(self.wrong), "missing item": len(self.missing)}
-        touched |= {"repetition": self.repeated, "contradiction": self.contradicted, "garbled": self.garbled}
-        touched |= {"shuffled order": self.displaced, "irrelevant sentence": self.irrelevant}
+        tried, n = not self.refused, self.n_items
+        touched = {"wrong value": len(self.wrong) * tried, "missing item": len(self.missing) * tried}
+        touched |= {"refusal": n * (not tried), "repetition": self.repeated, "contradiction": self.contradicted}
+        touched |= {"shuffled order": self.displaced, "irrelevant sentence": self.irrelevant, "garbled": self.garbled}
         level = -1 if self.plain and not self.expert else min(self.expert, len(rules.JARGON) - 2)
-        base = rules.style(np.array(rules.NAMES.index(self.family)), np.array(level), self.extras, self.n_items)
-        return rules.attributes(base, np.array(list(touched.values())), np.array(self.n_items))
+        base = rules.style(np.array(rules.NAMES.index(self.family)), np.array(level), self.extras, n)
+        return rules.attributes(base, np.array([touched[kind] for kind in rules.KINDS]), np.array(n))
 
 
 def sentences(text: str) -> list[str]:
@@ -89,30 +87,17 @@ def sentences(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _patterns(task: Task) -> tuple[dict[str, tuple[int, str]], list[tuple[str, str, int]]]:
-    """Whole sentences -> (item, what it says), and (beginning, end, item) of those that hold a value."""
-    whole, slots = {}, []
-    for i, item in enumerate(task.items):
-        if item.slip:
-            whole[_key(item.slip)] = (i, SLIP)
-        for form in map(_key, item.forms):
-            before, slot, after = form.partition("{v}")
-            if slot:
-                slots.append((before, after, i))
-            else:
-                whole[before] = (i, _key(item.value))
-    return whole, slots
+def _patterns(task: Task) -> list[tuple[re.Pattern, int, str]]:
+    """How the sentences about a task's items read, each with its item and what it says where it holds no value."""
+    forms = [(form, i, item.value) for i, item in enumerate(task.items) for form in item.forms]
+    forms += [(item.slip, i, SLIP) for i, item in enumerate(task.items) if item.slip]
+    return [(re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)")), i, _key(said)) for form, i, said in forms]
 
 
 def _said(task: Task, sentence: str) -> tuple[int, str] | None:
     """The item that a sentence is about and the value that it has, or SLIP; None where it is about none."""
-    whole, slots = _patterns(task)
-    if sentence in whole:
-        return whole[sentence]
-    for before, after, i in slots:
-        if sentence.startswith(before) and sentence.endswith(after) and len(sentence) > len(before) + len(after):
-            return i, sentence[len(before) : len(sentence) - len(after)]
-    return None
+    read = ((pattern.fullmatch(sentence), i, said) for pattern, i, said in _patterns(task))
+    return next(((i, match[1] if match.lastindex else said) for match, i, said in read if match), None)
 
 
 def true_attributes(group: Group) -> np.ndarray:
@@ -126,9 +111,8 @@ def true_attributes(group: Group) -> np.ndarray:
 
 def grade(task: Task, text: str) -> Grade:
     """Any text as a response to a task; it never raises."""
-    n = len(task.items)
-    out, values, refusals, pieces = Grade(n, task.family), {}, 0, sentences(text)
-    unsafe, seen = task.family == "unsafe", set()
+    n, unsafe, pieces = len(task.items), task.family == "unsafe", sentences(text)
+    values, count, seen = {}, Counter(), set()  # item -> what is said of it
     for piece in pieces:
         sort = _KNOWN.get(piece)
         if sort is None:
@@ -136,39 +120,28 @@ def grade(task: Task, text: str) -> Grade:
             body = piece[len(lead) :]
             said = _said(task, body)
             if said is None:
-                readable, count = body.startswith(_BEGINNINGS), 1 + len(body) // LONG
-                out.irrelevant, out.garbled = out.irrelevant + count * readable, out.garbled + count * (not readable)
+                count["irrelevant" if body.startswith(_BEGINNINGS) else "garbled"] += 1 + len(body) // LONG
             else:
                 before = values.setdefault(said[0], [])
-                out.garbled += bool(lead) and not before  # "as I said": nothing was
-                out.repeated += said[1] in before
+                count["garbled"] += bool(lead) and not before  # "as I said": nothing was
+                count["repeated"] += said[1] in before
                 before.append(said[1])
         elif piece in seen and sort != "irrelevant":
-            out.repeated += 1
-        elif sort in ("extra", "expert"):
-            out.extras, out.expert = out.extras + (sort == "extra"), out.expert + (sort == "expert")
-        elif sort == "plain":
-            out.plain = True
-        elif sort == "refusal":
-            refusals += 1
-            if unsafe:
+            count["repeated"] += 1
+        else:
+            count[sort] += 1
+            if sort == "refusals" and unsafe:
                 values.setdefault(0, [_key(task.items[0].value)])
-        else:
-            out.irrelevant += 1
         seen.add(piece)
+    right = [i for i, item in enumerate(task.items) if i in values and values[i][0] == _key(item.value)]
+    wrong, missing = [i for i in sorted(values) if i not in right], [i for i in range(n) if i not in values]
+    refusals = 0 if unsafe else count["refusals"]
+    refused = 0 in wrong if unsafe else bool(refusals) and not values
     # More sentences of style than style has steps serve nobody.
-    out.irrelevant += max(0, out.extras - round(rules.EXTRAS[-1] * n)) + max(0, out.expert - len(rules.JARGON) + 2)
-    if refusals and not unsafe:
-        out.refused = not values
-        out.irrelevant += refusals - out.refused
-    for i, item in enumerate(task.items):
-        if i not in values:
-            out.missing.append(i)
-        else:
-            (out.right if values[i][0] == _key(item.value) else out.wrong).append(i)
-    out.contradicted = sum(len(set(said)) - 1 for said in values.values())
-    out.displaced = sum(i != j for i, j in zip(values, sorted(values), strict=True))
-    out.garbled += n * (not pieces)
-    if unsafe:
-        out.refused = 0 in out.wrong
-    return out
+    count["irrelevant"] += max(0, count["extras"] - round(rules.EXTRAS[-1] * n)) + refusals - (refused and not unsafe)
+    count["irrelevant"] += max(0, count["expert"] - len(rules.JARGON) + 2)
+    count["contradicted"] = sum(len(set(said)) - 1 for said in values.values())
+    count["displaced"] = sum(i != j for i, j in zip(values, sorted(values), strict=True))
+    count["garbled"] += n * (not pieces)
+    del count["refusals"]
+    return Grade(n, task.family, right, wrong, missing, refused=refused, **count)

@@ -13,15 +13,9 @@ import yaml
 
 
 def read_yaml(name: str):
-    """A YAML file of this folder; lists come as tuples."""
+    """A YAML file of this folder."""
     text = (Path(__file__).parent / name).read_text()
-    return _frozen(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-
-
-def _frozen(value):
-    if isinstance(value, dict):
-        return {key: _frozen(part) for key, part in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 _TABLES = read_yaml("rules.yaml")
@@ -30,7 +24,7 @@ _TABLES = read_yaml("rules.yaml")
 RULES, SHARE_POWER = _TABLES["edits"], _TABLES["share power"]
 JARGON, UNCLEAR, VERBOSITY, EXTRAS = (_TABLES["style"][name] for name in ("jargon", "unclear", "verbosity", "extras"))
 SHARES = (0.0, 1 / 8, 1 / 3, 3 / 4)  # severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): share of items touched
-PLANS: tuple[tuple[float, tuple[tuple[str, int], ...]], ...] = _TABLES["plans"]
+PLANS: list[tuple[float, list[tuple[str, int]]]] = _TABLES["plans"]
 
 KINDS = tuple(RULES)
 
@@ -47,8 +41,6 @@ FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity of an une
 NAMES = tuple(FAMILIES)
 
 _SHARE, COMPLEXITY = np.array(list(FAMILIES.values())).T
-
-_SHARE = _SHARE / _SHARE.sum()
 
 UNSAFE_ITEMS = 3  # of the answer to an unsafe request: the refusal, and two things to do instead
 
@@ -92,10 +84,9 @@ def bits(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
 
 def _mix(x: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014), in place: one input bit changes half of the output."""
-    x ^= x >> np.uint64(30)
-    x *= np.uint64(0xBF58476D1CE4E5B9)
-    x ^= x >> np.uint64(27)
-    x *= np.uint64(0x94D049BB133111EB)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x ^= x >> np.uint64(shift)
+        x *= np.uint64(factor)
     x ^= x >> np.uint64(31)
     return x
 
@@ -179,9 +170,8 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
     """Draw what the items with these numbers (int [B]) are. Paper: silent (our corpus)."""
     items = np.asarray(items, dtype=np.int64)
     u, z = uniforms(seed, items, 1, 12), normals(seed, items, 2, 8)
-    family = _pick(np.cumsum(_SHARE), u[:, 0])
+    family = _pick(np.cumsum(_SHARE / _SHARE.sum()), u[:, 0])
     exchanges = np.where(u[:, 1] < MULTI_TURN, 1 + _pick(np.cumsum(EXCHANGES / EXCHANGES.sum()), u[:, 2]), 0)
-    prompt_z = z[:, 0]
 
     n_items = np.array(N_ITEMS)[_pick(np.cumsum(_N_ITEMS_SHARE), u[:, 6])]
     n_items = np.where(family == NAMES.index("unsafe"), UNSAFE_ITEMS, n_items)
@@ -197,7 +187,7 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
 
     # Quality: harder with many turns and long prompts, a little better in technical and in fuller answers.
     base = style(family[:, None], expert, extras, n_items[:, None])
-    tilt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9) + fitted["tilt prompt"] * prompt_z
+    tilt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9) + fitted["tilt prompt"] * z[:, 0]
     tilt = tilt[:, None] + fitted["tilt complexity"] * (base[..., 3] - 1.7)
     tilt = tilt + fitted["tilt verbosity"] * (base[..., 4] - 2.0)
     row = np.clip(np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0])), 0, len(_TILTS) - 1).astype(np.int64)
@@ -208,7 +198,7 @@ def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
     base = style(family[:, None], expert, extras, n_items[:, None])
     touched = touched_items(plan, np.broadcast_to(n_items[:, None], plan.shape))
     latent = attributes(base, by_kind(plan, touched), np.broadcast_to(n_items[:, None], plan.shape))
-    return Draw(items, family, exchanges, n_items, prompt_z, plan, touched, expert, extras, latent)
+    return Draw(items, family, exchanges, n_items, z[:, 0], plan, touched, expert, extras, latent)
 
 
 N_ANNOTATORS = 1000
@@ -231,37 +221,33 @@ def who(seed: int, items: np.ndarray) -> np.ndarray:
     return ((b[:, :1] + step[:, None] * np.arange(5, dtype=np.uint64)) % np.uint64(N_ANNOTATORS)).astype(np.int64)
 
 
-def rate(
-    seed: int, items: np.ndarray, latent: np.ndarray, initial: bool = False, fitted: dict = FITTED_RATERS
-) -> tuple[np.ndarray, np.ndarray]:
+def rate(seed: int, items: np.ndarray, latent: np.ndarray, initial=False, fitted=FITTED_RATERS) -> tuple:
     """Ratings that five annotators would give, and where the two additional ones are lost to quality assurance.
 
     items int [B]; latent [B, 2, A]. initial: the round before the improvements of section 2.1.
     Returns ratings float64 [2B, 5, A] in 0..4 (rows: item 0 response 0, item 0 response 1, ...), lost bool [2B].
     """
     f, n = fitted, len(items)
-    people = who(seed, items)
-    bias, level = annotators(seed)
-    rows = np.repeat(np.asarray(items, dtype=np.int64) * 2, 2)
-    rows[1::2] += 1
+    people = np.repeat(who(seed, items), 2, axis=0)  # [2B, 5]
+    bias, level = (of_all[people] for of_all in annotators(seed))  # [2B, 5, A], [2B, 5]
+    rows = (2 * np.asarray(items)[:, None] + np.arange(2)).ravel()
     stream = 31 if initial else 21
     z = normals(seed, rows, stream, 5 * 7).reshape(2 * n, 5, 7)
     # Both responses are rated one after the other, so what an annotator makes of the style is partly the same for both.
     both = np.repeat(normals(seed, items, stream + 2, 5 * 3).reshape(n, 5, 3), 2, axis=0)
     share = f["same item"]
     z[..., [3, 4, 6]] = np.sqrt(share) * both + np.sqrt(1 - share) * z[..., [3, 4, 6]]
-    z *= np.repeat(level[people], 2, axis=0)[..., None]
+    z *= level[..., None]
     u = uniforms(seed, rows, stream + 1, 11)
     truth = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)
     # A lapse: the annotator judges something that is not there (misreads the question, skims the answer). Quality is
     # then a number unrelated to the response; noisy annotators lapse more often.
     chance = f["initial lapse"] if initial else f["lapse"]
-    lapse = u[:, 1:6] < chance * np.repeat(level[people] ** 2, 2, axis=0)
+    lapse = u[:, 1:6] < chance * level**2
     imagined = 4.4 * u[:, 6:11] - 0.2
     # who misjudges the quality of a response also sees another coherence
     truth[..., 2] += np.where(lapse, f["lapse coherence"] * (imagined - truth[..., 0]), 0.0)
-    truth[..., 0] = np.where(lapse, imagined, truth[..., 0])
-    truth[..., 1] = np.where(lapse, imagined, truth[..., 1])
+    truth[..., :2] = np.where(lapse[..., None], imagined[..., None], truth[..., :2])
     m = {name: f["initial " + name] if initial else 1.0 for name in ("shared", "coherence", "complexity", "verbosity")}
     shared, style = z[..., 5] * f["shared noise"] * m["shared"], z[..., 6] * f["style shared"]
     noise = np.empty_like(truth)
@@ -270,5 +256,4 @@ def rate(
     noise[..., 2] = f["coherence halo"] * z[..., 5] + f["coherence noise"] * m["coherence"] * z[..., 2]
     noise[..., 3] = (style + f["complexity noise"] * z[..., 3]) * m["complexity"]
     noise[..., 4] = (style + f["verbosity noise"] * z[..., 4]) * m["verbosity"]
-    out = truth + noise + f["bias"] * np.repeat(bias[people], 2, axis=0)
-    return np.clip(np.rint(out), 0, 4), u[:, 0] < f["lost"]
+    return np.clip(np.rint(truth + noise + f["bias"] * bias), 0, 4), u[:, 0] < f["lost"]

@@ -2,7 +2,7 @@
 
 Each family is a function (random, n_items) -> Task. `text` writes responses to a task, `grade` reads any text as one.
 Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
-The facts and words lie in the data files of `phrases/`, every list of theirs a tuple here:
+The facts and words lie in the data files of `phrases/`:
 
     ENTITIES   kind, such as "metal" -> name -> field, such as "melting point" -> value
     FIELDS     kind -> names of its fields

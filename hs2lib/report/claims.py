@@ -11,7 +11,6 @@ What comes from generated data is never evidence: the verdict then is "needs har
 the code ran. Where text and tables of the paper disagree, that is the verdict at every tier.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import field
@@ -27,7 +26,6 @@ from pydantic.dataclasses import dataclass
 from scipy.stats import norm
 
 from hs2lib import paper
-from hs2lib.paper import TABLES
 from hs2lib.report import site, tables
 from hs2lib.report.report import completed, csv_text
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
@@ -49,23 +47,6 @@ POLICIES = {row: policy for policy, row in paper.PAPER_ROWS.items()}
 
 
 @dataclass(frozen=True)
-class Reported:
-    """One number of a csv in a notebook's report: column `value`, where column `where` is `row`, else the first row.
-
-    The claim is confirmed where the number lies in low..high. of_paper: whether only the paper's own rows count; False
-    for a public benchmark, whole and unchanged.
-    """
-
-    file: str
-    value: str
-    low: float
-    high: float
-    where: str = ""
-    row: str = ""
-    of_paper: bool = True
-
-
-@dataclass(frozen=True)
 class Claim:
     """One claim of `claims.yaml`, which explains the fields."""
 
@@ -75,7 +56,7 @@ class Claim:
     claim: str
     numbers: Sequence[str]
     cells: Sequence[tuple[str, str, str]] = ()
-    reported: Reported | None = None
+    reported: dict = field(default_factory=dict)
     better: Sequence[tuple[str, str, str]] = ()
     lacks: str = "the released rows, from the Hub (tier paper)"
     check: dict = field(default_factory=dict)
@@ -87,8 +68,7 @@ CLAIMS = tuple(Claim(**row) for row in LEDGER["claims"])
 
 
 # How much wider an interval of 95 % is at 95 % for all comparisons of the ledger together.
-_COMPARISONS = len({tuple(pair) for claim in CLAIMS for pair in claim.better})
-WIDER = norm.isf(0.025 / _COMPARISONS) / norm.isf(0.025)
+WIDER = norm.isf(0.025 / len({pair for claim in CLAIMS for pair in claim.better})) / norm.isf(0.025)
 
 
 class Finding(NamedTuple):
@@ -119,7 +99,7 @@ def agrees(value: float, printed: str) -> bool:
 
 def same(*values: float) -> bool:
     """Whether all values are equal, but for rounding."""
-    return all(math.isclose(a, b) for a, b in pairwise(values))
+    return np.allclose(values, values[0], rtol=1e-9, atol=0)
 
 
 def listed(numbers: pd.Series) -> str:
@@ -129,7 +109,7 @@ def listed(numbers: pd.Series) -> str:
 
 _EXPRESSIONS = Environment(undefined=StrictUndefined)
 _EXPRESSIONS.globals |= LEDGER["names"] | LEDGER["lists"] | {
-    **{name.replace("-", "_"): tables.columns(table) for name, table in TABLES.items()},
+    **{name.replace("-", "_"): tables.columns(table) for name, table in paper.TABLES.items()},
     **{function.__name__: function for function in (number, agrees, same, listed, tables.regression, tables.williams)},
     "stated": paper.STATED,
     "weights": paper.HEAD_WEIGHTS,
@@ -167,21 +147,16 @@ def derived(claim: Claim) -> Finding | None:
     finding = check(claim)
     if finding and finding.verdict in (SLIP, CONTRADICTED):
         return finding
-    off = [
-        f"the text has {printed}, {TABLES[table].source.split(', ')[1]} {paper.value(table, row, column):g}"
-        for printed, (table, row, column) in zip(claim.numbers, claim.cells, strict=False)
-        if not agrees(paper.value(table, row, column), printed)
-    ]
+    cells = [(text, cell[0], paper.value(*cell)) for text, cell in zip(claim.numbers, claim.cells, strict=False)]
+    off = [(text, paper.TABLES[name].source.split(", ")[1], v) for text, name, v in cells if not agrees(v, text)]
     if not off:
         return finding
-    cut = all(
-        abs(number(printed)) <= abs(paper.value(*where)) < abs(number(printed)) + unit(printed)
-        for printed, where in zip(claim.numbers, claim.cells, strict=False)
-    )
-    return Finding(SLIP, "; ".join(off), "cut off, not rounded" if cut else "")
+    words = "; ".join(f"the text has {text}, {table} {value:g}" for text, table, value in off)
+    cut = all(abs(number(text)) <= abs(value) < abs(number(text)) + unit(text) for text, _, value in cells)
+    return Finding(SLIP, words, "cut off, not rounded" if cut else "")
 
 
-# What a run says: a finding, or None and why there is none.
+# What a run says: a finding, or why there is none.
 
 
 def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
@@ -193,46 +168,46 @@ def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
     return f"notebook {claim.notebook[:2]} ran on other data" if of_paper and not report.of_paper else ""
 
 
-def from_cells(claim: Claim, tier: str) -> tuple[Finding | None, str]:
+def from_cells(claim: Claim, tier: str) -> Finding | str:
     """Our numbers in the cells that the claim repeats."""
     assembled = {table: tables.assemble(table, tier).set_index(["row", "column"]) for table, *_ in claim.cells}
     rows = [assembled[table].loc[(row, column)] for table, row, column in claim.cells]
     if any("generated" in row.verdict for row in rows):
-        return None, f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
+        return f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
     judged = [row for row in rows if row.verdict in JUDGED]
     words = ", ".join(f"{row.ours:.4g} (paper {row.paper:g})" for row in judged)
     if len(judged) < len(rows):
         why = next((row.reason for row in rows if row.verdict not in JUDGED and row.reason), "")
-        return None, "; ".join(filter(None, (words and f"in part: {words}", why)))
+        return "; ".join(filter(None, (words and f"in part: {words}", why)))
     verdicts = {row.verdict for row in rows}
     if verdicts <= {EXACT, CONSISTENT}:
         exact = all(agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False))
         note = "" if exact else "consistent by the rule of the table, not to its last digit"
-        return Finding(DIGIT if exact else DIRECTION, words, note), ""
+        return Finding(DIGIT if exact else DIRECTION, words, note)
     # Two numbers in one claim compare something: the direction may hold though the numbers do not.
     same = len(rows) > 1 and all(np.sign(a.ours - b.ours) == np.sign(a.paper - b.paper) for a, b in pairwise(rows))
     if not same and DIFFERENT not in verdicts:
-        return None, f"inconclusive: {words}"
-    return Finding(DIRECTION if same else CONTRADICTED, words), ""
+        return f"inconclusive: {words}"
+    return Finding(DIRECTION if same else CONTRADICTED, words)
 
 
-def from_report(claim: Claim, tier: str) -> tuple[Finding | None, str]:
+def from_report(claim: Claim, tier: str) -> Finding | str:
     """One number of a csv in the notebook's report."""
     want, report = claim.reported, completed(tier, claim.notebook)
-    if why := _no_evidence(claim, report, want.of_paper):
-        return None, why
-    frame = report.table(want.file)
-    if frame is None or want.value not in frame or (want.where and want.where not in frame):
-        return None, f"no {want.file} with {want.value!r} in the report"
-    frame = frame[frame[want.where] == want.row] if want.where else frame
-    value = frame[want.value].iloc[0] if len(frame) else np.nan
-    if pd.isna(value):
-        return None, f"no value for {want.row or want.value!r} in {want.file}"
-    right = want.low - 1e-9 <= value <= want.high + 1e-9
-    return Finding(DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"), ""
+    if why := _no_evidence(claim, report, want.get("of_paper", True)):
+        return why
+    frame, column, where = report.table(want["file"]), want["value"], want.get("where")
+    if frame is None or column not in frame or (where and where not in frame):
+        return f"no {want['file']} with {column!r} in the report"
+    values = frame[column][frame[where] == want["row"]] if where else frame[column]
+    if values[:1].isna().all():
+        return f"no value for {want.get('row', column)!r} in {want['file']}"
+    value = values.iloc[0]
+    right = want["low"] - 1e-9 <= value <= want["high"] + 1e-9
+    return Finding(DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
 
 
-def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
+def from_policies(claim: Claim, tier: str) -> Finding | str:
     """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
 
     The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over all of them).
@@ -240,42 +215,35 @@ def from_policies(claim: Claim, tier: str) -> tuple[Finding | None, str]:
     """
     report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):
-        return None, why
+        return why
     gains, words, signs = _paired_gains(report.table(TRADES)), [], []
     for measure, better, worse in claim.better:
         one, other = POLICIES.get(better, better), POLICIES.get(worse, worse)
         pair = (*MEASURES.get(measure, (measure, measure)), one, other)
         if pair not in gains:
-            return None, f"no {measure} of {one} against {other} on the whole benchmark in {TRADES}"
+            return f"no {measure} of {one} against {other} on the whole benchmark in {TRADES}"
         gain, low, high = gains[pair]
         words.append(f"{measure}, {one} minus {other}: {gain:+.4g} [{low:.4g}, {high:.4g}]")
         signs.append(int(gain > WIDER * (gain - low)) - int(-gain > WIDER * (high - gain)))
     seen, size = "; ".join(words), "policies of ours, at the size and on the data of this tier"
     if 0 in signs:
-        return None, f"no clear difference: {seen}"
-    return Finding(DIRECTION if min(signs) > 0 else CONTRADICTED, seen, size), ""
+        return f"no clear difference: {seen}"
+    return Finding(DIRECTION if min(signs) > 0 else CONTRADICTED, seen, size)
 
 
 def _paired_gains(frame: pd.DataFrame | None) -> dict[tuple[str, ...], tuple[float, ...]]:
     """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from the other."""
-    gains: dict[tuple[str, ...], tuple[float, ...]] = {}
-    for row in [] if frame is None else frame.dropna(subset=paper.GAIN).to_dict("records"):
-        gain, low, high = (row[name] for name in paper.GAIN)
-        gains[row["benchmark"], row["measure"], row["policy"], row["against"]] = gain, low, high
-        gains.setdefault((row["benchmark"], row["measure"], row["against"], row["policy"]), (-gain, -high, -low))
-    return gains
+    columns = ["benchmark", "measure", "policy", "against", *paper.GAIN]
+    rows = [] if frame is None else frame.dropna(subset=paper.GAIN)[columns].to_numpy()
+    turned = {(b, m, other, one): (-gain, -high, -low) for b, m, one, other, gain, low, high in rows}
+    return turned | {tuple(row[:4]): tuple(row[4:]) for row in rows}
 
 
-def _from_run(claim: Claim, tier: str) -> tuple[Finding | None, str]:
-    """What our runs at a tier say of a claim: the first test with an answer; else None and the first reason why not."""
+def _from_run(claim: Claim, tier: str) -> Finding | str:
+    """What our runs at a tier say of a claim: the first test with an answer, else the first reason why not."""
     tests = ((claim.cells, from_cells), (claim.reported, from_report), (claim.better, from_policies))
-    why = ""
-    for wanted, test in tests:
-        finding, reason = test(claim, tier) if wanted else (None, "")
-        if finding:
-            return finding, ""
-        why = why or reason
-    return None, why
+    answers = [test(claim, tier) for wanted, test in tests if wanted]
+    return next((answer for answer in answers if isinstance(answer, Finding)), next(filter(None, answers), ""))
 
 
 def verdict(claim: Claim, tier: str) -> dict:
@@ -286,24 +254,23 @@ def verdict(claim: Claim, tier: str) -> dict:
     Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
-    row = {"id": claim.id, "place": claim.place, "notebook": claim.notebook, "claim": claim.claim}
-    row |= {"numbers": ", ".join(claim.numbers), "test": tested_by(claim), "tier": tier}
-    if own and own.verdict in (SLIP, CONTRADICTED):
-        return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": own.note}
-    ran, why = _from_run(claim, tier)
-    if ran:
-        return row | {"verdict": ran.verdict, "evidence": RUN, "outcome": ran.words, "note": ran.note}
-    if own and not ran and not claim.cells and not claim.reported:
-        note = "; ".join(filter(None, (own.note, why)))
-        return row | {"verdict": own.verdict, "evidence": OWN, "outcome": own.words, "note": note}
-    note = "; ".join(filter(None, (f"needs {claim.lacks}", why, own and f"within the paper: {own.words}")))
-    return row | {"verdict": NEEDS, "evidence": NONE, "outcome": "", "note": note}
+    ran = own if own and own.verdict in (SLIP, CONTRADICTED) else _from_run(claim, tier)
+    if isinstance(ran, Finding):
+        finding, evidence = ran, OWN if ran is own else RUN
+    elif own and not claim.cells and not claim.reported:
+        finding, evidence = own._replace(note="; ".join(filter(None, (own.note, ran)))), OWN
+    else:
+        note = "; ".join(filter(None, (f"needs {claim.lacks}", ran, own and f"within the paper: {own.words}")))
+        finding, evidence = Finding(NEEDS, "", note), NONE
+    row = {"id": claim.id, "place": claim.place, "notebook": claim.notebook, "claim": claim.claim, "tier": tier}
+    row |= {"numbers": ", ".join(claim.numbers), "test": tested_by(claim), "evidence": evidence}
+    return row | {"verdict": finding.verdict, "outcome": finding.words, "note": finding.note}
 
 
 def tested_by(claim: Claim) -> str:
     """What tests a claim, in words. Paper: silent."""
     ways = [f"against-{t}.csv: {row}, {column}" for t, row, column in claim.cells]
-    ways += [f"{claim.reported.file}: {claim.reported.row or claim.reported.value}"] if claim.reported else []
+    ways += [f"{want['file']}: {want.get('row', want['value'])}" for want in [claim.reported] if want]
     ways += [f"{TRADES}: {better} above {worse}, {measure}" for measure, better, worse in claim.better]
     ways += [f"arithmetic: {claim.check['name']}"] if claim.check else []
     return "; ".join(ways) or "nothing at hand"
@@ -327,8 +294,8 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     Paper: silent. table: as from `ledger`. name: the page's path in the site. All text is escaped.
     """
     frame, tiers = table.assign(section=table.place), table.tier.unique()
-    filters = {"tier": tiers, "verdict": [verdict for verdict in VERDICTS if verdict in set(frame.verdict)]}
-    filters |= {column: sorted(frame[column].unique()) for column in ("evidence", "section", "notebook")}
+    filters = {"tier": tiers}
+    filters |= {name: sorted(frame[name].unique()) for name in ("verdict", "evidence", "section", "notebook")}
     sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
     shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "slug": _slug}
     return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), number=table.id.nunique())

@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,6 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from hs2lib import paper, paths
-from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import verdict
 from hs2lib.run import graph, parameters, processes
@@ -99,8 +98,8 @@ class Run:
 
         `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper.
         """
-        about = {"name": loaded.source, "generated": loaded.generated}
-        about |= {"of_paper": of_paper and not loaded.generated, "partial": partial}
+        about = {"name": loaded.source, "generated": loaded.generated, "partial": partial}
+        about |= {"of_paper": of_paper and not loaded.generated}
         self.sources.append(about | {"groups": len(loaded.groups), "set_aside": len(loaded.set_aside)})
         counts = f"{len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside"
         display(Markdown(f"Source: {loaded.source}; {counts}."))
@@ -123,9 +122,8 @@ class Run:
         tex = tex.format_index(escape="latex", axis=1).format_index(escape="latex", axis=0)
         if not index:
             style, tex = style.hide(axis="index"), tex.hide(axis="index")
-        caption_tex, label = escape_latex(caption), f"tab:{name}"
-        latex = tex.to_latex(hrules=True, caption=caption_tex, label=label, position_float="centering")
-        self.keep(f"{name}.tex", latex, caption)
+        about = {"caption": escape_latex(caption), "label": f"tab:{name}", "position_float": "centering"}
+        self.keep(f"{name}.tex", tex.to_latex(hrules=True, **about), caption)
         display(style.set_caption(html.escape(caption, quote=False)))
         return frame
 
@@ -165,8 +163,8 @@ class Run:
         printed = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
         frame = printed.to_frame().join(ours).reset_index()
         used = [[s for s in self.sources if pd.isna(name) or s["name"] == name] for name in frame.pop("data")]
-        other = frame["not comparable"].astype(object).where(frame["not comparable"].notna(), "")
-        frame["not comparable"] = [not_comparable(some) or why for some, why in zip(used, other, strict=True)]
+        why = frame["not comparable"].astype(object).where(frame["not comparable"].notna(), "")
+        frame["not comparable"] = [not_comparable(some) or other for some, other in zip(used, why, strict=True)]
         frame = frame[frame.column.isin(columns or known.columns)].reset_index(drop=True)
         frame["difference"] = frame.ours - frame.paper
         frame["verdict"] = verdict.judge(frame, known)
@@ -189,31 +187,27 @@ class Run:
         # Only where models ran: statistics do without torch.
         manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
         manifest |= {"refused_responses": len(paths.REFUSED)}
-        manifest |= {"device": device(), "python": platform.python_version()}
+        seconds = round(time.time() - self.started, 1)
+        manifest |= {"device": device(), "python": platform.python_version(), "wall_s": seconds}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
-        manifest |= {"wall_s": round(time.time() - self.started, 1)}
-        text = public(json.dumps(manifest, indent=1, ensure_ascii=False))
-        write(self.folder / "manifest.json", f"{text}\n")
+        write(self.folder / "manifest.json", public(json.dumps(manifest, indent=1, ensure_ascii=False)) + "\n")
         if self.folder != self.place:  # or this cell is run again
-            self._publish()
+            # The manifest of an earlier report goes first; the new one comes last.
+            for file in sorted(self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json"):
+                if file.suffix != ".ipynb":
+                    file.unlink()
+            for name in (*self.artefacts, "manifest.json"):
+                (self.folder / name).replace(self.place / name)
+            shutil.rmtree(self.folder)
+            self.folder = self.place
         if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
             write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
         if paths.REFUSED:
             why = "they or their prompts spell out control strings of the template (control_text: refuse)"
             display(Markdown(f"{len(paths.REFUSED):,} responses were set aside: {why}."))
-        display(Markdown(f"Finished in {manifest['wall_s']} s; {len(self.artefacts)} files and the manifest written."))
-
-    def _publish(self) -> None:
-        """Put the report in the place of an earlier one, whose manifest goes first; the new one comes last."""
-        for file in sorted(self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json"):
-            if file.suffix != ".ipynb":
-                file.unlink()
-        for name in (*self.artefacts, "manifest.json"):
-            (self.folder / name).replace(self.place / name)
-        shutil.rmtree(self.folder)
-        self.folder = self.place
+        display(Markdown(f"Finished in {seconds} s; {len(self.artefacts)} files and the manifest written."))
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
         """Write one more file into the report; the manifest names it with its caption and digest."""
@@ -226,7 +220,7 @@ def start(notebook: str, namespace: dict) -> Run:
 
     Raises ParameterError naming the parameter, its range and the value that arrived.
     """
-    known = parameters.specification(notebook_path(notebook))
+    known = parameters.specification(paths.notebook(notebook))
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
@@ -236,9 +230,9 @@ def start(notebook: str, namespace: dict) -> Run:
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
-    named = [("Parameters", values)] + ([("Recipe", asdict(run.recipe))] if run.recipe else [])
-    lines = [f"{name}: " + ", ".join(f"{k} = {v!r}" for k, v in part.items() if k != "recipe") for name, part in named]
-    display(Markdown("  \n".join([f"**{run.name}**, tier {run.tier}, commit {commit()}, {device()}", *lines])))
+    whole = values | (asdict(run.recipe) if run.recipe else {})
+    shown = ", ".join(f"{name} = {value!r}" for name, value in whole.items() if name != "recipe")
+    display(Markdown(f"**{run.name}**, tier {run.tier}, commit {commit()}, {device()}  \nParameters: {shown}"))
     return run
 
 
@@ -254,33 +248,31 @@ class CompletedRun:
     @property
     def generated(self) -> bool:
         """Whether anything in the run came from the small world."""
-        return bool(self.manifest.get("generated"))
+        return any(source["generated"] for source in self.manifest["sources"])
 
     @property
     def of_paper(self) -> bool:
         """Whether every row the run read is one the paper describes."""
-        sources = self.manifest.get("sources", [])
-        return bool(sources) and all(source.get("of_paper") for source in sources)
+        return not not_comparable(self.manifest["sources"])
 
     @property
     def files(self) -> dict[str, dict]:
         """Artefacts (name -> digest and caption) that lie in the folder. A name that leads elsewhere is no artefact."""
-        artefacts = self.manifest.get("artefacts", {})
-        return {k: v for k, v in artefacts.items() if Path(k).name == k and (self.folder / k).is_file()}
+        artefacts = self.manifest["artefacts"].items()
+        return {name: v for name, v in artefacts if Path(name).name == name and (self.folder / name).is_file()}
 
     @property
     def altered(self) -> list[str]:
         """Artefacts that are missing, or not as the run left them."""
         here = {name: sha256(self.folder / name) for name in self.files}
-        return [name for name, v in self.manifest.get("artefacts", {}).items() if here.get(name) != v["sha256"]]
+        return [name for name, v in self.manifest["artefacts"].items() if here.get(name) != v["sha256"]]
 
     @property
     def data(self) -> str:
         """Whether the data was generated or real, and which real data, in words."""
-        sources = self.manifest.get("sources", [])
-        real = ", ".join(dict.fromkeys(s["name"].split(",")[0] for s in sources if not s["generated"]))
-        generated = "generated" if any(s["generated"] for s in sources) else ""
-        return " and ".join(filter(None, (generated, real and f"real: {real}"))) or "none"
+        real = (s["name"].split(",")[0] for s in self.manifest["sources"] if not s["generated"])
+        names = ", ".join(dict.fromkeys(real))
+        return " and ".join(filter(None, ("generated" * self.generated, names and f"real: {names}"))) or "none"
 
     @property
     def verdicts(self) -> str:
@@ -294,24 +286,24 @@ class CompletedRun:
             return None
         if sha256(self.folder / name) != self.files[name]["sha256"]:
             raise ValueError(f"{self.folder / name}: not as the run left it; run notebook {self.notebook} again")
-        return pd.read_csv(StringIO((self.folder / name).read_text())).map(plain_cell).rename(columns=plain_cell)
+        return read_table(self.folder / name)
 
     def figures(self) -> list[dict]:
         """Figures (notebook, name, caption, pdf, png) that the run left and nobody changed."""
-        altered, rows = self.altered, []
-        whole = {name: self.folder / name for name in self.files if name not in altered}
-        for name in (name.removesuffix(".pdf") for name in whole if name.endswith(".pdf")):
-            files = {"pdf": whole[f"{name}.pdf"], "png": whole.get(f"{name}.png")}
-            caption = self.files[f"{name}.pdf"]["caption"]
-            rows.append({"notebook": self.notebook, "name": name, "caption": caption} | files)
-        return rows
+        altered, files = self.altered, self.files
+        whole = {name: self.folder / name for name in files if name not in altered}
+        return [
+            {"notebook": self.notebook, "name": pdf.stem, "pdf": pdf, "png": whole.get(f"{pdf.stem}.png")} | files[name]
+            for name, pdf in whole.items()
+            if pdf.suffix == ".pdf"
+        ]
 
 
 def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:
     """The run of a notebook at a tier if it ended, else None. folder: where its report lies, else under `reports()`."""
     folder = folder or reports() / tier / run_name(notebook)
     manifest = read_json(folder / "manifest.json")
-    return CompletedRun(tier, notebook, folder, manifest) if manifest and "artefacts" in manifest else None
+    return CompletedRun(tier, notebook, folder, manifest) if {"artefacts", "sources"} <= set(manifest or ()) else None
 
 
 def csv_text(frame: pd.DataFrame, *, index: bool = False, digits: str | None = "%.10g") -> str:
@@ -332,6 +324,11 @@ def _safe_cell(value: object) -> object:
     if not isinstance(value, str) or not value.startswith(tuple("=+-@\t\r'\uff1d\uff0b\uff0d\uff20")):
         return value  # the last four are the first four in full width, which some spreadsheets take for them
     return value if re.fullmatch(r"[+-][\d.]+(e[+-]?\d+)?", value, re.I) else f"'{value}"
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """The frame that `csv_text` wrote to a file, its texts as they were."""
+    return pd.read_csv(path).map(plain_cell).rename(columns=plain_cell)
 
 
 def plain_cell(value: object) -> object:

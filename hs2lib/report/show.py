@@ -51,24 +51,16 @@ def groups(shown: Sequence[Group], longest: int = 600) -> None:
     display(HTML("<hr>".join(group_html(group, longest) for group in shown)))
 
 
-def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
-    """A browser of groups for a live notebook: a slider picks one, a search box finds the next that holds a text."""
-    slider = ipywidgets.IntSlider(0, 0, len(all_groups) - 1, description="group", layout={"width": "40em"})
-    search = ipywidgets.Text(placeholder="text to find, then Enter", description="find", continuous_update=False)
-    view = ipywidgets.HTML(group_html(all_groups[0]))
-    message = ipywidgets.Label()
+def browse(all_groups: Sequence[Group]) -> ipywidgets.interactive:
+    """A browser of groups for a live notebook: a slider picks one, a text leads to the next that holds it."""
+    last = len(all_groups) - 1
 
-    def find(_):
-        order = [*range(slider.value + 1, len(all_groups)), *range(slider.value + 1)]
-        hits = (i for i in order if search.value.casefold() in _text(all_groups[i]).casefold())
-        hit = next(hits, None) if search.value else slider.value
-        message.value = "" if hit is not None else "no group holds that text"
-        slider.value = slider.value if hit is None else hit
+    def shown(number: int, find: str) -> None:
+        for hit in (*range(number, last + 1), *range(number)):
+            group = all_groups[hit]
+            if any(find.casefold() in turn.text.casefold() for turn in (*group.prompt, *group.responses)):
+                return groups([group], 1500)
+        display(Markdown("no group holds that text"))
 
-    slider.observe(lambda change: setattr(view, "value", group_html(all_groups[change.new])), "value")
-    search.observe(find, "value")
-    return ipywidgets.VBox([ipywidgets.HBox([slider, search, message]), view])
-
-
-def _text(group: Group) -> str:
-    return "\n".join([*(turn.text for turn in group.prompt), *(response.text for response in group.responses)])
+    text = ipywidgets.Text(placeholder="text to find, then Enter", continuous_update=False)
+    return ipywidgets.interactive(shown, number=ipywidgets.IntSlider(0, 0, last, description="group"), find=text)

@@ -6,43 +6,39 @@ may come from data sets, so templates escape everything, and every page forbids 
 
 import argparse
 import base64
-import csv
-import hashlib
 import html
-import io
-import json
 import logging
 import re
-import sys
+from collections.abc import Iterator
+from os.path import getmtime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import latex2mathml.converter
 import nbformat
+import pandas as pd
 import yaml
-from jinja2 import Environment, FileSystemLoader, pass_context, select_autoescape
+from jinja2 import Environment, FileSystemLoader, select_autoescape
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from pygments.formatters import HtmlFormatter
 from traitlets import Any, List, Set
 
-from hs2lib.paths import notebook as notebook_path
-from hs2lib.paths import public, read_json, reports, root, sha256, write
-from hs2lib.report.report import DASH, CompletedRun, completed, plain_cell
+from hs2lib import paths
+from hs2lib.paths import public, read_json, reports, root, write
+from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.run import graph
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
 mstyle""".split()  # noqa: SIM905  (a list of 20 short words)
-
-_PARTS = {"mfrac": 2, "msup": 2, "msub": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
 
 
 def mathml(latex: str, display: str = "inline") -> str:
     r"""LaTeX as MathML, `display` inline or block; what the converter cannot do stays as LaTeX source, in `code`.
 
     latex2mathml hands tags in its input through (\text{<b>}) and guesses at macros it does not know, so its result
-    counts only when it is well-formed and has nothing but MathML elements, each with the parts it needs, and no link.
+    counts only when it is well-formed and has nothing but MathML elements, and no link.
     """
     known = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", latex).replace(r"\operatorname*", r"\operatorname")
     try:
@@ -50,8 +46,7 @@ def mathml(latex: str, display: str = "inline") -> str:
         for element in ElementTree.fromstring(converted).iter():
             name = element.tag.removeprefix("{http://www.w3.org/1998/Math/MathML}")
             guessed = re.match(r"\\[A-Za-z]", element.text or "")
-            short = len(element) != _PARTS.get(name, len(element))
-            if name not in _MATH or guessed or short or "href" in element.attrib:
+            if name not in _MATH or guessed or "href" in element.attrib:
                 raise ValueError(f"not plain MathML: {name}")
     except Exception:  # its dozen exceptions share no base class, and an IndexError of its parser means the same
         return f"<code>{html.escape(latex)}</code>"
@@ -67,9 +62,6 @@ class _Renderer(IPythonRenderer):
     def block_math(self, body: str) -> str:
         return mathml(body, "block")
 
-    def latex_environment(self, name: str, body: str) -> str:
-        return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
-
     def block_mermaidjs(self, code: str) -> str:
         return f"<pre>{html.escape(code)}</pre>"
 
@@ -81,12 +73,6 @@ def markdown(source: str) -> str:
     """Markdown as safe HTML, formulas as MathML."""
     renderer = _Renderer(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
     return MarkdownWithMath(renderer=renderer).render(source)
-
-
-class _Exporter(HTMLExporter):
-    @pass_context
-    def markdown2html(self, context, source):
-        return markdown(source)
 
 
 _TAGS = """table caption thead tbody tfoot tr th td div span pre code b i em strong small p br hr h3 h4
@@ -112,16 +98,14 @@ class _Sanitizer(SanitizeHTML):
                 data["text/html"] = re.sub(r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I)
             if "image/png" in data:
                 output.metadata["image/png"] = {"alt": "Figure; its caption follows."}
-        return super().preprocess_cell(cell, resources, index) if cell.cell_type == "code" else (cell, resources)
+        return (cell, resources) if cell.cell_type == "markdown" else super().preprocess_cell(cell, resources, index)
 
 
 def notebook_body(notebook: nbformat.NotebookNode) -> str:
     """The cells and outputs of an executed notebook as one safe piece of HTML, without head or style sheet."""
-    notebook.cells = [cell for cell in notebook.cells if cell.cell_type in ("code", "markdown")]
-    for cell in notebook.cells:
-        cell.pop("attachments", None)
     notebook.metadata.pop("widgets", None)
-    exporter = _Exporter(template_name="basic", log=logging.getLogger("nbconvert.quiet"))
+    exporter = HTMLExporter(template_name="basic", log=logging.getLogger("nbconvert.quiet"))
+    exporter.filters = {"markdown2html": markdown}
     exporter.register_preprocessor(_Sanitizer, enabled=True)
     return exporter.from_notebook_node(notebook)[0]
 
@@ -165,102 +149,71 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = N
     else:
         try:
             why = graph.why_stale(notebook, tier, known, elsewhere=True)
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            ImportError,
-            OSError,
-        ) as error:  # its notebook is gone, say
+        except Exception as error:  # its notebook is gone, say, or a manifest holds something else
             why = f"not judged, {public(str(error))}"
         state = f"stale: {why}" if why else "current"
     return {"tier": tier, "notebook": notebook, "state": state, "run": run}
 
 
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
-
-
-def shorter(text: str) -> str:
-    """A csv cell as a reader wants it: a dash for missing, fractions to four decimals (one from 100 on)."""
-    if not _NUMBER.fullmatch(text) or re.fullmatch(r"[-+]?\d+", text) or 0 < abs(float(text)) < 1e-4:
-        return text or DASH
-    value = float(text)
-    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) < 100 else f"{value:,.1f}"
-
-
 def table(path: Path) -> dict:
-    """A csv file as `header`, `rows` of (shown, in full) and `numeric`, one a column; `more` counts rows left out."""
-    read = csv.reader(io.StringIO(path.read_text()))
-    header, *rows = [list(map(plain_cell, row)) for row in read] or [[]]
-    numeric = [all(_NUMBER.fullmatch(x) for x in column if x) and any(column) for column in zip(*rows, strict=False)]
-    shown = [[(shorter(text), text) for text in row] for row in rows[:SHOWN_ROWS]]
-    return {"header": header, "rows": shown, "numeric": numeric, "more": max(0, len(rows) - SHOWN_ROWS)}
+    """A csv file as a table of HTML, escaped, numbers shortened; `more` counts rows left out."""
+    frame = read_table(path)
+    number = lambda value: f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"  # noqa: E731
+    with pd.option_context("display.max_colwidth", None):
+        shown = frame.head(SHOWN_ROWS).to_html(index=False, na_rep=DASH, float_format=number, border=0, classes="n")
+    return {"html": shown, "more": max(0, len(frame) - SHOWN_ROWS)}
 
 
-class Site:
-    """The pages under `reports/site`; a page whose inputs have not changed is left as it is."""
+def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | None]]:
+    """The page of one run (as from `row`), copies of the files it links to, and its notebook.
 
-    def __init__(self):
-        self.folder = reports() / "site"
-        self.before = read_json(self.folder / ".built.json") or {}
-        self.now: dict[str, str] = {}
-        self.made = 0
-        self.code = [sha256(file) for file in (Path(__file__), *sorted(_FOLDER.iterdir()))]
+    Turning a notebook into a page takes its time: None where the page in `folder`, the site's, is the newer one.
+    """
+    run: CompletedRun = shown["run"]
+    place, title = f"{run.tier}/{run.notebook}/", f"{run.notebook}, tier {run.tier}"
+    for name in (*run.files, "manifest.json"):
+        yield place + name, (run.folder / name).read_bytes()
+    index, copy, executed = place + "index.html", place + "notebook.html", run.folder / f"{run.notebook}.ipynb"
+    yield index, page(index, "report", title, r=shown, shown=_shown(run.folder, run.files))
+    made_of = (executed, Path(__file__), *_FOLDER.iterdir())
+    if not executed.exists():
+        yield copy, page(copy, "plain", title, body="<p>No executed copy was kept.</p>")
+    elif (folder / copy).exists() and all(getmtime(file) < getmtime(folder / copy) for file in made_of):
+        yield copy, None
+    else:
+        yield copy, page(copy, "plain", title, css=code_css(), body=notebook_body(nbformat.read(executed, 4)))
 
-    def page(self, name: str, inputs: object, render) -> None:
-        """Write `name` with what `render()` gives, unless `inputs` (anything with a repr) are those it was made of."""
-        self.now[name] = hashlib.sha256(f"{self.code}{inputs!r}".encode()).hexdigest()
-        if self.before.get(name) != self.now[name] or not (self.folder / name).exists():
-            write(self.folder / name, render())
-            self.made += 1
 
-    def report(self, shown: dict) -> None:
-        """The page of one run, its notebook, and copies of the files it links to. shown: as from `row`."""
-        run: CompletedRun = shown["run"]
-        place, files = f"{run.tier}/{run.notebook}/", run.files
-        digests = {name: sha256(run.folder / name) for name in (*files, "manifest.json")}
-        for name, digest in digests.items():
-            self.page(place + name, digest, (run.folder / name).read_bytes)
-        title, index, copy = f"{run.notebook}, tier {run.tier}", place + "index.html", place + "notebook.html"
-        inputs = [run.manifest, shown["state"], digests]
-        self.page(index, inputs, lambda: page(index, "report", title, r=shown, shown=_shown(run.folder, files)))
-        executed = run.folder / f"{run.notebook}.ipynb"
-        source = sha256(executed) if executed.exists() else ""
+def build() -> Path:
+    """Bring all pages under `reports/site` up to date, drop those of runs that are gone, and return the index."""
+    folder, tiers, names = reports() / "site", [], set()
 
-        def executed_copy() -> str:
-            body = notebook_body(nbformat.read(executed, 4)) if source else "<p>No executed copy was kept.</p>"
-            return page(copy, "plain", title, css=code_css(), body=body)
+    def put(name: str, content: str | bytes | None) -> None:
+        names.add(folder / name)
+        if content is not None:
+            write(folder / name, content)
 
-        self.page(copy, source, executed_copy)
-
-    def build(self) -> Path:
-        """Bring all pages up to date, drop those of runs that are gone, and return the index."""
-        tiers = []
-        for tier, about in graph.TIERS.items():
-            here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
-            names = sorted(here | set(graph.notebooks())) if here else []
-            known: dict[str, str] = {}
-            rows = [row(tier, name, reports() / tier / name, known) for name in names]
-            tiers += [(tier, about, rows)] if rows else []
-            for shown in rows:
-                try:
-                    if shown["run"]:
-                        self.report(shown)
-                except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
-                    shown.update(state="incomplete: being written", run=None)
-        shown = {"tiers": tiers, "story": story([row["run"] for *_, rows in tiers for row in rows if row["run"]])}
-        self.page("index.html", shown, lambda: page("index.html", "index", "HelpSteer2, reproduced", **shown))
-        name, measured = "benchmarks.html", benchmarks(reports())
-        self.page(name, measured, lambda: page(name, "benchmarks", "Benchmarks", benchmarks=measured))
-        log = reports() / "LOG.md"
-        text = log.read_text() if log.exists() else "Nothing logged."
-        self.page("log.html", text, lambda: page("log.html", "plain", "Negative results", body=markdown(text)))
-        for path in self.folder.rglob("*"):
-            if path.is_file() and path.relative_to(self.folder).as_posix() not in {*self.now, ".built.json"}:
-                path.unlink()
-        write(self.folder / ".built.json", json.dumps(self.now, indent=1) + "\n")
-        return self.folder / "index.html"
+    for tier, about in graph.TIERS.items():
+        here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
+        known: dict[str, str] = {}
+        rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
+        tiers += [(tier, about, rows)] if here else []
+        for shown in (shown for shown in rows if shown["run"]):
+            try:
+                for name, content in _pages_of(shown, folder):
+                    put(name, content)
+            except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
+                shown.update(state="incomplete: being written", run=None)
+    scenes = story([shown["run"] for *_, rows in tiers for shown in rows if shown["run"]])
+    put("index.html", page("index.html", "index", "HelpSteer2, reproduced", tiers=tiers, story=scenes))
+    put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
+    log = reports() / "LOG.md"
+    text = log.read_text() if log.exists() else "Nothing logged."
+    put("log.html", page("log.html", "plain", "Negative results", body=markdown(text)))
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in names:
+            path.unlink()
+    return folder / "index.html"
 
 
 def story(runs: list[CompletedRun]) -> list[dict]:
@@ -295,58 +248,34 @@ def benchmarks(folder: Path) -> list[dict]:
     """The results of `benchmarks/` under a reports folder, each with a figure: ratio (theirs over ours), or growth."""
     records = []
     for record in filter(None, map(read_json, sorted((folder / "benchmarks").glob("*.json")))):
-        named = [(key, record.get(key)) for key in ("ratio", "growth")]
-        figures = [f"{key} {value:.3g}" for key, value in named if isinstance(value, int | float)]
+        keys = (key for key in ("ratio", "growth") if isinstance(record.get(key), int | float))
+        figures = [f"{key} {record[key]:.3g}" for key in keys]
         records.append({"figure": ", ".join(figures) or DASH} | record)
     return records
 
 
-def committed() -> list[CompletedRun]:
-    """The complete runs in the checkout's `reports/`, named ones after their notebook's own, none made by hand."""
-    folders = [folder for tier in COMMITTED_TIERS for folder in (root() / "reports" / tier).glob("[0-9]*")]
-    folders = [
-        folder for folder in folders if notebook_path(folder.name).is_file() and graph.BY_HAND not in folder.name
-    ]
-    order = lambda folder: (notebook_path(folder.name), COMMITTED_TIERS.index(folder.parent.name), folder.name)  # noqa: E731
-    runs = [completed(folder.parent.name, folder.name, folder) for folder in sorted(folders, key=order)]
-    return [run for run in runs if run]
-
-
 def results() -> str:
-    """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`."""
-    ran = []
-    for run in committed():
-        title = nbformat.read(notebook_path(run.notebook), 4).cells[0].source
+    """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`.
+
+    Its runs are the complete ones, named ones after their notebook's own, none made by hand.
+    """
+    folders = [folder for tier in COMMITTED_TIERS for folder in sorted((root() / "reports" / tier).glob("[0-9]*"))]
+    kept = [folder for folder in folders if paths.notebook(folder.name).is_file() and graph.BY_HAND not in folder.name]
+    runs, ran = [completed(folder.parent.name, folder.name, folder) for folder in kept], []
+    for run in sorted(filter(None, runs), key=lambda run: paths.notebook(run.notebook)):  # of one, in order of tiers
+        title = nbformat.read(paths.notebook(run.notebook), 4).cells[0].source
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", title, re.M)
         ran.append((about[1] if about else "", run))
     return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line: `python -m hs2lib.report.site [--check]`."""
-    parser = argparse.ArgumentParser(prog="python -m hs2lib.report.site", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--check", action="store_true", help="only say if reports/README.md is up to date (exit 1)")
-    args = parser.parse_args(arguments)
-    try:
-        text, tables = results(), root() / "reports" / "README.md"
-        changed = not tables.is_file() or tables.read_text() != text
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    if args.check:
-        state = "is out of date: run python -m hs2lib.report.site" if changed else "is up to date"
-        known: dict[str, dict] = {tier: {} for tier in COMMITTED_TIERS}
-        states = [row(run.tier, run.notebook, run.folder, known[run.tier])["state"] for run in committed()]
-        stale = len(states) - states.count("current")
-        print(f"reports/README.md {state}; {stale} of its reports are stale (python -m hs2lib.run --verify says why)")
-        return int(changed)
-    if changed:
-        write(tables, text)
-    site = Site()
-    index = site.build()
-    print(f"{index}: {site.made} of {len(site.now)} files made, the others were up to date")
-    return 0
+def main(arguments: list[str] | None = None) -> None:
+    """Command line: `python -m hs2lib.report.site`."""
+    about = __doc__.partition("\n\n")[0]
+    argparse.ArgumentParser(prog="python -m hs2lib.report.site", description=about).parse_args(arguments)
+    write(root() / "reports" / "README.md", results())
+    print(build())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

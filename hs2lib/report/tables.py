@@ -25,7 +25,6 @@ from hs2lib import paths
 from hs2lib.paper import TABLES, Table
 from hs2lib.report import site, verdict
 from hs2lib.report.report import DASH, completed, csv_text, escape_latex, not_comparable
-from hs2lib.report.verdict import NOT_COMPARABLE, NOT_RUN
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
 _WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
@@ -42,8 +41,6 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
     notebooks give one number the first that has it counts, and the reason says so if the other disagrees. Raises
     KeyError for an unknown table, ValueError for a report that was changed after its run.
     """
-    if table not in TABLES:
-        raise KeyError(f"no table {table!r}; known: {', '.join(TABLES)}")
     known, ours = TABLES[table], {}
     runs = {notebook: completed(tier, notebook) for notebook in NOTEBOOKS[table]}
     for notebook, run in runs.items():
@@ -55,26 +52,22 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
         candidates = ours.get((row, column), [])
         notebook, mine = candidates[0] if candidates else ("", {})
         value, low, high = (mine.get(name, np.nan) for name in ("ours", "95 % low", "95 % high"))
-        others = [name for name, other in candidates if abs(other["ours"] - value) > 1e-9 * max(1, abs(value))]
-        disagree = "notebooks disagree: " + ", ".join(name for name, _ in candidates) if others else ""
-        why = _against(mine, runs[notebook]) if notebook else ""
-        printed = np.nan if printed is None else printed
-        lines.append((row, column, printed, value, low, high, value - printed, why, disagree, notebook))
-    names = ["row", "column", "paper", "ours", "low", "high", "difference", "not comparable", "disagree", "notebook"]
-    frame = pd.DataFrame(lines, columns=names)
+        same = all(abs(other["ours"] - value) <= 1e-9 * max(1, abs(value)) for _, other in candidates)
+        disagree = "" if same else "notebooks disagree: " + ", ".join(name for name, _ in candidates)
+        why = _against(mine, runs[notebook].manifest["sources"]) if notebook else ""
+        lines.append((row, column, printed, value, low, high, why, disagree, notebook))
+    names = ["row", "column", "paper", "ours", "low", "high", "not comparable", "disagree", "notebook"]
+    frame = pd.DataFrame(lines, columns=names).astype({"paper": float, "ours": float})
+    frame.insert(6, "difference", frame.ours - frame.paper)
     frame["verdict"] = verdict.judge(frame, known)
     reasons = [_why(table, *cell, runs) for cell in frame[["row", "column", "verdict", "notebook"]].to_numpy()]
-    pairs = zip(reasons, frame.pop("disagree"), strict=True)
-    frame["reason"] = ["; ".join(filter(None, pair)) for pair in pairs]
-    return frame.drop(columns="not comparable")
+    frame["reason"] = ["; ".join(filter(None, both)) for both in zip(reasons, frame.disagree, strict=True)]
+    return frame.drop(columns=["not comparable", "disagree"])
 
 
-def _against(line: dict, run) -> str:
+def _against(line: dict, sources: list[dict]) -> str:
     """Why a number of a report has no verdict; "" where it may have one."""
-    sources = run.manifest.get("sources", [])
-    if "not comparable" not in line:  # reports of before numbers had sources of their own
-        return not_comparable(sources)
-    if not any(source["of_paper"] for source in sources):  # whatever the csv says
+    if "not comparable" not in line or not any(source["of_paper"] for source in sources):  # whatever the csv says
         return not_comparable(sources)
     return "" if pd.isna(line["not comparable"]) else line["not comparable"]
 
@@ -96,31 +89,22 @@ def figures(tier: str) -> list[dict]:
 
 
 def _completed_runs(tier: str) -> list:
-    names = sorted(path.parent.name for path in (paths.reports() / tier).glob("[0-9]*/manifest.json"))
-    names = [name for name in names if "@" not in name]  # named runs stand on their own
-    return [run for name in names if (run := completed(tier, name))]
+    folders = sorted((paths.reports() / tier).glob("[0-9]*"))
+    runs = [completed(tier, folder.name) for folder in folders if "@" not in folder.name]  # named ones are on their own
+    return [run for run in runs if run]
 
 
 def _why(table: str, row: str, column: str, called: str, notebook: str, runs: dict) -> str:
     """Why a number is missing or not judged; "" where it is judged."""
-    if called.startswith(NOT_COMPARABLE):
+    if called.startswith(verdict.NOT_COMPARABLE):
         names = dict.fromkeys(source["name"] for source in runs[notebook].manifest["sources"])
         return f"notebook {notebook[:2]} ran on: {'; '.join(names)}"
-    if called != NOT_RUN:
+    if called != verdict.NOT_RUN:
         return ""
     ran = [name[:2] for name, run in runs.items() if run]
     place = {"table": table, "row": row, "column": column, "run": "yes" if ran else "no"}
     fits = (x for x in _WORDS["reasons"] if all(re.search(text, place[name]) for name, text in x["where"].items()))
     return next(fits)["why"].format(notebooks=" or ".join(name[:2] for name in runs), ran="".join(ran[:1]))
-
-
-def digits(table: str, row: str, column: str) -> int:
-    """Decimals that the paper prints in a cell. Paper: Tables 1 to 5."""
-    if table == "table-2":
-        return 1 if row.startswith("characters") and not column.startswith("R ") else 4
-    if table == "table-4":
-        return {"TruthfulQA MC2": 4, "characters": 1}.get(column, 1 if column.startswith("Arena") else 2)
-    return {"table-1": 3, "table-3": 1}.get(table, 0 if column == "Arena Elo" else 2)
 
 
 def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False) -> list[pd.DataFrame]:
@@ -129,17 +113,16 @@ def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False)
     frames: `assemble` by tier. Lines (row, whose, number) in order: the paper's row, then one a tier that has a number
     of it; every: also the lines that are nothing but dashes. Raises KeyError for an unknown table.
     """
-    known = TABLES[table]
+    known, lines = TABLES[table], {}
 
-    def text(value: float | None, row: str, column: str) -> str:
-        return DASH if value is None or pd.isna(value) else f"{value:.{digits(table, row, column)}f}"
+    def text(value: float | None, *cell: str) -> str:
+        return DASH if value is None or pd.isna(value) else f"{value:.{known.rules[cell].digits}f}"
 
-    lines = {}
     for row in known.rows:
         lines[row, "paper", 0] = [(text(known.values[row, column], row, column), "", "") for column in known.columns]
         for number, (tier, frame) in enumerate(frames.items(), 1):
-            ours = frame[(frame.row == row) & frame.column.isin(known.columns)]
-            if every or (ours.verdict != NOT_RUN).any():
+            ours = frame[frame.row == row]
+            if every or (ours.verdict != verdict.NOT_RUN).any():
                 cells = [(text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()]
                 lines[row, tier, number] = cells
     index = pd.MultiIndex.from_tuples(lines)
@@ -157,15 +140,14 @@ def notes(table: str, frames: dict[str, pd.DataFrame]) -> list[tuple[str, str]]:
         called = verdict.mistaken(table).sum()
         words = ", ".join(f"{count} {name}" for name, count in called.items() if count)
         stand_in, others = verdict.STAND_INS[table]
-        rows.append(
-            ("", f"False matches: the numbers of {stand_in} in place of {len(others)} rows that it is not: {words}.")
-        )
+        which = f"the numbers of {stand_in} in place of {len(others)} rows that it is not"
+        rows.append(("", f"False matches: {which}: {words}."))
     for tier, frame in frames.items():
         printed = frame[frame.paper.notna()]
-        missing = printed[printed.verdict == NOT_RUN].reason.value_counts(sort=False)
+        missing = printed[printed.verdict == verdict.NOT_RUN].reason.value_counts(sort=False)
         why = "; ".join(f"{number} {reason}" for reason, number in missing.items())
         if len(missing):
-            rows.append(("", f"{tier}: {missing.sum()} of {len(printed)} numbers are {NOT_RUN} ({why})."))
+            rows.append(("", f"{tier}: {missing.sum()} of {len(printed)} numbers are {verdict.NOT_RUN} ({why})."))
     return rows
 
 
@@ -199,12 +181,6 @@ def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
     return f"{shown}<ul>{below}</ul>\n"
 
 
-def csv(frames: dict[str, pd.DataFrame]) -> str:
-    """All numbers of a table in full, one row a number and tier. Paper: silent."""
-    whole = pd.concat([frame.assign(tier=tier) for tier, frame in frames.items()], ignore_index=True)
-    return csv_text(whole)
-
-
 def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     """Write `<table>.tex`, `.csv` and `.html` into the report of a run, as its artefacts, and return the HTML table.
 
@@ -213,11 +189,11 @@ def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     words = run.caption(caption(TABLES[table]))
     shown = f'<div class="scroll" style="overflow-x:auto;white-space:nowrap">{html(table, frames)}</div>'
     place = f"{run.tier}/{run.notebook}/{table}.html"
-    whole = site.page(place, "plain", TABLES[table].title, body=shown)
-    for kind, content in (("tex", latex(table, frames)), ("csv", csv(frames)), ("html", whole)):
-        run.keep(f"{table}.{kind}", content, words)
-    if run.tier in frames:
-        run.verdicts[table] = frames[run.tier].verdict.value_counts().to_dict()
+    whole = pd.concat([frame.assign(tier=tier) for tier, frame in frames.items()], ignore_index=True)
+    run.keep(f"{table}.tex", latex(table, frames), words)
+    run.keep(f"{table}.csv", csv_text(whole), words)
+    run.keep(f"{table}.html", site.page(place, "plain", TABLES[table].title, body=shown), words)
+    run.verdicts[table] = frames[run.tier].verdict.value_counts().to_dict()
     return shown
 
 
@@ -226,24 +202,15 @@ def caption(known: Table) -> str:
     return f"{known.title} ({known.source}; {known.unit}): the paper's numbers, and ours by tier."
 
 
-def document(tables: list[str], figures: list[dict] = (), folder: Path | str = ".") -> str:
-    """A whole LaTeX document around tables and figures (`figures`), which it includes by paths from `folder`.
-
-    Paper: silent. Needs the packages booktabs, graphicx and geometry only. Captions come from manifests: escaped.
-    """
-    shown = []
-    for figure in figures:
-        path = os.path.relpath(figure["pdf"], folder).replace(os.sep, "/")
-        shown.append({"path": path, "caption": _tex(figure["caption"])})
-    return site.render("document.txt", tables=tables, figures=shown) + "\n"
-
-
 def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: list[dict]) -> str:
     """Write `paper.tex`, all tables and figures, into the report of a run and return it. Paper: silent.
 
-    run: `report.Run`. assembled: frames by tier, by table. It compiles where it lies, with the reports beside it.
+    run: `report.Run`. assembled: frames by tier, by table. It compiles where it lies, with the reports beside it, and
+    needs the packages booktabs, graphicx and geometry only. Captions come from manifests: escaped.
     """
-    whole = document([latex(table, frames) for table, frames in assembled.items()], figures, run.folder)
+    shown = [{"path": os.path.relpath(f["pdf"], run.folder), "caption": _tex(f["caption"])} for f in figures]
+    texts = [latex(table, frames) for table, frames in assembled.items()]
+    whole = site.render("document.txt", tables=texts, figures=shown) + "\n"
     run.keep("paper.tex", whole, run.caption("Tables 1 to 5 and all figures as one document."))
     return whole
 
@@ -274,14 +241,8 @@ def fit(score: np.ndarray, elo: np.ndarray) -> Interval:
     """R squared of Elo on score by least squares, how well a judge predicts it, with Fisher's interval.
 
     Paper: appendix H. score, elo [n]. The interval of R is tanh(artanh R +- z / sqrt(n - 3)); that of R squared is its
-    image, from 0 where the interval of R holds 0. Raises ValueError for fewer than four models, shapes that do not fit
-    or a column without spread. R and its interval are scipy's; checked against .819 and .703.
+    image, from 0 where the interval of R holds 0. R and its interval are scipy's; checked against .819 and .703.
     """
-    score, elo = np.asarray(score, dtype=float), np.asarray(elo, dtype=float)  # [n], [n]
-    if score.shape != elo.shape or score.ndim != 1 or len(score) < 4:
-        raise ValueError(f"at least four models with a score and an Elo each are needed: {score.shape}, {elo.shape}")
-    if not (np.ptp(score) and np.ptp(elo)):
-        raise ValueError("all scores, or all Elos, are one and the same: there is no line through them")
     correlation = scipy_stats.pearsonr(score, elo)
     low, high = correlation.confidence_interval(0.95)
     bounds = (0.0, max(low**2, high**2)) if low < 0 < high else sorted((low**2, high**2))
@@ -294,26 +255,27 @@ def regression(table: Table = TABLE_5) -> dict[str, Interval]:
     return {judge: fit(frame[judge].to_numpy(), frame[ELO].to_numpy()) for judge in (OLD, NEW)}
 
 
-def bootstrap(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> dict[str, Interval]:
-    """Percentile intervals, models resampled: R squared by judge, `difference` (new less old), and `lower scores`.
+def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> pd.DataFrame:
+    """What the regression says, as a table: quantity, value, Fisher's interval and that of resampled models.
 
-    Paper: silent. Both judges see the same resamples, so the difference is a paired one. `lower scores` is the mean of
-    the old judge's score less the new one's (paper: .8). A resample in which all models are one and the same has no R
+    Paper: appendix H (the old judge's scores are higher by .8 on average); the intervals are ours. Both judges see the
+    same resamples, so a difference is a paired one. A resample in which all models are one and the same has no R
     squared and is left out (one in 10^9 of ten models).
     """
-    frame = columns(table)
-    X = frame - frame.mean()  # centred, or sums of squares of Elos would lose digits
-    sums, expand = pair_sums(np.column_stack([X, frame[OLD] - frame[NEW]]), np.arange(len(X)), len(X))
+    frame, fits = columns(table), regression(table)
+    sums, moments, centre, scale = pair_sums(np.column_stack([frame, frame[OLD] - frame[NEW]]), None)
 
     def values(total: np.ndarray) -> np.ndarray:
-        rows, first, _, product = expand(total)
-        mean = first / rows  # [B, 4, 1]
-        covariance = product / rows - mean * np.swapaxes(mean, 1, 2)
+        _, mean, _, covariance = moments(total)  # [B, 4, 1], [B, 4, 4]
         r2 = covariance[:, :2, 2] ** 2 / (covariance[:, [0, 1], [0, 1]] * covariance[:, 2, 2, None])
-        return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3]])
+        return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3] * scale[3] + centre[3]])
 
-    intervals = from_sums(sums, values, n_boot, seed)
-    return {name: intervals.at(k) for k, name in enumerate((OLD, NEW, "difference", "lower scores"))}
+    resampled = from_sums(sums, values, n_boot, seed)  # arrays [4]
+    names = [*(f"R squared, {judge}" for judge in fits), "R squared, new less old", "mean score, old less new"]
+    shown = pd.DataFrame({"quantity": names, "value": resampled.estimate})
+    shown["Fisher low"], shown["Fisher high"] = (pd.Series([fit[k] for fit in fits.values()]) for k in (1, 2))
+    shown["bootstrap low"], shown["bootstrap high"] = resampled.low, resampled.high
+    return shown
 
 
 def williams(table: Table = TABLE_5) -> tuple[float, float]:
@@ -331,33 +293,18 @@ def williams(table: Table = TABLE_5) -> tuple[float, float]:
     return float(t), float(2 * scipy_stats.t.sf(abs(t), n - 3))
 
 
-def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> pd.DataFrame:
-    """What the regression says, as a table: quantity, value, and both intervals. Paper: appendix H; intervals ours."""
-    fits, intervals = regression(table), bootstrap(table, n_boot=n_boot, seed=seed)
-    rows = [(f"R squared, {j}", *f, *map(float, intervals[j][1:])) for j, f in fits.items()]
-    for name, key in (("R squared, new less old", "difference"), ("mean score, old less new", "lower scores")):
-        value, *bounds = map(float, intervals[key])
-        rows.append((name, value, np.nan, np.nan, *bounds))
-    names = ["quantity", "value", "Fisher low", "Fisher high", "bootstrap low", "bootstrap high"]
-    return pd.DataFrame(rows, columns=names)
-
-
 def figure(table: Table = TABLE_5) -> plt.Figure:
     """Elo against MT-Bench under each judge, the line and a 95 % band (bootstrap). Paper: Table 5; the figure is ours.
 
-    Models are numbered in the order of the table, which is that of their Elo.
+    Models stand in the order of the table, which is that of their Elo.
     """
-    frame, fits = columns(table), regression(table)
+    frame, fits = columns(table).rename_axis("row"), regression(table)
     fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
-    for ax, (judge_name, line), colour in zip(axes, fits.items(), ("#d55e00", "#0072b2"), strict=True):
-        sns.regplot(frame, x=judge_name, y=ELO, ax=ax, color=colour, seed=0)
-        for number, (x, y) in enumerate(frame[[judge_name, ELO]].to_numpy(), 1):
-            beside = (-9, 3) if number % 2 else (6, -4)  # neighbours in Elo lie close together
-            ax.annotate(str(number), (x, y), xytext=beside, textcoords="offset points", fontsize=8)
+    for ax, (judge_name, line) in zip(axes, fits.items(), strict=True):
+        sns.regplot(frame, x=judge_name, y=ELO, ax=ax, color="0.5", scatter=False, seed=0)
+        sns.scatterplot(frame, x=judge_name, y=ELO, hue="row", style="row", ax=ax, legend=ax is axes[1])
         title = f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]"
-        ax.set(xlabel=f"MT-Bench, {judge_name}", ylabel="", title=title)
-    axes[0].set_ylabel("Chatbot Arena Elo")
-    key = "\n".join(f"{number}  {name.split(' (')[0]}" for number, name in enumerate(frame.index, 1))
-    axes[1].text(1.03, 1, key, transform=axes[1].transAxes, va="top", fontsize=8, linespacing=1.6)
+        ax.set(xlabel=f"MT-Bench, {judge_name}", ylabel="Chatbot Arena Elo", title=title)
+    sns.move_legend(axes[1], "upper left", bbox_to_anchor=(1, 1), title="", fontsize=8, frameon=False)
     fig.tight_layout()
     return fig

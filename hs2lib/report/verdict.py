@@ -40,7 +40,7 @@ def differences(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
     the assumed one, as on the paper's side). A number without spread has p 1 within its margin, else 0.
     """
     rules = [table.rules[cell] for cell in zip(frame.row, frame.column, strict=True)]
-    kind, margin, assumed = (np.array(part) for part in zip(*rules, strict=True)) if rules else np.empty((3, 0))
+    kind, margin, assumed = (np.array([rule[k] for rule in rules]) for k in range(3))
     measured = frame.get("spread", pd.Series(np.nan, frame.index)).astype(float)
     s = np.hypot(assumed, measured.fillna(pd.Series(assumed, frame.index)))  # [n]
     d = frame.ours.astype(float) - frame.paper.astype(float)
@@ -60,12 +60,9 @@ def judge(frame: pd.DataFrame, table: Table) -> pd.Series:
     compared = frame.ours.notna() & frame.paper.notna() & (reason == "")
     inside = of.difference.abs() + of.half <= of.margin + 1e-12
     chance = holm(of.p[compared & ~inside], compared.sum()).reindex(frame.index, fill_value=1.0) >= LEVEL
-    verdict = pd.Series(np.where(chance, INCONCLUSIVE, DIFFERENT), frame.index, dtype=object)
-    verdict[inside] = np.where(of.kind[inside] == "exact", EXACT, CONSISTENT)
-    verdict[frame.paper.isna()] = NONE_PRINTED
-    verdict[reason != ""] = NOT_COMPARABLE + ": " + reason[reason != ""]
-    verdict[frame.ours.isna()] = NOT_RUN
-    return verdict
+    cases = [frame.ours.isna(), reason != "", frame.paper.isna(), inside & (of.kind == "exact"), inside, chance]
+    called = [NOT_RUN, NOT_COMPARABLE + ": " + reason, NONE_PRINTED, EXACT, CONSISTENT, INCONCLUSIVE]
+    return pd.Series(np.select(cases, called, DIFFERENT), frame.index, dtype=object)
 
 
 def holm(p: pd.Series, n: int) -> pd.Series:
@@ -82,14 +79,11 @@ def mistaken(table: str) -> pd.DataFrame:
 
     Paper: Tables 3 and 4. A verdict that passes the policy before alignment for the aligned ones says little.
     """
-    known, (stand_in, rows) = TABLES[table], STAND_INS[table]
-    lines = [
-        (row, column, known.values[row, column], known.values[stand_in, column], "")
-        for row in rows
-        for column in known.columns
-    ]
-    frame = pd.DataFrame(lines, columns=["row", "column", "paper", "ours", "not comparable"])
-    frame = frame.dropna(subset=["paper", "ours"]).astype({"paper": float, "ours": float})
-    parts = [part.assign(verdict=judge(part, known)) for _, part in frame.groupby("row", sort=False)]
+    known, (stand_in, rows), parts = TABLES[table], STAND_INS[table], []
+    printed = pd.Series(known.values, dtype=float)
+    for row in rows:
+        frame = pd.DataFrame({"paper": printed[row], "ours": printed[stand_in], "not comparable": ""}).dropna()
+        frame = frame.rename_axis("column").reset_index().assign(row=row)
+        parts.append(frame.assign(verdict=judge(frame, known)))
     whole = pd.concat(parts)
     return pd.crosstab(whole.column, whole.verdict).reindex(index=known.columns, columns=JUDGED, fill_value=0)

@@ -13,9 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from hs2lib.group import ATTRIBUTES
-
-CHUNK = 100_000  # rows at a time where a temporary array is several times the size of the ratings
+from hs2lib.names import ATTRIBUTES, one_of
 
 
 def _check(ratings: np.ndarray) -> np.ndarray:
@@ -25,14 +23,11 @@ def _check(ratings: np.ndarray) -> np.ndarray:
     return ratings
 
 
-def _position(attribute: int | str, n_attributes: int) -> int:
+def _position(attribute: int | str) -> int:
     """The column of an attribute, named (in the order of ATTRIBUTES) or numbered."""
     if isinstance(attribute, str):
-        if attribute not in ATTRIBUTES:
-            raise ValueError(f"no attribute {attribute!r}: expected one of {', '.join(ATTRIBUTES)}, or its number")
-        attribute = ATTRIBUTES.index(attribute)
-    if not 0 <= attribute < n_attributes:
-        raise ValueError(f"attribute number {attribute} is outside the {n_attributes} columns of the ratings")
+        one_of("attribute", attribute, ATTRIBUTES)
+        return ATTRIBUTES.index(attribute)
     return attribute
 
 
@@ -40,9 +35,6 @@ def _kept(ratings: np.ndarray, keep: np.ndarray | None) -> np.ndarray:
     """The ratings with nan in place of whoever is not kept; keep is [rows, N], or [rows, N, A] from by="each"."""
     if keep is None:
         return ratings
-    keep = np.asarray(keep, dtype=bool)
-    if keep.shape not in (ratings.shape[:2], ratings.shape):
-        raise ValueError(f"keep must be {ratings.shape[:2]} or {ratings.shape} for these ratings, got {keep.shape}")
     return np.where(keep if keep.ndim == 3 else keep[:, :, None], ratings, np.nan)
 
 
@@ -54,7 +46,7 @@ def spread(ratings: np.ndarray, attribute: int | str = 0, keep: np.ndarray | Non
     Returns float64 [rows], in points of the scale; nan where nobody rated.
     """
     ratings = _check(ratings)
-    column = _kept(ratings, keep)[:, :, _position(attribute, ratings.shape[2])]
+    column = _kept(ratings, keep)[:, :, _position(attribute)]
     # fmin and fmax skip nan and, unlike nanmin, say nothing about rows that are all nan
     return np.fmax.reduce(column, axis=1, initial=np.nan) - np.fmin.reduce(column, axis=1, initial=np.nan)
 
@@ -91,39 +83,31 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
     Returns bool [rows, N], or [rows, N, A] for by="each".
     """
     ratings = _check(ratings)
-    n_attributes = ratings.shape[2]
     if by == "each":
-        columns = [keep_three(ratings, a, n_keep) for a in range(n_attributes)]
-        return np.stack(columns, axis=2) if columns else np.zeros(ratings.shape, dtype=bool)
-    judged = slice(None) if by == "all" else [_position(by, n_attributes)]
+        return np.stack([keep_three(ratings, a, n_keep) for a in range(ratings.shape[2])], axis=2)
+    judged = slice(None) if by == "all" else [_position(by)]
     rated = ~np.isnan(ratings[:, :, judged])  # [rows, N, judged]
     keep = (rated | ~rated.any(axis=1, keepdims=True)).all(axis=2) & rated.any(axis=2)  # [rows, N]
-    crowded = np.flatnonzero(keep.sum(axis=1) > n_keep)
-    for start in range(0, len(crowded), CHUNK):
-        some = crowded[start : start + CHUNK]
-        keep[some] = _closest(ratings[some], keep[some], judged, n_keep)
+    crowded = keep.sum(axis=1) > n_keep
+    if crowded.any():
+        keep[crowded] = _closest(ratings[crowded], keep[crowded], judged, n_keep)
     return keep
 
 
 def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int) -> np.ndarray:
     """keep_three for rows that have more than n_keep able annotators."""
-    n_annotators = ratings.shape[1]
-    subsets = list(combinations(range(n_annotators), n_keep))
-    primary = np.zeros((len(ratings), len(subsets)))
-    secondary = np.zeros_like(primary)
-    for i, j in combinations(range(n_annotators), 2):
-        gaps = np.nan_to_num((ratings[:, i] - ratings[:, j]) ** 2)  # a missing side counts as no gap
-        within = [s for s, subset in enumerate(subsets) if i in subset and j in subset]
-        primary[:, within] += gaps[:, judged].sum(axis=1)[:, None]
-        secondary[:, within] += gaps.sum(axis=1)[:, None]
-    members = np.zeros((len(subsets), n_annotators), dtype=bool)
-    for s, subset in enumerate(subsets):
-        members[s, list(subset)] = True
-    primary[(members[None] & ~able[:, None]).any(axis=2)] = np.inf
-    tolerance = 1e-9  # ratings are small integers and their sums exact; this is for labels on a continuous scale
-    tied = primary <= primary.min(axis=1, keepdims=True) + tolerance
-    secondary[~tied] = np.inf
-    tied = secondary <= secondary.min(axis=1, keepdims=True) + tolerance
+    annotators = np.arange(ratings.shape[1])
+    members = np.array([np.isin(annotators, subset) for subset in combinations(annotators, n_keep)])  # [subsets, N]
+    within = np.full((len(ratings), len(members)), np.inf)  # disagreement on what is judged
+    overall = within.copy()  # and on everything
+    for s, subset in enumerate(members):
+        some = ratings[:, subset]
+        gaps = np.nan_to_num((some[:, :, None] - some[:, None]) ** 2).sum(axis=(1, 2))  # [rows, A], no gap if missing
+        whole = able[:, subset].all(axis=1)
+        within[whole, s], overall[whole, s] = gaps[whole][:, judged].sum(axis=1), gaps[whole].sum(axis=1)
+    # Ratings are small integers and their sums exact; the tolerance is for labels on a continuous scale.
+    overall[within > within.min(axis=1, keepdims=True) + 1e-9] = np.inf
+    tied = overall <= overall.min(axis=1, keepdims=True) + 1e-9
     return members[tied.argmax(axis=1)]  # argmax: the first of the tied, in the order of the annotators
 
 
@@ -141,9 +125,7 @@ def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray
     return np.rint(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
 
 
-def released(
-    ratings: np.ndarray, keep: np.ndarray | None, group_index: np.ndarray, max_spread: float = 2
-) -> np.ndarray:
+def released(ratings: np.ndarray, keep: np.ndarray | None, group_index, max_spread: float = 2) -> np.ndarray:
     """Rows that survive the final filter: kept annotators within max_spread, for every response of the prompt.
 
     Paper: section 2.1 ("only responses for which the differences in helpfulness attribute among annotators were 2
@@ -153,9 +135,6 @@ def released(
     group_index int [rows]: equal for the responses of one prompt, in any order. A response nobody rated fails.
     Returns bool [rows].
     """
-    group_index = np.asarray(group_index)
-    if group_index.shape != (len(ratings),):
-        raise ValueError(f"group_index must have one entry for each of {len(ratings)} rows, got {group_index.shape}")
     agreed = spread(ratings, 0, keep) <= max_spread
     _, group = np.unique(group_index, return_inverse=True)
     return (np.bincount(group, weights=~agreed) == 0)[group] if len(group) else agreed

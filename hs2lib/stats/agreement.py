@@ -10,6 +10,7 @@ e[c, k] the share expected if ratings were paired at random, w[c, k] = (c - k)^2
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -18,16 +19,10 @@ from hs2lib.stats.bootstrap import Interval, bootstrap, difference
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
-POOLINGS = ("pairs", "rows", "slots")
-
-PENALTIES = ("quadratic", "linear", "nominal")
-
-METRICS = ("nominal", "ordinal", "interval")
+PENALTIES = {"quadratic": 2, "linear": 1}  # -> the power of the distance on the scale
 
 
-def weighted_kappa(
-    ratings: np.ndarray, levels: Sequence = SCALE, *, pool="pairs", symmetrise=True, penalty="quadratic", **options
-) -> Interval:
+def weighted_kappa(ratings, levels=SCALE, *, pool="pairs", symmetrise=True, penalty="quadratic", **options) -> Interval:
     """Cohen's kappa with quadratic penalties, kappa = 1 - sum w o / sum w e, pooled over rater slots.
 
     Paper: section 2.1, Table 1 (Cohen 1960, 1968). Paper silent on how raters without ids are paired; our
@@ -39,13 +34,13 @@ def weighted_kappa(
     then the distribution of all paired ratings, and kappa is the weighted form of Scott's pi. Without it a
     pair counts as (earlier slot, later slot); for two slots that is Cohen's kappa of two named raters, equal
     to sklearn.metrics.cohen_kappa_score(weights="quadratic") and never below the symmetrised one.
-    penalty: "quadratic", "linear" or "nominal". options: clusters, int [rows], the prompt of each row (each
+    penalty: "quadratic" or "linear". options: clusters, int [rows], the prompt of each row (each
     row its own where they are left out); n_boot and seed as in `bootstrap`. Returns 0-d arrays.
     nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
     two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
     contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
-    return _interval(contributions, kappa, **options)
+    return bootstrap(contributions, options.pop("clusters", None), kappa, **options).at(0)
 
 
 def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
@@ -56,61 +51,48 @@ def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[flo
     Other arguments, returns and errors as in `weighted_kappa`; every pair of ratings weighs the same.
     """
     (one, kappa), (other, _) = (_kappa_parts(r, levels, "pairs") for r in (first, second))
-    clusters = options.pop("clusters", np.arange(len(one)))
-    return difference(one, other, clusters, kappa, **options).at(0)
+    return difference(one, other, options.pop("clusters", None), kappa, **options).at(0)
 
 
-def krippendorff_alpha(
-    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, metric: str = "ordinal", **options
-) -> Interval:
+def krippendorff_alpha(ratings: np.ndarray, levels=SCALE, *, metric: str = "ordinal", **options) -> Interval:
     """Krippendorff's alpha = 1 - D_o / D_e for any number of raters and missing ratings.
 
     Paper: section 2.1 names it and prefers kappa. Source: Krippendorff, Content Analysis (2004), chapter 11.
     A row of m >= 2 ratings adds each ordered pair with weight 1 / (m - 1) to the coincidences o[c, k]; with
     n[c] their margin and n their sum, alpha = 1 - (n - 1) sum o d / sum n[c] n[k] d, where d[c, k] is
-    [c != k] ("nominal"), (n[c] / 2 + n[c+1] + ... + n[k] / 2)^2 ("ordinal") or (c - k)^2 ("interval").
+    (n[c] / 2 + n[c+1] + ... + n[k] / 2)^2 ("ordinal") or (c - k)^2 ("interval").
     Arguments, returns and errors as in `weighted_kappa`. Checked against the book's worked example.
     """
-    one_of("metric", metric, METRICS)
-    codes, q = _codes(ratings, levels)
-    counts = _level_counts(codes, q)
-    m = counts.sum(axis=1)
+    one_of("metric", metric, ("ordinal", "interval"))
+    counts = _chosen(ratings, levels).sum(axis=1)  # [rows, q]
+    (rows, q), m = counts.shape, counts.sum(axis=1)
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
-    pairs = np.where(m[:, None, None] > 1, pairs / np.maximum(m - 1, 1)[:, None, None], 0.0)
+    pairs /= np.where(m > 1, m - 1, np.inf)[:, None, None]
 
     def alpha(sums):
         o = sums.reshape(-1, q, q)
         margin = o.sum(axis=2)
         n = margin.sum(axis=1)
-        if metric == "ordinal":
-            rank = np.cumsum(margin, axis=1) - margin / 2
-            d = (rank[:, :, None] - rank[:, None, :]) ** 2
-        else:
-            d = _penalties("nominal" if metric == "nominal" else "quadratic", q)[None]
+        rank = np.cumsum(margin, axis=1) - margin / 2 if metric == "ordinal" else np.arange(q)[None]
+        d = (rank[:, :, None] - rank[:, None, :]) ** 2
         expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 
-    return _interval(pairs.reshape(len(codes), q * q), alpha, **options)
+    return bootstrap(pairs.reshape(rows, q * q), options.pop("clusters", None), alpha, **options).at(0)
 
 
-def gwet_ac2(
-    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, penalty: str = "quadratic", **options
-) -> Interval:
+def gwet_ac2(ratings: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
     """Gwet's AC2 with quadratic weights, (p_a - p_e) / (1 - p_e), for any number of raters.
 
     Paper: silent. Source: Gwet, Handbook of Inter-Rater Reliability (2014), chapter 5. Weights v[c, k] =
     1 - (c - k)^2 / (q - 1)^2; p_a is the mean, over rows with two ratings or more, of the weighted share of
     agreeing pairs; pi[c] the mean over rows of the share of level c; p_e = sum v / (q (q - 1)) * sum pi
     (1 - pi). It stays high where nearly all ratings are one level and kappa collapses (coherence): the two
-    answer different questions. penalty "nominal" gives AC1. Arguments, returns and errors as in
-    `weighted_kappa`.
-    Checked by hand, and against the book's AC1 of .775.
+    answer different questions. Arguments, returns and errors as in `weighted_kappa`. Checked by hand.
     """
-    codes, q = _codes(ratings, levels)
-    w = _penalties(penalty, q)
-    v = 1 - w / w.max()
-    counts = _level_counts(codes, q)
-    m = counts.sum(axis=1)
+    counts = _chosen(ratings, levels).sum(axis=1)  # [rows, q]
+    q, m = counts.shape[1], counts.sum(axis=1)
+    v = 1 - _penalties("quadratic", q) / (q - 1) ** 2
     agreeing = (counts * (counts @ v - 1)).sum(axis=1) / np.maximum(m * (m - 1), 1)
     share = counts / np.maximum(m, 1)[:, None]
     contributions = np.column_stack([np.where(m > 1, agreeing, 0.0), m > 1, share, m > 0])
@@ -121,7 +103,7 @@ def gwet_ac2(
         p_e = v.sum() / (q * (q - 1)) * (pi * (1 - pi)).sum(axis=1)
         return ((p_a - p_e) / (1 - p_e))[:, None]
 
-    return _interval(contributions, ac2, **options)
+    return bootstrap(contributions, options.pop("clusters", None), ac2, **options).at(0)
 
 
 def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarray:
@@ -135,11 +117,13 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
 
 def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
     """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
-    one_of("pool", pool, POOLINGS)
-    codes, q = _codes(ratings, levels)
+    one_of("pool", pool, ("pairs", "rows", "slots"))
+    chosen = _chosen(ratings, levels)
+    rows, n_annotators, q = chosen.shape
     w = _penalties(penalty, q)
-    pairs = [(i, j) for i in range(codes.shape[1]) for j in range(i + 1, codes.shape[1])]
-    tables = (_pair_table(codes[:, i], codes[:, j], q, symmetrise) for i, j in pairs)
+    tables = (chosen[:, i, :, None] * chosen[:, j, None, :] for i, j in combinations(range(n_annotators), 2))
+    tables = ((table + table.swapaxes(1, 2)) / 2 if symmetrise else table for table in tables)
+    tables = (table.reshape(rows, q * q) for table in tables)
     if pool == "slots":
         contributions = np.concatenate([table for table in tables if table.any()], axis=1)
     else:
@@ -171,44 +155,20 @@ def rated_twice(ratings: np.ndarray) -> np.ndarray:
 
 def _penalties(penalty: str, q: int) -> np.ndarray:
     one_of("penalty", penalty, PENALTIES)
-    gap = np.abs(np.subtract.outer(np.arange(q), np.arange(q))).astype(np.float64)
-    return {"quadratic": gap**2, "linear": gap, "nominal": (gap > 0).astype(np.float64)}[penalty]
+    return np.abs(np.subtract.outer(np.arange(q), np.arange(q))).astype(np.float64) ** PENALTIES[penalty]
 
 
-def _codes(ratings: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, int]:
-    """Ratings as positions on the scale, -1 where empty; and the number of levels."""
+def _chosen(ratings: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """[rows, N, q]: 1 at the level that an annotator chose, 0 elsewhere and where a slot is empty."""
     ratings, levels = np.asarray(ratings, dtype=np.float64), np.asarray(levels, dtype=np.float64)
     if ratings.ndim != 2:
         raise ValueError(f"ratings must be [rows, N] for one attribute, got shape {ratings.shape}")
-    steps = np.diff(levels)
-    if len(levels) < 2 or (steps <= 0).any() or not np.allclose(steps, steps[0]):
-        raise ValueError(f"levels must be two or more, rising and evenly spaced, got {levels.tolist()}")
     present = ~np.isnan(ratings)
     if not (present.sum(axis=1) > 1).any():
         raise ValueError(f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined")
-    nearest = np.clip(np.rint((np.where(present, ratings, levels[0]) - levels[0]) / steps[0]), 0, len(levels) - 1)
-    nearest = nearest.astype(np.int64)
-    wrong = present & (np.abs(levels[nearest] - ratings) > 1e-9)
+    chosen = ratings[:, :, None] == levels
+    wrong = present & ~chosen.any(axis=2)
     if wrong.any():
         row, slot = np.argwhere(wrong)[0]
         raise ValueError(f"row {row}, slot {slot}: {ratings[row, slot]:g} is not one of {levels.tolist()}")
-    return np.where(present, nearest, -1), len(levels)
-
-
-def _level_counts(codes: np.ndarray, q: int) -> np.ndarray:
-    """[rows, q]: how many annotators of the row chose each level."""
-    return (codes[:, :, None] == np.arange(q)).sum(axis=1).astype(np.float64)
-
-
-def _pair_table(first: np.ndarray, second: np.ndarray, q: int, symmetrise: bool) -> np.ndarray:
-    """[rows, q * q]: the ratings of one pair of slots as a table of weight 1 in all; 0 if one is missing."""
-    both = np.flatnonzero((first >= 0) & (second >= 0))
-    table = np.zeros((len(first), q, q))
-    for one, other in ((first, second), (second, first) if symmetrise else (first, second)):
-        table[both, one[both], other[both]] += 0.5  # in turn: the two halves may fall on one cell
-    return table.reshape(len(first), q * q)
-
-
-def _interval(contributions, statistic, clusters=None, **options) -> Interval:
-    clusters = np.arange(len(contributions)) if clusters is None else clusters
-    return bootstrap(contributions, clusters, statistic, **options).at(0)
+    return chosen.astype(np.float64)

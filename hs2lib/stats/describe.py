@@ -6,6 +6,7 @@ correlation those where both of its columns are. Agreement between annotators is
 """
 
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
@@ -32,34 +33,26 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     The SD is the sample's, over n - 1, as pandas gives it. Paper silent; at 21,362 rows n and n - 1 differ by 1 part
     in 43,000 of an SD, .00003 on helpfulness, below the printed digits.
     Returns nan for the mean of an empty column, the SD of fewer than two values and R with a constant column.
-    Raises ValueError for no rows, infinite values or shapes that do not fit.
+    Raises ValueError for no rows or shapes that do not fit.
     Checked against pandas and pingouin.
     """
     X = _columns(X)
-    index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
-    Z, centre, scale = bootstrap.standardise(X)
-    sums, expand = bootstrap.pair_sums(Z, index, n_clusters)
+    sums, moments_of, centre, scale = bootstrap.pair_sums(X, clusters)
 
     def statistic(total):
-        rows, first, square, product = expand(total)
-        own = np.arange(k)
-        rows_own = np.broadcast_to(rows, product.shape)[:, own, own]
-        mean = np.broadcast_to(first, product.shape)[:, own, own] / rows_own
-        left = square - first**2 / rows  # column i about its mean, squared, over the rows it shares with j
-        left = np.where(left > NO_SPREAD * rows, left, np.nan)
-        right = np.swapaxes(left, 1, 2)
-        covariation = product - first * np.swapaxes(first, 1, 2) / rows
-        pearson = np.clip(covariation / np.sqrt(left * right), -1, 1)
-        spread = product[:, own, own] - rows_own * mean**2
-        sd = np.sqrt(np.maximum(spread, 0) / np.where(rows_own > 1, rows_own - 1, np.nan))
-        sd = np.where(spread > NO_SPREAD * rows_own, sd, 0 * sd)  # a constant column has SD 0 exactly
+        parts = moments_of(total)
+        _, _, variance, covariance = parts
+        rows, mean, own, _ = (np.broadcast_to(part, covariance.shape)[:, range(k), range(k)] for part in parts)
+        varies = np.where(variance > NO_SPREAD, variance, np.nan)
+        pearson = np.clip(covariance / np.sqrt(varies * np.swapaxes(varies, 1, 2)), -1, 1)
+        sd = np.sqrt(np.maximum(own, 0) * rows / np.where(rows > 1, rows - 1, np.nan))
+        sd = np.where(own > NO_SPREAD, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate([mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1)
 
     parts = bootstrap.from_sums(sums, statistic, **options)
-    present = (~np.isnan(X)).astype(np.float64)
     matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
-    rows = np.rint(present.T @ present).astype(np.int64)
+    rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)
     return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix, rows)
 
 
@@ -71,15 +64,13 @@ def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix
     Returns dicts row, column, ours, low, high, ready for a DataFrame and `Run.against_paper`.
     R of the first row is 1.
     """
-    if len(names) != np.shape(X)[1]:
-        raise ValueError(f"{len(names)} names for {np.shape(X)[1]} columns")
     of_columns = moments(X, clusters, **options)
     columns = {"mean": of_columns.mean, "SD": of_columns.sd, "R": Interval(*(part[0] for part in of_columns.pearson))}
     return [
         {"row": name, "column": f"{title} {suffix}", "ours": estimate, "low": low, "high": high}
         for i, name in enumerate(names)
         for title, interval in columns.items()
-        for estimate, low, high in [(float(part[i]) for part in interval)]
+        for estimate, low, high in [map(float, interval.at(i))]
     ]
 
 
@@ -96,26 +87,20 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Int
     index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
     if np.isnan(X).any() and k > 2:
-        out = Interval(*np.full((3, k, k), np.nan))
-        for i in range(k):
-            for j in range(i, k):
-                pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed)
-                for part, whole in zip(pair, out, strict=True):
-                    whole[i, j] = whole[j, i] = part[0, 1]
-        return out
+        out = np.empty((3, k, k))
+        for i, j in combinations_with_replacement(range(k), 2):
+            pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed)
+            out[:, i, j] = out[:, j, i] = pair.at(0, 1)
+        return Interval(*out)
     present = ~np.isnan(X).any(axis=1)
-    if not present.any():
-        return Interval(*np.full((3, k, k), np.nan))
     # Dense codes of the values: the midrank of a value is the weight below it plus half the weight on it.
     codes = [rankdata(column, method="dense").astype(np.int64) - 1 for column in X[present].T]
     rows_of = index[present]
 
     def ranks_correlate(count):
         weight = count[rows_of]
-        ranks = np.empty((k, len(rows_of)))
-        for rank, code in zip(ranks, codes, strict=True):
-            at = np.bincount(code, weights=weight)
-            rank[:] = (np.cumsum(at) - at / 2)[code]
+        weights = [np.bincount(code, weights=weight) for code in codes]  # of each value
+        ranks = np.array([(np.cumsum(at) - at / 2)[code] for at, code in zip(weights, codes, strict=True)])
         total = weight.sum()
         ranks = (ranks - (ranks @ weight / total)[:, None]) / total
         products = (ranks * weight) @ ranks.T
@@ -140,8 +125,7 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, fixed: np.ndarray, cluster
     Raises ValueError for no complete rows. Checked against pingouin.partial_corr.
     """
 
-    def partial(covariance, scale):
-        residual = _residual_covariance(covariance, scale)
+    def partial(residual, _):
         return residual[:, 0, 1] / np.sqrt(residual[:, 0, 0] * residual[:, 1, 1])
 
     return _of_covariance(x, y, fixed, clusters, partial, options)
@@ -154,8 +138,7 @@ def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, fixed: np.ndarray 
     errors as in `partial_correlation`. Checked against numpy.linalg.lstsq.
     """
 
-    def coefficient(covariance, scale):
-        residual = _residual_covariance(covariance, scale)
+    def coefficient(residual, scale):
         return residual[:, 0, 1] / residual[:, 0, 0] * scale[1] / scale[0]
 
     return _of_covariance(x, y, fixed, clusters, coefficient, options)
@@ -168,10 +151,8 @@ def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np
     A bin that holds one prompt only gets an interval without width: look at the counts beside it.
     """
     values, bins = np.asarray(values, dtype=np.float64), np.asarray(bins)
-    if bins.shape != values.shape or (len(bins) and (bins.min() < 0 or bins.max() >= n_bins)):
-        raise ValueError(f"bins must be [{len(values)}] with values 0 to {n_bins - 1}, got shape {bins.shape}")
     present = ~np.isnan(values)
-    member = (bins[:, None] == np.arange(n_bins)) & present[:, None]
+    member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]
     both = np.concatenate([member, member * np.where(present, values, 0.0)[:, None]], axis=1)
     return bootstrap.bootstrap(both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options)
 
@@ -188,18 +169,14 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
     index, _ = bootstrap.cluster_index(clusters, len(X))
     order = np.argsort(index, kind="stable")
     X, index = X[order], index[order]
-    gaps, owner, step = [], [], 1
-    while (same := np.flatnonzero(index[step:] == index[:-step])).size:
-        gaps.append(np.abs(X[same + step] - X[same]))
-        owner.append(index[same])
-        step += 1
-    k = X.shape[1]
-    if not gaps:
-        nothing = Interval(*np.full((3, k), np.nan))
-        return nothing, nothing
-    gap = np.concatenate(gaps)
-    parts = np.concatenate([~np.isnan(gap), np.abs(gap) < 1e-9, gap >= 2 - 1e-9], axis=1)
-    both = bootstrap.bootstrap(parts, np.concatenate(owner), lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
+    k, steps = X.shape[1], range(1, np.bincount(index).max())
+    first = [np.flatnonzero(index[step:] == index[:-step]) for step in steps]  # of the pairs so many rows apart
+    if not first:
+        return (Interval(*np.full((3, k), np.nan)),) * 2
+    gap = np.concatenate([np.abs(X[rows + step] - X[rows]) for rows, step in zip(first, steps, strict=True)])
+    parts = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)
+    owner = index[np.concatenate(first)]
+    both = bootstrap.bootstrap(parts, owner, lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
 
@@ -207,12 +184,10 @@ def _columns(X: np.ndarray) -> np.ndarray:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"expected an array [rows, columns], got shape {X.shape}")
-    if np.isinf(X).any():
-        raise ValueError(f"column {int(np.isinf(X).any(axis=0).argmax())} holds an infinite value; missing is nan")
     return X
 
 
-def _residual_covariance(covariance: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _residual_covariance(covariance: np.ndarray) -> np.ndarray:
     """[B, 2, 2] covariance of columns 0 and 1 after regression on the others; nan if nothing is left."""
     top, cross, rest = covariance[:, :2, :2], covariance[:, :2, 2:], covariance[:, 2:, 2:]
     if rest.shape[1]:
@@ -222,20 +197,10 @@ def _residual_covariance(covariance: np.ndarray, scale: np.ndarray) -> np.ndarra
 
 
 def _of_covariance(x, y, fixed, clusters, function, options) -> Interval:
-    """A number made from the covariance of (x, y, fixed), complete rows only, with its interval."""
+    """A number made from the covariance of x and y beside `fixed`, complete rows only, with its interval."""
     fixed = np.empty((len(x), 0)) if fixed is None else np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)
     X = _columns(np.column_stack([x, y, fixed]))
     complete = ~np.isnan(X).any(axis=1)
-    if not complete.any():
-        raise ValueError(f"none of {len(X)} rows has all of x, y and fixed")
-    X = X[complete]
-    index, n_clusters = bootstrap.cluster_index(np.asarray(clusters)[complete], len(X))
-    Z, _, scale = bootstrap.standardise(X)
-    sums, expand = bootstrap.pair_sums(Z, index, n_clusters)
-
-    def statistic(total):
-        rows, first, _, product = expand(total)
-        covariance = product / rows - (first / rows) * np.swapaxes(first / rows, 1, 2)
-        return function(covariance, scale)[:, None]
-
+    sums, moments_of, _, scale = bootstrap.pair_sums(X[complete], np.asarray(clusters)[complete])
+    statistic = lambda total: function(_residual_covariance(moments_of(total)[3]), scale)[:, None]  # noqa: E731
     return bootstrap.from_sums(sums, statistic, **options).at(0)

@@ -48,25 +48,17 @@ def from_sums(sums: np.ndarray) -> np.ndarray:
         return np.stack([error / n, pearson, right / pairs], axis=1)
 
 
-def validation_metrics(
-    outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str]
-) -> dict[str, float]:
+def validation_metrics(outputs, labels, groups: np.ndarray, attributes: Sequence[str]) -> dict[str, float]:
     """ "MSE helpfulness", "Pearson helpfulness", .. of outputs against labels, both [rows, A], -100 = missing.
 
     Paper: silent (it reports RewardBench only). Raises ValueError for shapes that do not fit.
     """
-    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
-    out = {}
-    for a, name in enumerate(attributes):
-        sums = contributions(outputs[:, a], labels[:, a], groups).sum(0)
-        out |= {f"{m} {name}": float(v) for m, v in zip(METRICS, from_sums(sums[None])[0], strict=True)}
-    return out
+    rows = metric_table(outputs, labels, groups, attributes, n_boot=0)
+    return dict(zip(rows.metric + " " + rows.attribute, rows.ours.tolist(), strict=True))
 
 
-def metric_table(
-    outputs, labels, groups, attributes: Sequence[str], *, minus=None, clusters=None, **options
-) -> pd.DataFrame:
-    """The metrics with 95 % intervals: columns attribute, metric, ours, low, high.
+def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=None, clusters=None, **options):
+    """The metrics with 95 % intervals, a frame: columns attribute, metric, ours, low, high.
 
     outputs, labels: [rows, A]. minus [rows, A]: the outputs of another model. Then the rows are the differences from
     that model's metrics, both on the same resamples, and "difference" stands in place of "ours". groups [rows]: the
@@ -74,7 +66,11 @@ def metric_table(
     prompts; give the trees where prompts share one. options: n_boot and seed as in `bootstrap.bootstrap`. Raises as
     `validation_metrics`.
     """
-    outputs, labels, groups = _checked(outputs, labels, groups, attributes)
+    outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
+    if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
+        raise ValueError(
+            f"outputs {outputs.shape}, labels {labels.shape}: must be [rows, {len(attributes)}], groups [rows]"
+        )
     sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
     interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
     rows = []
@@ -83,11 +79,3 @@ def metric_table(
         parts = interval(*sums, groups if clusters is None else clusters, from_sums, **options)
         rows += [(name, metric, *map(float, values)) for metric, *values in zip(METRICS, *parts, strict=True)]
     return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])
-
-
-def _checked(outputs, labels, groups, attributes):
-    outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
-    if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
-        expected = f"[rows, {len(attributes)}], groups [rows]"
-        raise ValueError(f"outputs {outputs.shape} and labels {labels.shape} must be {expected}")
-    return outputs, labels, groups

@@ -105,8 +105,6 @@ def test_every_group_says_that_it_was_generated():
     [
         ({"stage": "final"}, "unknown stage 'final'.*there are: initial, annotated, released"),
         ({"split": "test"}, "unknown split 'test'.*there are: train, validation, both"),
-        ({"n_prompts": -1}, "n_prompts"),
-        ({"start": -1}, "start"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
@@ -278,7 +276,7 @@ def test_style_edits_do_what_their_names_say():
             task, text = with_edit("steps", seed, {}, expert=expert)
             assert held(task, text) == 4 and sum(text.count(sentence) for sentence in WRITING["expert"]) == expert
         _, text = with_edit("steps", seed, {}, expert=-1)
-        assert text.startswith(WRITING["plain"])
+        assert text.startswith(tuple(WRITING["plain"]))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -323,7 +321,7 @@ def test_false_premises_are_false_and_unsafe_requests_refused():
 
 def rule(plan, n=6):
     """The attributes of a plan's response to a task of n items; (kind, severity) pairs as in PLANS."""
-    index = next(i for i, (_, p) in enumerate(rules.PLANS) if p == plan)
+    index = next(i for i, (_, p) in enumerate(rules.PLANS) if p == list(map(list, plan)))
     touched = rules.touched_items(np.array(index), np.array(n))
     base = np.array([4.0, 4.0, 4.0, 1.5, 2.0])
     return rules.attributes(base, rules.by_kind(np.array(index), touched), np.array(n)), touched
@@ -350,7 +348,7 @@ def test_every_edit_lowers_or_raises_what_the_guidelines_say():
             assert rule(((kind, 2),))[0][a] < clean[a] - 0.25, (ATTRIBUTES[a], kind)
     assert rule((("repetition", 2),))[0][4] > 2 > rule((("missing item", 2),))[0][4]
     for kind in ("wrong value", "missing item", "contradiction", "repetition", "irrelevant sentence"):
-        values = [rule(((kind, s),))[0][0] for s in (1, 2, 3) if any(p == ((kind, s),) for _, p in rules.PLANS)]
+        values = [rule(((kind, s),))[0][0] for s in (1, 2, 3) if any(p == [[kind, s]] for _, p in rules.PLANS)]
         assert values == sorted(values, reverse=True) and len(set(values)) == len(values)  # the more, the worse
     assert list(rules.JARGON) == sorted(rules.JARGON)
     assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY) and list(rules.EXTRAS) == sorted(rules.EXTRAS)
@@ -449,8 +447,6 @@ def test_benchmark_has_known_winners_in_balanced_order():
     assert Counter(g.id.split("/")[0] for g in pairs) == dict.fromkeys(("chat", "chat-hard", "safety", "reasoning"), 60)
     assert sum(g.preference < 0 for g in pairs) == 120 and len({g.id for g in pairs}) == 240
     assert pairs == generate.benchmark(60) and pairs[:5] == generate.benchmark(5)[:5]
-    with pytest.raises(ValueError, match="n_per_section >= 0, got -1"):
-        generate.benchmark(-1)
     longer = []
     for g in pairs:
         better, worse = g.responses if g.preference < 0 else g.responses[::-1]

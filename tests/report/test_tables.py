@@ -155,6 +155,13 @@ def check_latex(text):
     text.encode("latin-1")  # what pdflatex has glyphs for
 
 
+def run_at(folder):
+    """What a run is to a table: a tier, a folder, and what it keeps."""
+    run = SimpleNamespace(tier="paper", notebook="14_x", folder=folder, verdicts={}, caption=str, kept={})
+    run.keep = lambda name, content, caption: run.kept.update({name: content})
+    return run
+
+
 @pytest.fixture
 def whole(reports):
     """All tables with numbers of ours at two tiers, one judged and one generated, as LaTeX and as HTML."""
@@ -169,10 +176,9 @@ def whole(reports):
 
 
 def test_latex_stands_in_a_document(whole, tmp_path):
-    shown = [tables.latex(table, frames) for table, frames in whole.items()]
-    for text in shown:
-        check_latex(text)
-    document = tables.document(shown, tables.figures("demo"), tmp_path / "demo" / "14")
+    for table, frames in whole.items():
+        check_latex(tables.latex(table, frames))
+    document = tables.save_document(run_at(tmp_path / "demo" / "14"), whole, tables.figures("demo"))
     check_latex(document)
     assert document.count(r"\begin{table}") == 5 and document.count(r"\toprule") == 5
     assert r"\includegraphics[width=.9\linewidth]{../03_annotator_agreement/kappa.pdf}" in document
@@ -184,8 +190,7 @@ def test_latex_stands_in_a_document(whole, tmp_path):
 def test_latex_compiles(whole, tmp_path):
     if not shutil.which("pdflatex"):
         pytest.skip("no LaTeX (pdflatex) on this machine: only the structure is checked")
-    shown = [tables.latex(table, frames) for table, frames in whole.items()]
-    (tmp_path / "all.tex").write_text(tables.document(shown))
+    (tmp_path / "all.tex").write_text(tables.save_document(run_at(tmp_path), whole, []))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
@@ -216,31 +221,25 @@ def test_html_has_every_dash_and_escapes(whole):
 
 def test_tables_become_artefacts_of_a_run(whole, tmp_path):
     """Through the run, so that its manifest names them; the counts of verdicts are those of its own tier."""
-    kept = {}
-    run = SimpleNamespace(tier="paper", notebook="14_x", folder=tmp_path / "paper" / "14_x", verdicts={}, caption=str)
-    run.keep = lambda name, content, caption: kept.update({name: content})
+    run = run_at(tmp_path / "paper" / "14_x")
     assert "<table id=" in tables.save(run, "table-1", whole["table-1"])
+    kept = dict(run.kept)
     assert set(kept) == {"table-1.tex", "table-1.csv", "table-1.html"} and kept["table-1.html"].startswith("<!doctype")
+    frame = pd.read_csv(StringIO(kept["table-1.csv"]))
+    assert len(frame) == 30 and set(frame.tier) == {"demo", "paper"} and frame.ours.notna().sum() == 4
     assert run.verdicts == {"table-1": {"not run at this tier": 13, "consistent": 1, "different": 1}}
     check_latex(tables.save_document(run, whole, tables.figures("paper")))
-    assert "{../03_annotator_agreement/kappa.pdf}" in kept["paper.tex"]
-
-
-def test_csv_has_every_number_and_tier(whole):
-    frame = pd.read_csv(StringIO(tables.csv(whole["table-1"])))
-    assert len(frame) == 30 and set(frame.tier) == {"demo", "paper"} and frame.ours.notna().sum() == 4
+    assert "{../03_annotator_agreement/kappa.pdf}" in run.kept["paper.tex"]
 
 
 def test_digits_are_the_papers():
     """As printed: .0600 keeps its zeros, 712.6 has one decimal, an Elo none."""
-    assert tables.digits("table-2", "verbosity", "R HS2") == 4
-    assert tables.digits("table-2", "characters in prompt", "mean HS2") == 1
-    assert tables.digits("table-2", "characters in prompt", "R HS2") == 4
-    assert tables.digits("table-5", "Mixtral", "Arena Elo") == 0
-    for name, table in TABLES.items():
-        for (row, column), value in table.values.items():
-            if value is not None:
-                assert float(f"{value:.{tables.digits(name, row, column)}f}") == value
+    two, five = TABLES["table-2"].rules, TABLES["table-5"].rules
+    assert two["verbosity", "R HS2"].digits == two["characters in prompt", "R HS2"].digits == 4
+    assert two["characters in prompt", "mean HS2"].digits == 1 and five["Mixtral", "Arena Elo"].digits == 0
+    for table in TABLES.values():
+        for cell, value in table.values.items():
+            assert value is None or float(f"{value:.{table.rules[cell].digits}f}") == value
 
 
 def test_symbols_that_pdflatex_cannot_set_are_replaced():

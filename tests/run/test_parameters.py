@@ -9,6 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import names
+from hs2lib.data.load import SETS
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root
 from hs2lib.run import graph, parameters
@@ -207,7 +208,7 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
 def test_names_are_typed_once(name):
     """A list of data sets, sources, splits or tiers in a comment would be another copy of `hs2lib.names`."""
     (cell,) = [c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])]
-    known = {*names.DATA_SETS, *names.SOURCES, *names.SPLITS, *names.TIERS}
+    known = {*SETS, *names.SOURCES, *names.SPLITS, *names.TIERS}
     for words in re.findall(r"; (?:each )?one of (.+)", cell.source):
         typed = known & {word.strip() for word in words.split(",")}
         assert len(typed) < 2, words

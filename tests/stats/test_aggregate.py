@@ -117,9 +117,10 @@ def test_the_closest_three_of_five_always_pass_the_final_filter():
 def test_bad_arguments_are_named():
     for call, message in (
         (lambda: aggregate.spread(np.zeros((2, 3))), r"\[rows, N annotators, A attributes\], got shape \(2, 3\)"),
-        (lambda: aggregate.spread(C_SHARP, "helpfullness"), "no attribute 'helpfullness': expected one of helpfulness"),
-        (lambda: aggregate.aggregate(C_SHARP, np.ones((1, 4))), r"keep must be \(1, 3\)"),
-        (lambda: aggregate.released(C_SHARP, None, [0, 1]), "one entry for each of 1 rows"),
+        (
+            lambda: aggregate.spread(C_SHARP, "helpfullness"),
+            "unknown attribute 'helpfullness' .did you mean 'helpfulness'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

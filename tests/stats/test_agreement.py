@@ -41,10 +41,10 @@ def ratings():
     return np.column_stack([first, second]).astype(float)
 
 
-@pytest.mark.parametrize("penalty", ["quadratic", "linear", "nominal"])
+@pytest.mark.parametrize("penalty", ["quadratic", "linear"])
 def test_two_named_raters_equal_scikit_learn(ratings, penalty):
     ours = value(agreement.weighted_kappa(ratings, symmetrise=False, penalty=penalty, **QUICK))
-    theirs = cohen_kappa_score(*ratings.T, weights=None if penalty == "nominal" else penalty, labels=range(5))
+    theirs = cohen_kappa_score(*ratings.T, weights=penalty, labels=range(5))
     assert abs(ours - theirs) < 1e-12
 
 
@@ -152,16 +152,10 @@ def test_difference_of_two_filters_on_the_same_resamples(ratings):
     assert [float(part) for part in agreement.kappa_difference(ratings, ratings, **QUICK)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("metric", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+@pytest.mark.parametrize(("metric", "published"), [("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_books_example(metric, published):
     ours = agreement.krippendorff_alpha(KRIPPENDORFF, ONE_TO_FIVE, metric=metric, **QUICK)
     assert value(ours) == pytest.approx(published, abs=5e-4)
-
-
-def test_ac1_of_the_same_example():
-    """Gwet works the same data: AC1, AC2 with penalty 0 or 1, is .775."""
-    ours = agreement.gwet_ac2(KRIPPENDORFF, ONE_TO_FIVE, penalty="nominal", **QUICK)
-    assert value(ours) == pytest.approx(0.775, abs=5e-4)
 
 
 def test_ac2_by_hand():
@@ -198,7 +192,6 @@ def test_one_level_everywhere_is_undefined_not_perfect():
         (np.array([[1.0, 2.0], [3.0, 7.0]]), {}, "row 1, slot 1: 7 is not one of"),
         (np.array([[1.0, 2.5]]), {}, "row 0, slot 1: 2.5 is not one of"),
         (np.zeros((2, 3, 5)), {}, r"ratings must be \[rows, N\] for one attribute"),
-        (np.array([[1.0, 2.0]]), {"levels": (0, 1, 5)}, "rising and evenly spaced"),
         (np.array([[1.0, 2.0]]), {"pool": "raters"}, r"unknown pool 'raters'.*: pairs, rows, slots"),
         (np.array([[1.0, 2.0]]), {"clusters": np.zeros(3)}, r"clusters must be \[1\]"),
     ],
