@@ -75,7 +75,7 @@ def read(backbone, batch) -> torch.Tensor:
 
 
 def states(name: str, folder: Path) -> np.ndarray:
-    """What is read of every response of a set, float32 [rows, 2 L H + 4], kept by chunks: a killed run goes on."""
+    """What is read of every response of a set, [rows, 2 L H + 4], kept by chunks: a killed run goes on."""
     groups, chunks, policy = groups_of(name), [], None
     for start in range(0, len(groups), CHUNK):
         file = folder / f"{name}-{start}.npy"
@@ -90,7 +90,7 @@ def states(name: str, folder: Path) -> np.ndarray:
             paths.write(file, content.getvalue())
             print(f"{name}: {min(start + CHUNK, len(groups))} of {len(groups)} prompts", flush=True)
         chunks.append(np.load(file))
-    return np.concatenate(chunks)
+    return np.concatenate(chunks).astype(np.float64)
 
 
 @cache
@@ -176,9 +176,12 @@ def scale(X: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
 def path(X: np.ndarray, y: np.ndarray, test: np.ndarray, intercept: bool = True) -> np.ndarray:
     """Predictions [rows of test, alphas] of ridge on X, one for each of `ALPHAS`."""
     centre, middle = (X.mean(axis=0), y.mean()) if intercept else (0.0, 0.0)
-    u, s, v = np.linalg.svd(X - centre, full_matrices=False)
-    weights = (u.T @ (y - middle))[:, None] * s[:, None] / (s[:, None] ** 2 + ALPHAS * len(X))  # [k, alphas]
-    return (test - centre) @ v.T @ weights + middle
+    X, y, test = X - centre, y - middle, test - centre
+    wide = X.shape[1] > len(X)  # then in the space of the rows, which is the smaller one
+    values, vectors = np.linalg.eigh(X @ X.T if wide else X.T @ X)
+    target, test = (y, test @ X.T) if wide else (X.T @ y, test)
+    shrunk = (vectors.T @ target)[:, None] / (values[:, None] + ALPHAS * len(X))  # [k, alphas]
+    return test @ (vectors @ shrunk) + middle
 
 
 # What is read, and what it is fitted to.

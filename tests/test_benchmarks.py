@@ -94,12 +94,14 @@ def test_real_rows_are_predicted_by_what_never_saw_them(monkeypatch):
         assert not np.isclose(before[way][~tested], after[way][~tested]).any()
 
 
-def test_real_rows_ridge_is_scikit_learns():
+@pytest.mark.parametrize("shape", [(9, 14), (14, 9)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_real_rows_ridge_is_scikit_learns(shape, intercept):
     rng = np.random.default_rng(0)
-    X, y, test = rng.normal(size=(9, 14)), rng.normal(size=9), rng.normal(size=(3, 14))
-    ours = real_rows.path(X, y, test)
+    X, y, test = rng.normal(size=shape), rng.normal(size=shape[0]), rng.normal(size=(3, shape[1]))
+    ours = real_rows.path(X, y, test, intercept)
     for alpha, column in zip(real_rows.ALPHAS, ours.T, strict=True):
-        assert np.allclose(column, Ridge(alpha * 9).fit(X, y).predict(test))
+        assert np.allclose(column, Ridge(alpha * shape[0], fit_intercept=intercept).fit(X, y).predict(test))
 
 
 # --- whole benchmarks ---------------------------------------------------------------------------------------------
