@@ -8,37 +8,45 @@
     frame = rounds(result.history)                                        # also in result.folder / "rounds.csv"
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
-fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. Micro-batches, exact scale,
+fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. A round is one rollout
+buffer: the policy answers `buffer` prompts, and the optimiser then goes over the answers. Micro-batches, exact scale,
 processes, the optimiser, checkpoints and going on after a kill are the trainer's own. A checkpoint only ever lies
 between rounds, so nothing of a buffer has to be kept. Paper: section 4.4.
+
+Letters: R responses, T tokens of the longest of them, W the most tokens that may be sampled.
 """
 
 import copy
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from accelerate.utils import gather_object
-from torch import nn
+from matplotlib.figure import Figure
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
-from hs2lib.align import ppo_rounds
-from hs2lib.align.ppo_rounds import Rounds, figures, rounds
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens
 from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
-from hs2lib.names import one_of
+from hs2lib.names import CUT_OFF, one_of
 from hs2lib.paths import write
-from hs2lib.train.items import Item
-from hs2lib.train.objectives import over_vocabulary
+from hs2lib.train import losses
+from hs2lib.train.items import Item, order
+from hs2lib.train.objectives import Objective, over_vocabulary
 from hs2lib.train.recipes import PPO
 from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit
 
@@ -70,8 +78,7 @@ class ActorCritic(nn.Module):
     def __init__(self, policy: nn.Module, reward_model: nn.Module, critic: str = "separate"):
         super().__init__()
         if len(reward_model.attributes) != 1:
-            what = f"expected a reward model of one output, got {reward_model.attributes}"
-            raise ValueError(f"{what}: fold them into one")
+            raise ValueError(f"the reward model has the outputs {reward_model.attributes}: fold them into one")
         one_of("critic", critic, ("separate", "shared"))
         self.policy, self.kind = policy, critic
         if critic == "shared":
@@ -81,13 +88,10 @@ class ActorCritic(nn.Module):
             return
         vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
         if vocabularies[0] != vocabularies[1]:
-            raise ValueError('policy and reward model have different tokens, so the critic cannot be a model of its '
-                             'own: use critic="shared"')  # fmt: skip
-        copied = copy.deepcopy(reward_model).requires_grad_(True)
-        if copied.adapter:
-            copied.merge()
+            raise ValueError('policy and reward model have different tokens: use critic="shared"')
+        copied = copy.deepcopy(reward_model).requires_grad_(True).merge()
         if policy.adapter:
-            copied.lora(*(policy.adapter[key] for key in ("r", "lora_alpha", "lora_dropout", "target_modules")))
+            copied.lora(policy.adapter["r"], policy.adapter["lora_alpha"])
         self.critic, self.head = copied.backbone, copied.head
 
     def __getattr__(self, name):
@@ -96,7 +100,7 @@ class ActorCritic(nn.Module):
             return getattr(self.policy, name)
         return super().__getattr__(name)
 
-    def forward(self, batch, width: int) -> torch.Tensor:
+    def forward(self, batch, width: int) -> Tensor:
         """Log-probability, value and entropy of each sampled token, float32 [R, 3 width], 0 behind a response's end.
 
         The entropy is that of the whole vocabulary where its token was sampled; it is for the log, and 0 where
@@ -118,18 +122,16 @@ class ActorCritic(nn.Module):
         return [list(self.policy.parameters()), [*self.critic.parameters(), *self.head.parameters()]]
 
 
-def rows(x: torch.Tensor, batch: trees.Batch, width: int) -> torch.Tensor:
+def rows(x: Tensor, batch: trees.Batch, width: int) -> Tensor:
     """x [k, P] of predicted tokens as [R, k, width]: each response's from column 0 on, 0 behind its end."""
-    owner = batch.owner.to(x.device)  # [P]
-    number = torch.bincount(owner, minlength=len(batch.end))  # [R], tokens of each response
-    if int(number.max()) > width:
-        raise ValueError(f"a response has {int(number.max())} tokens, expected at most {width}")
-    column = torch.arange(len(owner), device=x.device) - (number.cumsum(0) - number)[owner]  # [P]
-    places = owner * width + column  # [P]
-    return x.new_zeros(len(x), len(number) * width).index_copy(1, places, x).unflatten(1, (-1, width)).transpose(0, 1)
+    tokens = torch.bincount(batch.owner, minlength=len(batch.end)).tolist()  # of each response
+    if max(tokens) > width:
+        raise ValueError(f"a response has {max(tokens)} tokens, expected at most {width}")
+    padded = pad_sequence(x.T.split(tokens), batch_first=True)  # [R, T, k]
+    return pad(padded, (0, 0, 0, width - padded.shape[1])).transpose(1, 2)
 
 
-def entropies(logits: torch.Tensor) -> torch.Tensor:
+def entropies(logits: Tensor) -> Tensor:
     """Entropy over the vocabulary, nats: [C] of logits [C, V]. Paper: silent (the reference code logs it)."""
     log_p = logits.log_softmax(-1)
     return -(log_p.exp() * log_p).sum(-1)
@@ -138,21 +140,13 @@ def entropies(logits: torch.Tensor) -> torch.Tensor:
 @contextmanager
 def without_adapters(model: nn.Module):
     """The model as it was before adapters were put in: what they learn is switched off inside."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
     layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
-    try:
-        for layer in layers:
-            layer.enable_adapters(False)
-        yield
-    finally:
-        for layer in layers:
-            layer.enable_adapters(True)
+    for layer in layers:
+        layer.enable_adapters(False)
+    yield
+    for layer in layers:
+        layer.enable_adapters(True)
 
-
-# What names a run besides its `Recipe`.
-OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip", "value_clip", "normalise",
-       "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished")  # fmt: skip
 
 # (the policy, ids of prompts, number of the round or -1 for validation) -> for each, in that order, a group of
 # `Sample`s, each labelled with its reward
@@ -190,13 +184,14 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
 
     Paper: silent. Responses are dropped: PPO uses the prompts only.
     """
-    bare = [replace(group, responses=(Response("", ""),), preference=None, preferences=()) for group in groups]
     out, left_out = [], []
-    for group in bare:
+    for group in groups:
         try:
-            out.append(replace(group, prompt=fitted(policy, group, max_new_tokens, **policy.written)))
+            prompt = fitted(policy, group, max_new_tokens, **policy.written)
         except ValueError:
             left_out.append(group.id)
+        else:
+            out.append(replace(group, prompt=prompt, responses=(Response("", ""),), preference=None, preferences=()))
     return out, left_out
 
 
@@ -214,80 +209,233 @@ def as_row(group: Group) -> dict:
     return row | {"finished": [s.finished for s in samples], "rewards": [s.labels[0] for s in samples]}
 
 
+# Rounds
+
+
+def steps_of(recipe: PPO) -> int:
+    """The steps of the optimiser in a round."""
+    return recipe.buffer // recipe.batch * recipe.passes
+
+
+def asked(ids: Sequence[str], recipe: PPO, round: int) -> list[int]:
+    """Positions of the prompts that a round answers.
+
+    Every epoch over the prompts has an order of its own that follows from (seed, epoch) and the ids; what is left over
+    at its end, fewer than a buffer, waits for the next.
+    """
+    epoch, part = divmod(round, len(ids) // recipe.buffer)
+    start = epoch * len(ids) + part * recipe.buffer
+    return list(islice(order(ids, recipe.seed), start, start + recipe.buffer))
+
+
+def batches(ids: Sequence[str], recipe: PPO, steps: int) -> Iterator[int]:
+    """Positions of the prompts whose answers each step goes over, one global batch after the other.
+
+    Raises ValueError where rounds are not whole.
+    """
+    if recipe.buffer % recipe.batch:
+        raise ValueError(f"a buffer of {recipe.buffer} is no whole number of batches of {recipe.batch} prompts")
+    if len(ids) < recipe.buffer:
+        raise ValueError(f"{len(ids)} prompts do not fill a buffer of {recipe.buffer}")
+    for name, value in {"save_every": recipe.save_every, "steps": steps}.items():
+        # Between rounds nothing of a buffer is needed to go on, and a finished run has used all it sampled.
+        if value % steps_of(recipe):
+            raise ValueError(f"{name} is a multiple of the {steps_of(recipe)} steps of a round, got {value}")
+    for round in range(steps // steps_of(recipe)):
+        for once in range(recipe.passes):
+            yield from np.random.default_rng((recipe.seed, round, once)).permutation(asked(ids, recipe, round)).tolist()
+
+
+def token_kl(policy: Tensor, reference: Tensor, form: str = "absolute") -> Tensor:
+    """The KL penalty of each sampled token, same shape as both: |d|, d or exp(-d) - 1 + d for d = log pi - log pi_ref.
+
+    Paper: section 4.4 (a penalty whose form it does not print; "absolute" is the reference code's). policy, reference:
+    log-probabilities [R, T]. In expectation over the policy's samples "plain" is the KL, and so is "k3" of each token,
+    which is never negative; "absolute" is larger. As a reward they differ more: only "plain" rewards a token for being
+    less likely than it was, and so only with it is the optimum the reference tilted by exp(reward / weight). With the
+    other two what has become unlikely is pushed further down; they hold back what becomes more likely.
+    """
+    one_of("kl_form", form, ("absolute", "plain", "k3"))
+    difference = policy - reference
+    if form == "absolute":
+        return difference.abs()
+    return difference if form == "plain" else torch.expm1(-difference) + difference
+
+
+def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Tensor:
+    """Rewards [R, T] of tokens: -weight x KL of each, and the response's reward [R] besides at its last one.
+
+    Paper: section 4.4 (where the two stand is the reference code's). kl [R, T]; mask: bool [R, T], each row's tokens.
+    """
+    out = torch.where(mask, -weight * kl, 0.0)  # [R, T]
+    last = mask.sum(1).sub(1).clamp(min=0)[:, None]  # [R, 1], each row's last token
+    return out.scatter_add(1, last, torch.where(mask.any(1), reward, 0.0)[:, None])
+
+
+def targets(
+    sampler: Tensor, reference: Tensor, values: Tensor, tokens: Tensor, reward: Tensor, finished: Tensor, recipe: PPO
+) -> Tensor:
+    """Targets of the loss, float32 [R, 5, T]: log-probability when sampled, advantage, value, return, counted.
+
+    sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
+    response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
+    `unfinished` is "keep"; nor does one without a reward (nan: the reward model refused it). Advantages are normalised
+    over the tokens that count. Paper: section 4.4 (advantages, normalisation and what is left out are the reference
+    code's). Raises ValueError for an unknown `unfinished`.
+    """
+    one_of("way with unfinished answers", recipe.unfinished, CUT_OFF)
+    refused, reward = reward.isnan(), reward.nan_to_num()
+    rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
+    advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
+    counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None] & ~refused[:, None]
+    if recipe.normalise:
+        advantage = losses.normalised(advantage, counted)
+    return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
+
+
+TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
+
+
+def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
+    """PPO's losses for the trainer, of an `ActorCritic`'s outputs [R, 3 W] and `targets` as [R, 5 W].
+
+    Both clipped losses are summed over the tokens that count, so the trainer's mean is over those of the whole global
+    batch. tally: float64 [5], to which the sums of each call are added, for the log. Paper: section 4.4.
+    """
+
+    def outputs(model, batch):
+        return model(batch, recipe.max_new_tokens)
+
+    def total(outputs, targets, group):
+        policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
+        sampler, advantage, old, returns, counted = targets.unflatten(1, (5, -1)).unbind(1)  # [R, W] each
+        mask = counted.bool()
+        number = mask.sum()
+        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=recipe.ratio_clip) * number
+        value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=recipe.value_clip) * number
+        if tally is not None:
+            off = torch.where(mask, policy - sampler, 0.0).detach().expm1().abs()
+            sums = policy_loss.detach(), value_loss.detach(), (off > recipe.ratio_clip).sum(), off.sum(), number
+            tally.add_(torch.tensor(sums, dtype=tally.dtype))
+        return policy_loss + recipe.value_weight * value_loss
+
+    def count(targets, group):
+        return int(targets.unflatten(1, (5, -1))[:, 4].sum())
+
+    return Objective("PPO", total, count, outputs, log_probs=True)
+
+
+NAMES = ("reward", "kl", "penalty", "penalised reward", "length", "finished", "entropy", "explained", "policy loss",
+           "value loss", "clip fraction", "ratio off 1", "tokens trained", "grad_norm", "critic gradient")  # fmt: skip
+
+
+def figures(sampler, reference, values, tokens, reward, finished, entropy, recipe: PPO) -> dict[str, float]:
+    """Figures of a round, over all its responses, unfinished ones too; arguments as for `targets`.
+
+    reward; kl, the sampled estimate of KL(policy, reference) of a response, nats; penalty, the KL of `kl_form` of a
+    response; penalised reward, reward - weight x penalty; length, tokens; finished, a share; entropy of a token, nats;
+    explained, the share of the returns' variance that the values explain.
+    """
+    penalty = torch.where(tokens, token_kl(sampler, reference, recipe.kl_form), 0.0).sum(1).mean()
+    raw = replace(recipe, normalise=False)
+    _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
+    out = {
+        "reward": reward.nanmean(),
+        "kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(),
+        "penalty": penalty,
+        "penalised reward": reward.nanmean() - recipe.kl_weight * penalty,
+        "length": tokens.sum(1).float().mean(),
+        "finished": finished.float().mean(),
+        "entropy": entropy[tokens].mean(),
+        "explained": 1 - advantage[tokens].var(correction=0) / returns[tokens].var(correction=0).clamp(min=1e-12),
+    }
+    return {name: float(x) for name, x in out.items()}
+
+
+def rounds(history: Sequence[dict]) -> pd.DataFrame:
+    """A row a round of a run's history: the figures, and the means of the losses over the round's steps.
+
+    Paper: silent (it prints no curve). Losses are per token that gives a gradient: policy loss; value loss; clip
+    fraction, the share of tokens whose ratio left 1 +- clip; ratio off 1, the mean of |ratio - 1|, 0 on a first pass.
+    """
+    frame = pd.DataFrame([entry for entry in history if "policy loss" in entry])
+    return frame.groupby("round", as_index=False).agg({"step": "last"} | dict.fromkeys(NAMES, "mean"))
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """The curves of `rounds` that say whether the training is sound: KL, length, clip fraction, values."""
+    panels = {"kl": "KL from the start, nats a response", "length": "length, tokens"}
+    panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained"}
+    fig = Figure(figsize=(10, 2.4), layout="constrained")
+    for ax, (name, title) in zip(fig.subplots(1, 4), panels.items(), strict=True):
+        ax.plot(frame["round"], frame[name], color="#0072b2")
+        ax.set(xlabel="round")
+        ax.set_title(title, fontsize=9)
+    return fig
+
+
+# The trainer
+
+
 class PPOTrainer(GroupTrainer):
     """The trainer that samples its items: a batch's prompts come from the loader, their responses from the round."""
 
-    def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, tally: dict):
+    def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, tally: Tensor):
         super().__init__(*arguments)
         self.sample, self.tally = sample, tally
         self.reference = reference.to(self.args.device).eval() if reference is not None else None
         self.round: dict[str, Item] = {}
         self.stats: dict[str, float] = {}
-        share = self.args.process_index, self.args.world_size
-        self.rounds = Rounds([item.id for item in self.items], self.recipe, self.steps, *share)
 
-    def get_train_dataloader(self):
-        return torch.utils.data.DataLoader(self.items, batch_sampler=self.rounds, collate_fn=list)
+    def positions(self) -> Iterator[int]:
+        return batches([item.id for item in self.items], self.recipe, self.steps)
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
         # Here and not in the loader: what runs ahead of the optimiser's step would be sampled by the weights before it.
-        asked = [next(epoch_iterator) for _ in range(num_batches)]
-        round, within = divmod(self.state.global_step, self.rounds.length)
+        prompts = [next(epoch_iterator) for _ in range(num_batches)]
+        round, within = divmod(self.state.global_step, steps_of(self.recipe))
         if not within:
             self._fill(round)
-        batches = [[self.round[item.id] for item in items] for items in asked]
-        return batches, self._get_num_items_in_batch(batches, device)
+        answers = [[self.round[item.id] for item in items] for items in prompts]
+        return answers, self._get_num_items_in_batch(answers, device)
 
     def _fill(self, round: int) -> None:
-        prompts = [self.items[i] for i in self.rounds.prompts(round)]
+        prompts = [self.items[i] for i in asked([item.id for item in self.items], self.recipe, round)]
         items, sampled, stats = self._sampled(prompts, round)
         self.stats = {"round": round} | stats
-        targets = ppo_rounds.targets(*sampled, self.recipe).flatten(1).numpy()  # [R, 5 W]
-        cuts = np.cumsum([len(item.sequences) for item in items])[:-1]
-        parts = zip(items, np.split(targets, cuts), strict=True)
-        self.round = {item.id: replace(item, targets=part) for item, part in parts}
+        made = targets(*sampled, self.recipe).flatten(1).numpy()  # [R, 5 W]
+        parts = np.split(made, np.cumsum([len(item.sequences) for item in items])[:-1])
+        self.round = {item.id: replace(item, targets=part) for item, part in zip(items, parts, strict=True)}
 
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
         """Items of their samples, the arguments of `targets`, and figures to log."""
         self.model.eval()
         policy, width = self.model.model.policy, self.recipe.max_new_tokens
-        groups = self._shared(prompts, lambda mine: self.sample(policy, [item.id for item in mine], round))
+        mine = np.array_split([item.id for item in prompts], self.args.world_size)[self.args.process_index].tolist()
+        groups = gather_object(self.sample(policy, mine, round))
         if self.args.should_save and round >= 0:
             lines = (json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
         items = []
         for item, group in zip(prompts, groups, strict=True):
             sequences = tuple([*item.sequences[0], *sample.tokens] for sample in group.responses)
-            targets = np.zeros((len(sequences), 0), np.float32)
-            items.append(Item(item.id, sequences, targets, item.starts * len(sequences)))
-        samples = [sample for group in groups for sample in group.responses]
+            empty = np.zeros((len(sequences), 0), np.float32)
+            items.append(Item(item.id, sequences, empty, item.starts * len(sequences)))
         outputs, _, _ = self.outputs_of(items)
         log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
-        lengths = torch.tensor([len(sample.tokens) for sample in samples])
-        tokens = torch.arange(width) < lengths[:, None]  # [R, W]
-        reference = torch.stack(self._shared(items, self._referred))
+        judge = policy if self.reference is None else self.reference
+
+        def referred(batch: trees.Batch) -> Tensor:
+            return rows(attention.log_probs(judge.backbone, batch)[None], batch, width)[:, 0]
+
+        with attention.computing(judge, self.recipe.autocast), without_adapters(policy):
+            reference, _, _ = self.outputs_of(items, referred)  # [R, W]
+        samples = [sample for group in groups for sample in group.responses]
+        tokens = torch.arange(width) < torch.tensor([[len(sample.tokens)] for sample in samples])  # [R, W]
         reward = torch.tensor([sample.labels[0] for sample in samples])
         finished = torch.tensor([sample.finished for sample in samples])
         sampled = log_probs, reference, values, tokens, reward, finished
         return items, sampled, figures(*sampled, entropy, self.recipe)
-
-    def _referred(self, items: Sequence[Item]) -> list[torch.Tensor]:
-        """The reference's log-probabilities [W] of each response."""
-        if not items:
-            return []
-        own, width = self.model.model.policy, self.recipe.max_new_tokens
-        model = own if self.reference is None else self.reference
-        with attention.computing(model, self.recipe.autocast), without_adapters(own):
-            return list(attention.in_order(
-                lambda batch: rows(attention.log_probs(model.backbone, batch)[None], batch, width)[:, 0],
-                [item.sequences for item in items], self.recipe.budget, predict=[item.starts for item in items],
-            ))  # fmt: skip
-
-    def _shared(self, things: Sequence, function: Callable) -> list:
-        """function(things), one process's part of the things each, put together for all."""
-        mine = self.args.process_index
-        own = [len(things) * p // self.args.world_size for p in (mine, mine + 1)]
-        return gather_object(function(things[slice(*own)]))
 
     # The optimiser: a critic of its own has a rate and a gradient norm of its own, as where it is another trainer's
 
@@ -311,11 +459,10 @@ class PPOTrainer(GroupTrainer):
 
     def log(self, logs, start_time=None):
         if "loss" in logs:
-            sums = torch.tensor([self.tally.get(name, 0.0) for name in ppo_rounds.TALLY], dtype=torch.float64)
-            sums = self.accelerator.reduce(sums.to(self.args.device)).tolist()
-            self.tally.clear()
-            means = {name: x / max(1.0, sums[-1]) for name, x in zip(ppo_rounds.TALLY, sums[:-1], strict=False)}
-            logs = logs | self.stats | means | {ppo_rounds.TALLY[-1]: sums[-1]}
+            *sums, number = self.accelerator.reduce(self.tally.to(self.args.device)).tolist()
+            self.tally.zero_()
+            means = [x / max(1.0, number) for x in sums]
+            logs = logs | self.stats | dict(zip(TALLY, [*means, number], strict=True))
         super().log(logs, start_time)
         if self.args.should_save and "loss" in logs:
             write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))
@@ -323,6 +470,11 @@ class PPOTrainer(GroupTrainer):
     def validated(self) -> dict[str, float]:
         *_, stats = self._sampled(self.validation, -1)
         return {"loss": -stats["penalised reward"]} | stats
+
+
+# What names a run besides its `Recipe`.
+OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip", "value_clip", "normalise",
+       "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished")  # fmt: skip
 
 
 def train(
@@ -337,18 +489,17 @@ def train(
     and rounds.csv, a line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are
     not whole or there is nothing to refer to.
     """
-    if reference is None and not model.policy.adapter:
-        raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
     if recipe.fsdp:
         raise ValueError("sampling needs whole weights in every process: PPO does not run with fsdp=True")
     if reference is not None:
         reference.requires_grad_(False)
+    elif not model.policy.adapter:
+        raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
     if recipe.checkpointing and model.critic is not None:
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
-    tally: dict[str, float] = {}
+    tally = torch.zeros(len(TALLY), dtype=torch.float64)
     made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
-    objective = ppo_rounds.objective(recipe, tally)
     # What names a run besides its prompts and the rest of the recipe. A policy is named by the weights it starts with.
     named = {"ppo": {name: getattr(recipe, name) for name in OWN}, "critic": model.kind}
     options["about"] = named | {"start": model.policy.fingerprint()} | options.get("about", {})
-    return fit(model, prompts, validation, objective, recipe, parent, trainer=made, **options)
+    return fit(model, prompts, validation, objective(recipe, tally), recipe, parent, trainer=made, **options)

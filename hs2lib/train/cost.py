@@ -7,7 +7,7 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 backward), at a share of the accelerator's peak that is a parameter. Paper: silent on cost.
 """
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -50,15 +50,14 @@ LAYERS, WIDTH = 80, 8192  # of Llama 3 70B: what activations depend on
 BUDGET = 16384  # tokens of a micro-batch
 
 
-def tokens(
-    prompts: float, responses: float = 1, *, prompt: float | None = None, response: float | None = None
-) -> float:
+PROMPT, RESPONSE = (paper.value("table-2", f"characters in {part}", "mean HS2") for part in ("prompt", "response"))
+
+
+def tokens(prompts: float, responses: float = 1, *, prompt: float = PROMPT, response: float = RESPONSE) -> float:
     """Tokens of so many prompts with so many responses each, as prefix trees: each prompt counted once.
 
     prompt, response: mean characters; by default HelpSteer2's of the paper's Table 2 (712.6 and 1492.6).
     """
-    prompt = paper.value("table-2", "characters in prompt", "mean HS2") if prompt is None else prompt
-    response = paper.value("table-2", "characters in response", "mean HS2") if response is None else response
     return prompts * (prompt + responses * response) / CHARACTERS_A_TOKEN
 
 
@@ -72,7 +71,7 @@ def dry_run(
     sampler). Activations are computed twice (checkpointing). The purpose is to see, before a cluster is asked for, that
     a run fits and how long it takes. Raises ValueError for a model or stages of no size.
     """
-    n, rows, hours = parameters, [], 0.0
+    n, gpus, rows, hours = parameters, machine.gpus, [], 0.0
     if n <= 0 or not any(w.trained + w.scored + w.sampled for w in stages.values()):
         raise ValueError(f"a model of {n:g} weights and {len(stages)} stages without a token are no run")
     rate = machine.peak * machine.used
@@ -89,30 +88,23 @@ def dry_run(
                 hours += spent
                 rows.append((stage, f"tokens {kind}", "prompts once, responses each", number, "tokens"))
                 rows.append((stage, f"time, {kind}", f"{number:.3g} tokens {words} / 3600", spent, "GPU hours"))
-    rows += _memory(n, stages, machine, other_models)
-    rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
-    rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {machine.gpus} GPUs", hours / machine.gpus, "hours"))
-    return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
-
-
-def _memory(n, stages, machine, other_models) -> list[tuple]:
-    """Rows of the memory of one GPU; the last says whether it fits."""
-    gpus, parts = machine.gpus, []
+    parts = [("weights", f"N = {n:.3g} x 4 bytes / {gpus} GPUs", 4 * n / gpus)]
     if any(work.trained for work in stages.values()):
         words = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
-        parts.append(("weights, gradients, optimiser", words, 16 * n / gpus))
+        parts = [("weights, gradients, optimiser", words, 16 * n / gpus)]
         words = f"{BUDGET:,} tokens x {LAYERS} layers x {WIDTH:,} x 2 bytes (one state a layer)"
         parts.append(("activations", words, BUDGET * LAYERS * WIDTH * 2))
         parts.append(("layers gathered to compute in", f"2 layers x N / {LAYERS} x 4 bytes", 8 * n / LAYERS))
-    else:
-        parts.append(("weights", f"N = {n:.3g} x 4 bytes / {gpus} GPUs", 4 * n / gpus))
     if other_models:
         words = f"{other_models:g} x N x 4 bytes / {gpus} GPUs"
         parts.append(("frozen models", words, other_models * 4 * n / gpus))
-    rows = [("memory", name, words, size / 1e9, "GB a GPU") for name, words, size in parts]
     total = sum(size for _, _, size in parts)
     verdict = "fits" if total < 0.9 * machine.memory else "does not fit: more GPUs, or a smaller budget"
-    return [*rows, ("memory", "together", f"of {machine.memory / 1e9:.0f} GB: {verdict}", total / 1e9, "GB a GPU")]
+    parts.append(("together", f"of {machine.memory / 1e9:.0f} GB: {verdict}", total))
+    rows += [("memory", name, words, size / 1e9, "GB a GPU") for name, words, size in parts]
+    rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
+    rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {gpus} GPUs", hours / gpus, "hours"))
+    return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.
@@ -126,10 +118,9 @@ def small(parameters: dict, **more) -> dict:
     """
     values = SMALL | more
     replaced = {name: value for name, value in values.items() if name in parameters and not callable(parameters[name])}
-    recipe = parameters.get("recipe")
-    if is_dataclass(recipe):
-        names = {field.name for field in fields(recipe)}
-        replaced["recipe"] = replace(recipe, **{name: value for name, value in values.items() if name in names})
+    if recipe := parameters.get("recipe"):
+        names = vars(recipe).keys() & values
+        replaced["recipe"] = replace(recipe, **{name: values[name] for name in names})
     return replaced
 
 

@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 
@@ -34,18 +34,13 @@ class Item:
     starts: tuple[int | tuple[tuple[int, int], ...], ...] = ()
 
 
-# What is counted of groups that become items.
-COUNTS = ("groups", "responses", "labels", "unrated_responses", "refused_responses", "groups_without_target",
-          "shortened_groups", "too_long", "tokens", "tokens_one_by_one")  # fmt: skip
-
-
 def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], dict[str, int]]:
     """Items for regression: one target for each of the model's attributes, -100 where a response lacks it.
 
     Responses without any of these labels are not computed at all. Paper: section 3, "Training"; missing labels and
     their value are the reference code's. too_long: what to do with a group that does not fit `model.max_tokens` even
-    without its older turns: "raise" (name it) or "leave out" (count it). Returns the items and `COUNTS` by name. Raises
-    ValueError where nothing is labelled.
+    without its older turns: "raise" (name it) or "leave out" (count it). Returns the items, and how many there are and
+    were left out, by name. Raises ValueError where nothing is labelled.
     """
     groups = list(groups)
 
@@ -55,8 +50,7 @@ def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[l
 
     named = sorted({name for group in groups for name in group.attributes})
     what = f"{len(groups)} groups have none of the labels {list(model.attributes)} (their columns: {named})"
-    nothing = f"unlabelled training set: {what}; pass rated responses, or name other attributes"
-    return _items(model, groups, targets, too_long, nothing)
+    return _items(model, groups, targets, too_long, f"unlabelled training set: {what}")
 
 
 def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: str = "raise"):
@@ -69,18 +63,17 @@ def compared(model, groups: Iterable[Group], *, attribute: str = "", too_long: s
     groups = list(groups)
 
     def targets(group: Group) -> np.ndarray:
+        values = [MISSING] * len(group.responses)
         if attribute:
             values = [label_vector(r.labels, group.attributes, (attribute,))[0] for r in group.responses]
-        elif group.preference is None or len(group.responses) != 2:
-            values = [MISSING] * len(group.responses)
-        else:
+        elif group.preference is not None and len(group.responses) == 2:
             values = [-group.preference / 2, group.preference / 2]
-        levels = set(values) - {MISSING}
-        return np.array(values if len(levels) > 1 else [MISSING] * len(values), dtype=np.float32)[:, None]
+        if len(set(values) - {MISSING}) < 2:
+            values = [MISSING] * len(values)
+        return np.array(values, dtype=np.float32)[:, None]
 
     what = f"no two responses to one prompt differ in {attribute or 'preference'} in {len(groups)} groups"
-    nothing = f"nothing to compare: {what}; pass preferences, or responses rated differently"
-    return _items(model, groups, targets, too_long, nothing)
+    return _items(model, groups, targets, too_long, f"nothing to compare: {what}")
 
 
 def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
@@ -98,25 +91,20 @@ def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Gro
     groups, pairs, ties, and groups with fewer than two scores. Raises ValueError where numbers differ.
     """
     groups, scores = list(groups), np.asarray(scores, dtype=np.float64)
-    if scores.shape != (responses := sum(len(group.responses) for group in groups),):
-        raise ValueError(f"{responses} responses need a score each, got shape {scores.shape}")
+    sizes = [len(group.responses) for group in groups]
+    if scores.shape != (sum(sizes),):
+        raise ValueError(f"{sum(sizes)} responses need a score each, got shape {scores.shape}")
     pairs, counts = [], {"groups": len(groups), "pairs": 0, "ties": 0, "fewer than two scores": 0}
-    stop = 0
-    for group in groups:
-        start, stop = stop, stop + len(group.responses)
-        scored = np.flatnonzero(~np.isnan(scores[start:stop]))
-        if len(scored) < 2:
+    for group, own in zip(groups, np.split(scores, np.cumsum(sizes)), strict=False):
+        if (~np.isnan(own)).sum() < 2:
             counts["fewer than two scores"] += 1
-            continue
-        own = scores[start:stop][scored]
-        best, worst = own.argmax(), own.argmin()
-        if own[best] == own[worst]:
+        elif np.nanmin(own) == np.nanmax(own):
             counts["ties"] += 1
-            continue
-        two = tuple(group.responses[scored[i]] for i in (best, worst))
-        pairs.append(replace(group, responses=two, preference=float(own[worst] - own[best]), preferences=()))
-    counts["pairs"] = len(pairs)
-    return pairs, counts
+        else:
+            best, worst = np.nanargmax(own), np.nanargmin(own)
+            two, difference = (group.responses[best], group.responses[worst]), float(own[worst] - own[best])
+            pairs.append(replace(group, responses=two, preference=difference, preferences=()))
+    return pairs, counts | {"pairs": len(pairs)}
 
 
 def cluster(group: Group) -> str:
@@ -149,7 +137,13 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
 def padded_tokens(items: Sequence[Item], size: int = 8) -> int:
     """Tokens that padded batches of `size` rows would compute, rows as they come: what prefix trees save."""
     lengths = [len(sequence) for item in items for sequence in item.sequences]
-    return sum(max(rows) * len(rows) for rows in (lengths[i : i + size] for i in range(0, len(lengths), size)))
+    rows = [lengths[i : i + size] for i in range(0, len(lengths), size)]
+    return sum(max(row) * len(row) for row in rows)
+
+
+def tokens(token_groups: Iterable[Sequence]) -> int:
+    """Tokens that groups of sequences are as prefix trees: what they share is counted once."""
+    return sum(len(batch.tokens) for batch in plan(token_groups))
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -169,42 +163,42 @@ def order(ids: Sequence[str], seed: int) -> Iterator[int]:
         yield from (by_id[i] for i in np.random.default_rng((seed, epoch)).permutation(len(ids)))
 
 
-def shares(ids: Sequence[str], recipe, steps: int, process: int, processes: int) -> list[list[int]]:
+def shares(positions: Iterable[int], recipe, process: int, processes: int) -> list[list[int]]:
     """What one process trains on: positions of items, batch by batch; all processes together make the global batches.
 
-    Paper: silent. recipe: its batch, accumulation and seed. Returns steps x accumulation lists of
-    batch / (processes x accumulation) positions.
+    Paper: silent. positions: of the items of all global batches, one after the other. recipe: its batch and
+    accumulation. Returns lists of batch / (processes x accumulation) positions.
     """
-    size = recipe.batch // (processes * recipe.accumulation)
-    positions = list(islice(order(ids, recipe.seed), steps * recipe.accumulation * size * processes))
+    size, positions = recipe.batch // (processes * recipe.accumulation), list(positions)
     return [positions[i : i + size] for i in range(process * size, len(positions), size * processes)]
 
 
 def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> tuple[list[Item], dict[str, int]]:
-    counts, items, labelled = dict.fromkeys(COUNTS, 0), [], []
-    for whole in groups:
-        group = model.admitted(whole)
-        counts["refused_responses"] += len(whole.responses) - len(group.responses)
+    admitted, labelled = [model.admitted(group) for group in groups], []
+    for group in admitted:
         values = targets(group)
         kept = [i for i, row in enumerate(values) if (row != MISSING).any()]
-        counts["unrated_responses"] += len(values) - len(kept)
-        counts["groups_without_target"] += not kept
         if kept:
             labelled.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
-    tokens = tokenised(model, [group for group, _ in labelled], too_long)
-    for (group, values), one in zip(labelled, tokens, strict=True):
-        if one is None:
-            counts["too_long"] += 1
-            continue
-        items.append(Item(group.id, one.sequences, values, one.starts))
-        counts["shortened_groups"] += one.dropped > 0
-        counts["labels"] += int((values != MISSING).sum())
+    known = [group for group, _ in labelled]
+    fitting = list(tokenised(model, known, too_long))
+    both = [(values, one) for (_, values), one in zip(labelled, fitting, strict=True) if one is not None]
+    items = [Item(one.group.id, one.sequences, values, one.starts) for values, one in both]
     if not items:
         raise ValueError(nothing)
-    counts["groups"], counts["responses"] = len(items), sum(len(item.sequences) for item in items)
-    counts["tokens"] = sum(len(batch.tokens) for batch in plan(item.sequences for item in items))
-    counts["tokens_one_by_one"] = sum(len(sequence) for item in items for sequence in item.sequences)
-    return items, counts
+    sizes = [sum(len(group.responses) for group in these) for these in (groups, admitted, known)]
+    return items, {
+        "groups": len(items),
+        "responses": sum(len(item.sequences) for item in items),
+        "labels": sum(int((item.targets != MISSING).sum()) for item in items),
+        "unrated_responses": sizes[1] - sizes[2],
+        "refused_responses": sizes[0] - sizes[1],
+        "groups_without_target": len(groups) - len(known),
+        "shortened_groups": sum(one.dropped > 0 for _, one in both),
+        "too_long": len(fitting) - len(items),
+        "tokens": tokens(item.sequences for item in items),
+        "tokens_one_by_one": sum(len(sequence) for item in items for sequence in item.sequences),
+    }
 
 
 def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:

@@ -59,17 +59,16 @@ class Objective:
     """A loss on groups.
 
     total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable. count(targets, group)
-    is the number of items. outputs(model, batch) [R, m] is called inside the wrapped forward. `one_output`: the reward
-    model has one output whatever the targets; else as many as targets, m = k. `log_probs`: the model is a policy
-    without a head, and items say which tokens are the response's (`Item.starts`). metrics(outputs, targets, group,
-    names of the outputs): what validation reports besides the loss, by name.
+    is the number of items. outputs(model, batch) [R, m] is called inside the wrapped forward. A reward model has as
+    many outputs as targets, m = k. `log_probs`: the model is a policy without a head, and items say which tokens are
+    the response's (`Item.starts`). metrics(outputs, targets, group, names of the outputs): what validation reports
+    besides the loss, by name.
     """
 
     name: str
     total: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
     count: Callable[[torch.Tensor, torch.Tensor], int]
     outputs: Callable[[object, Batch], torch.Tensor] = end_outputs
-    one_output: bool = False
     log_probs: bool = False
     metrics: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, tuple], dict[str, float]] | None = None
 
@@ -105,7 +104,7 @@ def bradley_terry(form: str = "plain") -> Objective:
         return losses.bradley_terry_loss(outputs[better, 0], outputs[worse, 0], strength, form).sum()
 
     losses.bradley_terry_loss(*torch.ones(3, 1), form)  # an unknown form is refused here
-    return Objective(f"Bradley-Terry, {form}", total, _pairs, one_output=True)
+    return Objective(f"Bradley-Terry, {form}", total, _pairs)
 
 
 def named(name: str) -> Objective:

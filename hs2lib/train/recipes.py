@@ -13,8 +13,14 @@ from hs2lib import names
 from hs2lib.run.parameters import setting
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Settings:
+    """Each kind of these is a frozen dataclass."""
+
+    def __init_subclass__(cls):
+        dataclass(frozen=True)(cls)
+
+
+class Recipe(Settings):
     """How to train: what `hs2lib.train.trainer.fit` reads of every recipe."""
 
     epochs: float = setting(2.0, "passes over the training data, unless steps are set; paper: section 3", 0.01, 1000)
@@ -36,45 +42,48 @@ class Recipe:
     fsdp: bool = setting(False, "shard the model over the processes that torchrun started")
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Settings):
     """How rows are read."""
 
     strict: bool = setting(True, "stop at the first bad row, or set bad rows aside and count them")
 
 
-@dataclass(frozen=True)
-class Written:
+class OwnRows(Rows):
+    """A file of the user's own."""
+
+    path: str = setting("", "file to read in place of the data set's own, or with ratings for data set ratings")
+
+
+class Resampled(Settings):
+    """How intervals are made."""
+
+    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
+
+
+class Written(Settings):
     """How a model's repository is read, and how a conversation is written for it."""
 
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
     template: str = setting("chat", "how a conversation is written, for a model from elsewhere", one_of=names.TEMPLATES)
     max_tokens: int = setting(0, "longest response with its prompt, tokens, or 0 for the model's limit", 0, 1_000_000)
-    control_text: str = setting(
-        "escape",
-        "a text that spells out the template's control tokens; as hs2lib.engine.chat",
-        one_of=names.CONTROL_TEXT,
-    )
+    control_text: str = setting("escape", "texts that hold control tokens of the template", one_of=names.CONTROL_TEXT)
 
     @property
     def written(self) -> dict:
         """These five, as `hs2lib.models` takes them: None in place of an empty one."""
-        how = {"revision": self.revision, "pad_token": self.pad_token, "max_tokens": self.max_tokens}
-        how = {name: value or None for name, value in how.items()}
-        return {"template": self.template, "control_text": self.control_text or "escape"} | how
+        how = {name: getattr(self, name) or None for name in ("template", "revision", "pad_token", "max_tokens")}
+        return how | {"control_text": self.control_text or "escape"}
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(Settings):
     """Which weights are trained."""
 
     method: str = setting("full", "all weights or adapters", one_of=names.TRAINED)
     lora_rank: int = setting(16, "rank of the adapters", 1, 1024)
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Resampled):
     """How a policy is measured: what it answers, and the reward model that scores the answers."""
 
     reward: str = setting("", 'reward model that measures, a folder or Hub repository, or "" for that of notebook 05')
@@ -87,10 +96,8 @@ class Measured:
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
     eval_temperature: float = setting(0.7, "of sampling them", 0, 10)
     eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
-    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
-@dataclass(frozen=True)
 class Aligned(Measured, Weights, Rows, Recipe):
     """What the recipes of all policies share."""
 
@@ -98,12 +105,10 @@ class Aligned(Measured, Weights, Rows, Recipe):
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
 
 
-@dataclass(frozen=True)
-class DPO(Written, Aligned):
+class DPO(OwnRows, Written, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
     attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
-    path: str = setting("", "file with your own ratings, for data set ratings")
     validation_split: str = setting("", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS))
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
     too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
@@ -111,11 +116,9 @@ class DPO(Written, Aligned):
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-@dataclass(frozen=True)
-class RewardModel(Written, Weights, Rows, Recipe):
+class RewardModel(OwnRows, Resampled, Written, Weights, Recipe):
     """Notebook 05. Paper: section 3."""
 
-    path: str = setting("", "file with your own ratings, for data set ratings")
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
     test_share: float = setting(0.25, "of the prompts, for the metrics; as many of a generated test_split", 0, 0.5)
     objective: str = setting("regression", "the loss", one_of=names.OBJECTIVES)
@@ -123,11 +126,9 @@ class RewardModel(Written, Weights, Rows, Recipe):
     too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=names.TOO_LONG)
     head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
     ridge_groups: int = setting(1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000)
-    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
-@dataclass(frozen=True)
-class Supervised:
+class Supervised(Settings):
     """How a policy is trained on answers as they stand."""
 
     keep: int = setting(0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000)
@@ -135,16 +136,13 @@ class Supervised:
     packing: str = setting("none", "how backend trl lays conversations into batches", one_of=names.PACKING)
 
 
-@dataclass(frozen=True)
-class SFT(Supervised, Written, Aligned):
+class SFT(OwnRows, Supervised, Written, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
-    path: str = setting("", "file to read in place of the data set's own")
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 
 
-@dataclass(frozen=True)
-class Sampled:
+class Sampled(Settings):
     """How responses are sampled to train on."""
 
     max_new_tokens: int = setting(1024, "longest response sampled to train on, tokens", 1, 100_000)
@@ -152,7 +150,6 @@ class Sampled:
     top_p: float = setting(0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1)
 
 
-@dataclass(frozen=True)
 class IterativeDPO(Sampled, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
 
@@ -160,16 +157,13 @@ class IterativeDPO(Sampled, Written, Aligned):
     n_prompts: int = setting(20_000, "prompts a round; paper: section 4.3", 1, 10_000_000)
     n_samples: int = setting(10, "responses sampled for each prompt; paper: section 4.3", 2, 1000)
     unfinished: str = setting("keep", "samples cut off: as the others, or in no pair", one_of=("keep", "leave out"))
-    reference: str = setting("previous", "what DPO keeps close to: the start of its round, or of the first round",
-                             one_of=("previous", "first"))  # fmt: skip
+    reference: str = setting("previous", "start of which round DPO keeps close to", one_of=("previous", "first"))
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-@dataclass(frozen=True)
-class PPO(Sampled, Written, Aligned):
+class PPO(OwnRows, Sampled, Written, Aligned):
     """Notebook 10. Paper: section 4.4."""
 
-    path: str = setting("", "file to read in place of the data set's own")
     n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
     n_standard: int = setting(0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000)
     critic: str = setting("separate", "own model, or the policy's head; reference code", one_of=("separate", "shared"))
@@ -190,11 +184,9 @@ class PPO(Sampled, Written, Aligned):
     top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
 
 
-@dataclass(frozen=True)
-class SteerLM(Supervised, Written, Aligned):
+class SteerLM(OwnRows, Supervised, Written, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
-    path: str = setting("", "file to read in place of the data set's own")
     single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
     too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=names.TOO_LONG)
@@ -208,7 +200,6 @@ class SteerLM(Supervised, Written, Aligned):
     top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
-@dataclass(frozen=True)
 class SteerLM2(Sampled, Aligned):
     """Notebook 12. Paper: section 4.5."""
 
@@ -228,8 +219,7 @@ class SteerLM2(Sampled, Aligned):
     real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
-@dataclass(frozen=True)
-class RewardBench(Written):
+class RewardBench(Resampled, Written):
     """Notebook 06. Paper: section 3, Table 3."""
 
     control_text: str = setting("", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT))
@@ -242,27 +232,22 @@ class RewardBench(Written):
     n_held_out: int = setting(0, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
     weight_step: float = setting(0.05, "step of the grid of weights, a divisor of 1", 0.01, 1)
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
-    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Settings):
     """Where a judge is."""
 
     judge_url: str = setting("", "address without user, password or query", pattern=names.ADDRESS)
     allow_http: bool = setting(False, "let the key cross plain http to another machine")
 
 
-@dataclass(frozen=True)
-class Evaluation(Endpoint):
+class Evaluation(Endpoint, Resampled):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: appendix H, of MT-Bench", 1, 100_000)
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
-    key_variable: str = setting(
-        "OPENAI_API_KEY", "name, in capitals, of the variable with the key", pattern=names.VARIABLE
-    )
+    key_variable: str = setting("OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE)
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
     token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
     cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
@@ -275,10 +260,8 @@ class Evaluation(Endpoint):
     batch: int = setting(64, "answers at once", 1, 100_000)
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
-    n_boot: int = setting(1000, "bootstrap resamples", 100, 100_000)
 
 
-@dataclass(frozen=True)
 class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 

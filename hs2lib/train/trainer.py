@@ -7,10 +7,11 @@ import os
 import shutil
 import sys
 import time
-import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +19,14 @@ import torch
 from accelerate.utils import gather_object
 from torch import nn
 from torch.utils.data import DataLoader
-from torch.utils.tensorboard import SummaryWriter
-from transformers import PrinterCallback, TrainerCallback, TrainingArguments
-from transformers.integrations import TensorBoardCallback
+from transformers import PrinterCallback, TrainingArguments
 
 from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
-from hs2lib.train.items import Item, digest, shares
+from hs2lib.train.items import Item, digest, order, shares, tokens
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
 from hs2lib.train.recipes import Recipe
@@ -50,8 +49,6 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     """transformers' Trainer on items; made by `fit`."""
 
     def __init__(self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks):
-        # Its successor broadcasts at the start, which nothing here needs either; Trainer has no argument for it yet.
-        warnings.filterwarnings("ignore", message=".*broadcast_buffers.*", category=FutureWarning)
         args = arguments(
             TrainingArguments, folder, recipe, steps, bool(validation),
             gradient_accumulation_steps=recipe.accumulation, ddp_find_unused_parameters=False,
@@ -65,6 +62,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
         self.names = outputs.model.attributes
         self.steps, self.folder = steps, folder
+        self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
         self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
         if self.sharded:
             outputs.model.to(args.device)
@@ -76,10 +74,12 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     # Order and scale
 
+    def positions(self) -> Iterable[int]:
+        """Positions of the items of all global batches, one after the other."""
+        return islice(order([item.id for item in self.items], self.recipe.seed), self.steps * self.recipe.batch)
+
     def get_train_dataloader(self) -> DataLoader:
-        ids = [item.id for item in self.items]
-        mine = shares(ids, self.recipe, self.steps, self.args.process_index, self.args.world_size)
-        return DataLoader(self.items, batch_sampler=mine, collate_fn=list)
+        return DataLoader(self.items, batch_sampler=self.mine, collate_fn=list)
 
     def _get_num_items_in_batch(self, batch_samples, device):
         counts = (self.objective.count(*targets_of([item], "cpu")) for items in batch_samples for item in items)
@@ -98,10 +98,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             value += self._backward(model, batches, items, weight * scale, at == len(jobs) - 1)
         if not math.isfinite(value):
             names = ", ".join(item.id for item in inputs[:8])
-            raise FloatingPointError(
-                f"the loss is {value} at step {self.state.global_step + 1}, on groups {names}: lower the learning rate "
-                f"or look at these groups; the checkpoints in {self.folder.name} are from before"
-            )
+            what = f"the loss is {value} at step {self.state.global_step + 1}, on groups {names}"
+            raise FloatingPointError(f"{what}: look at these, or lower the learning rate; checkpoints are from before")
         return torch.tensor(value, device=self.args.device)
 
     def _jobs(self, items: Sequence[Item]):
@@ -109,10 +107,9 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
         A group over the budget that has several responses is a job of several batches: see `_backward`.
         """
-        large = [i for i in items if len(i.sequences) > 1 and _tokens(i) > self.recipe.budget]
+        several = [] if self.sharded else [item for item in items if len(item.sequences) > 1]
+        large = [item for item in several if tokens([item.sequences]) > self.recipe.budget]
         small = [item for item in items if not any(item is other for other in large)]
-        if self.sharded:
-            large, small = [], items
         for batch in self._plan(small) if small else ():
             yield [batch], small, 1.0
         for item in large:
@@ -161,15 +158,18 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     # Validation
 
-    def outputs_of(self, items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU; shared out to the processes."""
+    def outputs_of(self, items: Sequence[Item], function: Callable | None = None) -> tuple[torch.Tensor, ...]:
+        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU; shared out to the processes.
+
+        function: what gives the outputs of a batch, if not the model.
+        """
         self.model.eval()
         batches = list(self._plan(items))
         mine, processes = [], self.args.world_size
         with torch.no_grad():
             for start in range(0, len(batches), processes):
                 at = start + self.args.process_index
-                out = self.model_wrapped(batches[min(at, len(batches) - 1)]).cpu()
+                out = (function or self.model_wrapped)(batches[min(at, len(batches) - 1)]).cpu()
                 mine += [(batches[at].index, out)] if at < len(batches) else []
         if self.sharded:
             self.model.reshard()  # a backward would do it
@@ -225,18 +225,10 @@ def arguments(kind: type, folder: Path, recipe: Recipe, steps: int, validates: b
         output_dir=str(folder), max_steps=steps, learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup,
         weight_decay=recipe.weight_decay, adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1],
         max_grad_norm=recipe.clip, seed=recipe.seed, use_cpu=cpu, ddp_backend="gloo" if processes > 1 and cpu else None,
-        logging_steps=1, logging_nan_inf_filter=False, report_to="none", disable_tqdm=not sys.stderr.isatty(),
+        logging_steps=1, logging_nan_inf_filter=False, report_to="tensorboard", disable_tqdm=not sys.stderr.isatty(),
         eval_strategy="steps" if validates else "no", eval_steps=recipe.validate_every,
         save_strategy="steps", save_steps=recipe.save_every, dataloader_pin_memory=False, **own,
     )  # fmt: skip
-
-
-class AtTheEnd(TrainerCallback):
-    """Validate after the last step too, whatever the interval."""
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step >= state.max_steps and args.eval_strategy != "no":
-            control.should_evaluate = True
 
 
 def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -249,12 +241,7 @@ def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tenso
 def _apart(item: Item) -> list[Item]:
     """A group as items of one response each."""
     ones = [slice(i, i + 1) for i in range(len(item.sequences))]
-    cut = ("sequences", "targets", "starts")
-    return [replace(item, **{name: getattr(item, name)[one] for name in cut}) for one in ones]
-
-
-def _tokens(item: Item) -> int:
-    return sum(len(batch.tokens) for batch in plan([item.sequences], 1))
+    return [Item(item.id, item.sequences[one], item.targets[one], item.starts[one]) for one in ones]
 
 
 def _prepared(model: nn.Module) -> None:
@@ -301,32 +288,29 @@ def fit(
         return _finished(outputs, json.loads((folder / "done.json").read_text()), folder)
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
-    main = int(os.environ.get("RANK", "0")) == 0
     last = checkpoints.last(folder)
     if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
         raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
-    trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, [AtTheEnd(), *callbacks])
+    callbacks = [Log(folder / "progress.log"), *callbacks]
+    trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, callbacks)
+    main = trainer.args.should_save
     if not trainer.sharded:
         _prepared(model)
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
         write(folder / "run.json", configuration + "\n")
-        board = SummaryWriter(str(folder / "tensorboard"), purge_step=checkpoints.step(last) + 1 if last else None)
-        trainer.add_callback(TensorBoardCallback(board))
-        trainer.add_callback(Log(folder / "progress.log"))
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     history = trainer.state.log_history
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
-    loss, step = ranked[0] if ranked else (evaluated[-1] if evaluated else float("nan"), steps)
+    loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
     done = {"history": history, "best_step": step, "best_loss": loss, "steps": steps}
     done |= {"seconds": round(time.time() - started, 1)}
     trainer.accelerator.wait_for_everyone()
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     if main:
-        board.close()
         write(folder / "done.json", json.dumps(done) + "\n")
         # A finished run needs no optimiser to go on with, which is twice as large as the weights.
         if ranked:
@@ -349,17 +333,14 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     if not items:
         raise ValueError("there are no items to train on")
     for named, several in (("training", items), ("validation", validation)):
-        ids = [item.id for item in several]
-        if len(set(ids)) < len(ids):
-            twice = next(i for i in ids if ids.count(i) > 1)
-            raise ValueError(f"two {named} items have the id {twice!r}: the order of the data goes by ids")
+        if twice := [name for name, number in Counter(item.id for item in several).items() if number > 1]:
+            raise ValueError(f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids")
     if not checkpoints.trained(model):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
-    expected = 0 if objective.log_probs else 1 if objective.one_output else items[0].targets.shape[1]
-    outputs = len(getattr(model, "attributes", range(expected)))
-    if objective.log_probs and (outputs or not all(item.starts for item in items)):
+    if objective.log_probs and not all(item.starts for item in items):
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
-    if outputs != expected:
+    expected = 0 if objective.log_probs else items[0].targets.shape[1]
+    if (outputs := len(model.attributes)) != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
     one_of("autocast", recipe.autocast, PRECISIONS)
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
