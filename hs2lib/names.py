@@ -43,7 +43,6 @@ TEMPLATES = ("chat", "reference")  # how a conversation is written: the model's 
 CONTROL_TEXT = ("plain", "escape", "refuse")  # what is done with a text that spells out a template's control tokens
 OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward model
 TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
-PACKING = ("none", "padding-free", "bfd")  # how conversations are laid into batches
 PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
 CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest

@@ -91,7 +91,7 @@ class ActorCritic(nn.Module):
             raise ValueError('policy and reward model have different tokens: use critic="shared"')
         copied = copy.deepcopy(reward_model).requires_grad_(True).merge()
         if policy.adapter:
-            copied.lora(policy.adapter["r"], policy.adapter["lora_alpha"])
+            copied.lora(**policy.adapter)
         self.critic, self.head = copied.backbone, copied.head
 
     def __getattr__(self, name):

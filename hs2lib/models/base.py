@@ -5,11 +5,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 import torch
+from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from hs2lib import paths
@@ -106,14 +108,12 @@ class Decoder(nn.Module):
 
     def as_tokens(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> Iterable[TokenGroup]:
         """Token groups as they are; groups tokenised, with the options of `tokenise`."""
-        groups = iter(groups)
-        first = list(islice(groups, 1))
-        whole = chain(first, groups)
-        if not first or not isinstance(first[0], TokenGroup):
-            return self.tokenise(whole, **options)
+        groups = list(groups)
+        if not groups or not isinstance(groups[0], TokenGroup):
+            return self.tokenise(groups, **options)
         if any(value is not None for value in options.values()):
             raise ValueError("these groups are tokens already, with or without a label: pass label to `tokenise`")
-        return whole
+        return groups
 
     def rows(
         self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast="float32", cache: Path | None = None
@@ -133,32 +133,27 @@ class Decoder(nn.Module):
             raise ValueError("no groups to run")
         return rows
 
-    def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, targets="all-linear", *, seed: int = 0):
+    def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0):
         """Freeze the backbone and put trainable low-rank adapters into its linear layers (peft), in place.
 
         seed: of their random half, so that a run killed before its first checkpoint begins again as it began.
         """
-        from peft import LoraConfig, inject_adapter_in_model
-
         if self.adapter:
             raise ValueError("this model has adapters already")
-        settings = {"r": rank, "lora_alpha": alpha, "lora_dropout": dropout, "target_modules": targets}
+        settings = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
         self.backbone.requires_grad_(False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            inject_adapter_in_model(LoraConfig(**settings), self.backbone)
-        self.adapter = settings
+            inject_adapter_in_model(settings, self.backbone)
+        self.adapter = {"rank": rank, "alpha": alpha, "dropout": dropout}
         return self
 
     def merge(self):
         """Add the adapters into the weights, in place, so that the model is a plain one; nothing to do without any."""
-        from peft.tuners.tuners_utils import BaseTunerLayer
-
         for name, module in list(self.backbone.named_modules()):
             if isinstance(module, BaseTunerLayer):
                 module.merge()
-                parent = self.backbone.get_submodule(name.rpartition(".")[0])
-                setattr(parent, name.rpartition(".")[2], module.get_base_layer())
+                self.backbone.set_submodule(name, module.get_base_layer())
         if self.adapter:
             self.adapter = self.origin = None
             del self.backbone.peft_config
@@ -170,17 +165,12 @@ class Decoder(nn.Module):
         With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
         ValueError where it lies nowhere: adapters put on weights that others had been merged into.
         """
-        from peft import get_peft_model_state_dict
-        from safetensors.torch import save_file
-
         if self.adapter and self.origin is None:
-            what = "these adapters sit on weights that others were merged into, which are on no disk"
-            raise ValueError(f"{what}: merge these too, or save before the second adapters and load that")
+            raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
 
         def write(into: Path) -> None:
             if self.adapter:
-                weights = get_peft_model_state_dict(self.backbone)
-                save_file({k: v.contiguous() for k, v in weights.items()}, into / "adapter.safetensors")
+                save_file(get_peft_model_state_dict(self.backbone), into / "adapter.safetensors")
             else:
                 self.backbone.save_pretrained(into)
             self.tokenizer.save_pretrained(into)
@@ -202,17 +192,12 @@ class Decoder(nn.Module):
         origin = (state.get("origin") or state["base"]) if state["adapter"] else str(Path(folder).absolute())
         place, revision = (origin, state["revision"]) if state["adapter"] else (folder, None)
         backbone = load_backbone(place, revision=revision if origin == state["base"] else None, head=cls.causal)
-        kept = {
-            key: state[key] for key in ("template", "control_text", "max_tokens", "base", "revision") if key in state
-        }
+        kept = {key: state[key] for key in ("template", "control_text", "max_tokens", "base", "revision")}
         return cls(backbone, load_tokenizer(folder), origin=origin, **kept, **options)
 
     def _adapt(self, folder: Path, state: dict):
-        from peft import set_peft_model_state_dict
-        from safetensors.torch import load_file
-
-        if adapter := state["adapter"]:
-            self.lora(adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"], adapter["target_modules"])
+        if state["adapter"]:
+            self.lora(**state["adapter"])
             loaded = set_peft_model_state_dict(self.backbone, load_file(folder / "adapter.safetensors"))
             if loaded.unexpected_keys:
                 raise ValueError(f"{folder}: the adapters do not fit {self.origin}: {loaded.unexpected_keys[0]} ..")
@@ -225,8 +210,8 @@ def state_of(folder: Path, what: str) -> dict:
     if not file.is_file():
         raise ValueError(f"{folder} holds no {what} of hs2lib ({STATE} is not there)")
     state = json.loads(file.read_text())
-    if bool(state["attributes"]) != (what == "reward model"):
-        raise ValueError(f"{folder} holds a {'reward model' if state['attributes'] else 'policy'}, no {what}")
+    if (kind := "reward model" if state["attributes"] else "policy") != what:
+        raise ValueError(f"{folder} holds a {kind}, no {what}")
     return state
 
 

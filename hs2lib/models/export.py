@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+import transformers as hf
 from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
@@ -58,8 +59,7 @@ def fold(
     w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
     constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
     options = {key: getattr(model, key) for key in ("template", "control_text", "max_tokens", "base", "revision")}
-    folded = RewardModel(model.backbone, model.tokenizer, (name,), bias=constant != 0, **options)
-    folded = folded.to(model.head.weight.device)
+    folded = RewardModel(model.backbone, model.tokenizer, (name,), bias=constant != 0, **options).to(w.device)
     with torch.no_grad():
         folded.head.weight.copy_(w @ model.head.weight.double() / sd)
         if folded.head.bias is not None:
@@ -69,77 +69,61 @@ def fold(
     return folded.train(model.training)
 
 
-def export(model: RewardModel, folder: Path, *, constant: str = "refuse", **card) -> float:
+def export(model: RewardModel, folder: Path, **card) -> float:
     """Write a folder that plain `AutoModelForSequenceClassification` loads and scores as this model does.
 
     Paper: silent. safetensors, the tokenizer with the model's template as its chat template (also the reference one),
     and README.md, the model card; `card` goes to `model_card`. Adapters are merged (into a copy). The folder is loaded
     back and scores CHECKED in one padded batch: it appears only if every score is within TOLERANCE of ours.
-    constant: heads of transformers have no bias, and nothing else at a decoder's end is a constant, so a model with one
-    is refused ("refuse"), or exported without ("record"): then every score is lower by that constant, which config.json
-    (`hs2_constant`) and the card give, and differences and rankings are unchanged. Train without bias and fold with
-    mean 0 to have none.
+    Heads of transformers have no bias, and nothing else at a decoder's end is a constant, so one is left out: then
+    every score is lower by it, which config.json (`hs2_constant`) and the card give, and differences and rankings are
+    unchanged. Train without bias and fold with mean 0 to have none.
     Returns the largest difference seen. Raises ValueError where an export could not score the same.
     """
     bias = torch.zeros(len(model.attributes)) if model.head.bias is None else model.head.bias.detach().cpu()
-    if bias.any() and constant != "record":
-        raise ValueError(
-            f"the head has a constant ({bias.tolist()}), which transformers' heads cannot hold: train with bias=False "
-            "and fold with mean=0, or export with constant='record', which leaves it out and writes it down"
-        )
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.padding_side = "right"
     if model.template == "reference":
         tokenizer.chat_template = REFERENCE_CHAT_TEMPLATE
     if closing_tokens(tokenizer)[-1] == tokenizer.pad_token_id:
-        what = f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips"
-        raise ValueError(f"{what}: choose another pad_token")
+        raise ValueError(f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips: choose another")
     plain = _classifier(model, tokenizer)
     if bias.any():
         plain.config.hs2_constant = bias.tolist()
+    worst = math.inf
 
     def write(into: Path) -> None:
+        nonlocal worst
         plain.save_pretrained(into)
         tokenizer.save_pretrained(into)
         (into / "README.md").write_text(model_card(model, name=Path(folder).name, constant=bias.tolist(), **card))
-        nonlocal worst
         worst = _compare(model, into, bias)
 
-    worst = math.inf
     paths.WRITTEN.add(paths.place(replace_folder(folder, write)))
     return worst
 
 
 def _classifier(model: RewardModel, tokenizer) -> nn.Module:
-    from transformers import AutoModelForSequenceClassification
-
+    """transformers' sequence classifier over the model's backbone, with its head."""
     backbone = copy.deepcopy(model).merge().backbone if model.adapter else model.backbone
     config = copy.deepcopy(backbone.config)
-    config.num_labels = len(model.attributes)
-    config.id2label = dict(enumerate(model.attributes))
-    config.label2id = {name: i for i, name in enumerate(model.attributes)}
     config.pad_token_id = tokenizer.pad_token_id
-    try:
-        with torch.device("meta"):  # only the frame: the weights are put in below
-            plain = AutoModelForSequenceClassification.from_config(config)
-    except ValueError as error:
-        raise ValueError(f"transformers has no sequence classifier over {config.model_type}") from error
-    head = [name for name, child in plain.named_children() if isinstance(child, nn.Linear)]
-    if len(head) != 1 or not hasattr(plain, plain.base_model_prefix):
-        raise ValueError(f"{type(plain).__name__} is not a backbone with one linear head")
+    config.id2label = dict(enumerate(model.attributes))  # and with it num_labels
+    config.label2id = {name: i for i, name in enumerate(model.attributes)}
+    with torch.device("meta"):  # only the frame: the weights are put in below
+        plain = hf.AutoModelForSequenceClassification.from_config(config)
+    ((name, _),) = [(name, child) for name, child in plain.named_children() if isinstance(child, nn.Linear)]
+    head = nn.Linear(*reversed(model.head.weight.shape), bias=False)
+    head.weight = nn.Parameter(model.head.weight.detach().to(backbone.dtype).clone())
+    setattr(plain, name, head)
     setattr(plain, plain.base_model_prefix, backbone)
-    linear = nn.Linear(*reversed(model.head.weight.shape), bias=False)
-    linear.weight = nn.Parameter(model.head.weight.detach().to(backbone.dtype).clone())
-    setattr(plain, head[0], linear)
     return plain
 
 
 def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
     """Largest difference between our scores and those of the folder, read and run as any user of it would."""
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    plain = hf.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     talks = [
         [{"role": turn.role, "content": turn.text} for turn in (*group.prompt, Turn("assistant", response.text))]
         for group in CHECKED

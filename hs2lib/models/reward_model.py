@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from hs2lib.engine.attention import computing, end_states, in_order
@@ -52,8 +54,6 @@ class RewardModel(Decoder):
         Raises ValueError for a model that is no causal decoder, for a head that is more than one linear layer, for a
         checkpoint without a trained head, and where the classifier itself scores otherwise.
         """
-        import transformers as hf
-
         place = where(name)
         config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
         check_causal(name, config)
@@ -62,8 +62,7 @@ class RewardModel(Decoder):
         plain, report = loader.from_pretrained(place, config=config, output_loading_info=True, **read)
         heads = [child for child in plain.children() if isinstance(child, nn.Linear)]
         if len(heads) != 1:
-            shapes = [tuple(head.weight.shape) for head in heads]
-            raise ValueError(f"{name}: expected one linear head, got {type(plain).__name__} with {shapes}")
+            raise ValueError(f"{name}: expected one linear head, {type(plain).__name__} has {len(heads)}")
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
         fetched(name, plain.config)
@@ -80,8 +79,8 @@ class RewardModel(Decoder):
             theirs = plain.eval()(input_ids=torch.tensor([text])).logits[0, order]  # [A]
             ours = model.predict(plain_states(model.backbone, text)[-1])  # [A]
         if not (off := ((ours - theirs).abs().max() / theirs.abs().max()).item()) <= TOLERANCE[torch.float32]:
-            what = f"its own score is another than that of its head on the last token's state (by {off:.2%})"
-            raise ValueError(f"{name}: {type(plain).__name__} is not supported: {what}")
+            what = f"{type(plain).__name__}'s own score is another than that of its head on the last token's state"
+            raise ValueError(f"{name} is not supported: {what} (by {off:.2%})")
         return model
 
     def predict(self, states: torch.Tensor) -> torch.Tensor:
@@ -128,28 +127,18 @@ class RewardModel(Decoder):
             return in_order(lambda batch: self.predict(end_states(self.backbone, batch)), token_groups, budget)
 
     def _save_more(self, into: Path) -> dict:
-        from safetensors.torch import save_file
-
-        save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, into / "head.safetensors")
+        save_file(self.head.state_dict(), into / "head.safetensors")
         return {"bias": self.head.bias is not None, "folded": self.folded}
 
     @classmethod
     def load(cls, folder: Path, attributes: Sequence[str] | None = None) -> "RewardModel":
         """Read what `save` wrote. attributes: what the caller expects; another head than that is refused."""
-        from safetensors.torch import load_file
-
         folder = Path(folder)
         state = state_of(folder, "reward model")
         if attributes is not None and list(attributes) != state["attributes"]:
-            has, wants = state["attributes"], list(attributes)
-            raise ValueError(f"{folder}: expected {len(wants)} outputs {wants}, got {len(has)}: {has}")
+            raise ValueError(f"{folder}: expected the outputs {list(attributes)}, got {state['attributes']}")
         model = cls._loaded(folder, state, attributes=state["attributes"], bias=state["bias"])
-        head = load_file(folder / "head.safetensors")
-        shape, expected = tuple(head["weight"].shape), tuple(model.head.weight.shape)
-        if shape != expected or ("bias" in head) != state["bias"]:
-            what = f"expected a head {expected} for {len(model.attributes)} attributes, got {shape}"
-            raise ValueError(f"{folder}: {what}")
-        model.head.load_state_dict(head)
+        model.head.load_state_dict(load_file(folder / "head.safetensors"))
         model.folded = state["folded"]
         about = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved
         verdict = about.read_text().strip() if about.is_file() else ""
@@ -160,11 +149,9 @@ class RewardModel(Decoder):
 def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
     """The outputs' names, refused if there are none, one twice, or the reference code's nine in another order."""
     names = tuple(attributes)
-    known = [name for name in NINE if name in names]
-    if not names or len(set(names)) < len(names) or isinstance(attributes, str):
-        raise ValueError(f"a reward model has one output for each of one or more attributes, got {attributes!r}")
-    if [name for name in names if name in NINE] != known:
-        raise ValueError(f"expected attributes in the order {known}, got {list(names)}")
+    ordered = [name for name in names if name in NINE] == [name for name in NINE if name in names]
+    if not names or len(set(names)) < len(names) or isinstance(attributes, str) or not ordered:
+        raise ValueError(f"expected attributes, each once, those of {NINE} in this order, got {attributes!r}")
     return names
 
 

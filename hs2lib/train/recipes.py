@@ -133,7 +133,6 @@ class Supervised(Settings):
 
     keep: int = setting(0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl"))
-    packing: str = setting("none", "how backend trl lays conversations into batches", one_of=names.PACKING)
 
 
 class SFT(OwnRows, Supervised, Written, Aligned):

@@ -18,9 +18,8 @@ from tiny_training import ENVIRONMENT, Slow, kill_at_step, run_folder
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from hs2lib import paper
-from hs2lib.align import ppo, ppo_rounds
-from hs2lib.align.ppo import ActorCritic, standardised
-from hs2lib.align.ppo_rounds import Rounds, draw, rounds
+from hs2lib.align import ppo
+from hs2lib.align.ppo import ActorCritic, draw, rounds, standardised
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
 from hs2lib.engine.rollout import Sample
@@ -28,7 +27,7 @@ from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.train.items import Item
+from hs2lib.train.items import Item, shares
 from hs2lib.train.recipes import PPO
 
 END = 0  # of the tiny vocabulary below
@@ -161,7 +160,7 @@ def test_advantages_against_a_written_out_loop():
     lengths, reward = [5, 3, 1], torch.tensor([1.0, -2.0, 0.5])
     tokens = torch.arange(5) < torch.tensor(lengths)[:, None]
     how = PPO(kl_weight=0.3, gamma=0.9, lam=0.8, normalise=False)
-    targets = ppo_rounds.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
+    targets = ppo.targets(sampler, reference, values, tokens, reward, torch.ones(3), how)
     for i, n in enumerate(lengths):
         r = [-0.3 * abs(float(sampler[i, t] - reference[i, t])) for t in range(n)]
         r[-1] += float(reward[i])
@@ -178,23 +177,23 @@ def test_kl_of_a_token_by_hand():
     policy, reference = torch.tensor([0.5, 0.25]).log(), torch.tensor([0.25, 0.5]).log()
     expected = {"absolute": [0.6931, 0.6931], "plain": [0.6931, -0.6931], "k3": [0.1931, 0.3069]}
     for form, values in expected.items():
-        assert ppo_rounds.token_kl(policy, reference, form).tolist() == pytest.approx(values, abs=1e-4)
+        assert ppo.token_kl(policy, reference, form).tolist() == pytest.approx(values, abs=1e-4)
     with pytest.raises(ValueError, match="unknown kl_form 'k2'"):
-        ppo_rounds.token_kl(policy, reference, "k2")
+        ppo.token_kl(policy, reference, "k2")
 
 
 def test_plain_and_k3_are_the_kl_in_expectation_and_absolute_is_more():
     p, q = (torch.randn(50, generator=torch.Generator().manual_seed(i)).log_softmax(-1) for i in range(2))
     kl = (p.exp() * (p - q)).sum()
-    means = {form: (p.exp() * ppo_rounds.token_kl(p, q, form)).sum() for form in ("absolute", "plain", "k3")}
+    means = {form: (p.exp() * ppo.token_kl(p, q, form)).sum() for form in ("absolute", "plain", "k3")}
     assert torch.isclose(means["plain"], kl) and torch.isclose(means["k3"], kl, rtol=1e-4)
-    assert means["absolute"] > kl > 0 and (ppo_rounds.token_kl(p, q, "k3") >= 0).all()
+    assert means["absolute"] > kl > 0 and (ppo.token_kl(p, q, "k3") >= 0).all()
 
 
 def test_the_reward_stands_at_the_last_token():
     kl = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    rewards = ppo_rounds.token_rewards(torch.tensor([5.0, 7.0]), kl, mask, 0.5)
+    rewards = ppo.token_rewards(torch.tensor([5.0, 7.0]), kl, mask, 0.5)
     assert rewards.tolist() == [[-0.5, 4.0, 0.0], [5.0, 0.0, 0.0]]
 
 
@@ -202,10 +201,10 @@ def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_ove
     sampler, values = torch.zeros(2, 2), torch.zeros(2, 2)
     tokens, finished = torch.ones(2, 2).bool(), torch.tensor([1.0, 0.0])
     how = PPO(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
-    targets = ppo_rounds.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
+    targets = ppo.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
     assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, 1].tolist() == [0, 0]
     assert targets[:, 4].tolist() == [[1, 1], [0, 0]]
-    kept = ppo_rounds.targets(
+    kept = ppo.targets(
         sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, replace(how, unfinished="keep")
     )
     assert kept[:, 4].tolist() == [[1, 1], [1, 1]]
@@ -214,9 +213,9 @@ def test_an_unfinished_response_counts_nowhere_and_advantages_are_normalised_ove
 def test_a_response_that_the_reward_model_refused_counts_nowhere_and_stops_nothing():
     sampler, values, tokens = torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2).bool()
     reward, how = torch.tensor([3.0, torch.nan]), PPO(lam=0.0, unfinished="keep")
-    targets = ppo_rounds.targets(sampler, sampler, values, tokens, reward, torch.ones(2), how)
+    targets = ppo.targets(sampler, sampler, values, tokens, reward, torch.ones(2), how)
     assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, [1, 4]].tolist() == [[0, 0], [0, 0]]
-    shown = ppo_rounds.figures(sampler, sampler, values, tokens, reward, torch.ones(2), torch.zeros(2, 2), how)
+    shown = ppo.figures(sampler, sampler, values, tokens, reward, torch.ones(2), torch.zeros(2, 2), how)
     assert shown["reward"] == shown["penalised reward"] == 3 and all(map(np.isfinite, shown.values()))
 
 
@@ -227,8 +226,8 @@ def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     outputs[:, 0] = outputs[:, 0].log()
     targets = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]],
                           [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]])  # fmt: skip
-    tally: dict = {}
-    objective = ppo_rounds.objective(PPO(value_weight=0.5), tally)
+    tally = torch.zeros(5, dtype=torch.float64)
+    objective = ppo.objective(PPO(value_weight=0.5), tally)
     arguments = outputs.flatten(1).requires_grad_(), targets.flatten(1), torch.tensor([0, 1])
     total = objective.total(*arguments)
     total.backward()
@@ -236,7 +235,7 @@ def test_the_objective_by_hand_is_a_sum_over_tokens_that_count():
     assert (arguments[0].grad[1] == 0).all() and arguments[0].grad[0].tolist() == pytest.approx(
         [0, -0.5, -0.5, -0.5, 0, 0]
     )
-    assert tally == pytest.approx(dict(zip(ppo_rounds.TALLY, [-1.7, 1.0, 2, 1.0, 2], strict=True)))
+    assert tally.tolist() == pytest.approx([-1.7, 1.0, 2, 1.0, 2])
 
 
 def test_outputs_are_those_of_each_response_alone():
@@ -364,17 +363,16 @@ def test_what_is_logged_lies_in_files(tmp_path):
 def test_rounds_take_every_prompt_once_an_epoch_and_fill_whole_buffers():
     ids = [f"p{i:02d}" for i in range(11)]
     how = recipe(batch=2, steps=12, save_every=4, buffer=4, passes=2)
-    taken = Rounds(ids, how, 12)
-    assert taken.length == 4
-    rounds_ = [taken.prompts(r) for r in range(4)]
+    assert ppo.steps_of(how) == 4
+    rounds_ = [ppo.asked(ids, how, r) for r in range(4)]
     assert len(set(rounds_[0] + rounds_[1])) == 8 and len(set(rounds_[2] + rounds_[3])) == 8
     assert rounds_[:2] != rounds_[2:]
-    steps = list(taken)
+    steps = shares(ppo.batches(ids, how, 12), how, 0, 1)
     for r in range(3):
         for once in range(2):
             part = steps[4 * r + 2 * once : 4 * r + 2 * once + 2]
             assert sorted(part[0] + part[1]) == sorted(rounds_[r])
-    halves = [list(Rounds(ids, how, 12, process, 2)) for process in range(2)]
+    halves = [shares(ppo.batches(ids, how, 12), how, process, 2) for process in range(2)]
     assert [sorted(a + b) for a, b in zip(*halves, strict=True)] == [sorted(step) for step in steps]
 
 
@@ -388,12 +386,12 @@ def test_rounds_that_are_not_whole_are_refused():
     ]
     for how, steps, message in cases:
         with pytest.raises(ValueError, match=message):
-            Rounds(ids, how, steps)
+            list(ppo.batches(ids, how, steps))
     nothing = torch.zeros(1, 1)
     refused = ({"kl_form": "k2"}, "unknown kl_form 'k2'"), ({"unfinished": "cut"}, "unfinished answers 'cut'")
     for changes, message in refused:
         with pytest.raises(ValueError, match=message):
-            ppo_rounds.targets(nothing, nothing, nothing, nothing.bool(), nothing[0], nothing[0], recipe(**changes))
+            ppo.targets(nothing, nothing, nothing, nothing.bool(), nothing[0], nothing[0], recipe(**changes))
 
 
 def test_models_that_do_not_fit_each_other_are_refused():

@@ -1,4 +1,4 @@
-"""SFT: the mask is exactly the assistant's words, packing changes no number, a killed run ends where it would have."""
+"""SFT: the mask is exactly the assistant's words, the loss is TRL's, a killed run ends where it would have."""
 
 import os
 
@@ -15,7 +15,6 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.names import PACKING
 from hs2lib.train import objectives
 from hs2lib.train.trainer import Recipe, fit
 
@@ -205,17 +204,12 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("packing", PACKING)
-def test_trls_packing_leaks_nothing(tmp_path, packing, trl):
-    """The first loss and gradient are those of the conversations one by one: no attention and no position across."""
+def test_trls_padded_batch_is_the_conversations_one_by_one(tmp_path, trl):
+    """The first loss and gradient: nothing of a conversation is seen by another, and padding counts nowhere."""
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())
-    batch = 12
-    if packing == "bfd":  # all of them in one step: as many rows as there are
-        batch = len(trl.pack_dataset(trl.sft_rows(items), 150, "bfd"))
-        assert 2 <= batch < 12, "several conversations a row"
-    how = recipe(steps=1, batch=batch, budget=150, clip=1e9)
-    first = trl.fit_sft(policy, items, (), how, tmp_path / "run", packing=packing, rows_a_batch=batch).history[0]
+    how = recipe(steps=1, batch=12, clip=1e9)
+    first = trl.fit_sft(policy, items, (), how, tmp_path / "run", rows_a_batch=12).history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
     assert sft.nll(load_policy("tiny"), items, budget=100) == pytest.approx(loss, rel=1e-5)
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-4)
@@ -288,7 +282,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
 
 @pytest.mark.slow
 def test_trls_backend_goes_on_too(tmp_path, trl):
-    """From its last whole checkpoint, packed rows as well; a folder that a kill left half written is passed over."""
+    """From its last whole checkpoint; a folder that a kill left half written is passed over."""
     ends = []
     for name, stops in (("straight", ()), ("killed", (1, 3))):
         for stop in (*stops, None):
@@ -297,11 +291,11 @@ def test_trls_backend_goes_on_too(tmp_path, trl):
             task = (policy, items, (), recipe(steps=5, batch=2, budget=150), tmp_path / name)
             if stop:
                 with pytest.raises(Killed):
-                    trl.fit_sft(*task, packing="bfd", callbacks=[Kill(stop)])
+                    trl.fit_sft(*task, callbacks=[Kill(stop)])
                 torn = run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3"
                 torn.mkdir(parents=True, exist_ok=True)
             else:
-                trl.fit_sft(*task, packing="bfd")
+                trl.fit_sft(*task)
         ends.append(dict(policy.named_parameters()))
     assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
 
@@ -313,8 +307,6 @@ def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     cases = [
         (dict(batch=25), {}, "no global batch of 25"),
         ({}, {"rows_a_batch": 3}, "a batch of 4 rows cannot be cut into micro-batches of 3"),
-        ({}, {"packing": "wrapped"}, "unknown packing 'wrapped'.*: none, padding-free, bfd"),
-        (dict(budget=20), {"packing": "bfd"}, "longer than a packed row"),
     ]
     for changes, options, message in cases:
         with pytest.raises(ValueError, match=message):
