@@ -63,23 +63,16 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     def shown(last: int) -> Rendered:
         return written(policy.tokenizer, turns[:last], turns[last].text, **policy.written)
 
-    last = shown(len(turns) - 1)
-    whole = last.text
-    spans = []
+    last, spans = shown(len(turns) - 1), []
     for i, turn in enumerate(turns):
         if turn.role == "assistant":
             part = shown(i)
-            if not whole.startswith(part.text[: part.end]):
+            if not last.text.startswith(part.text[: part.end]):
                 raise ValueError(f"group {talk.id}: the template writes turn {i} otherwise when others follow it")
-            stop = part.end + len(ending) * whole.startswith(ending, part.end)
-            spans.append((part.start, stop))
+            spans.append((part.start, part.end + len(ending) * last.text.startswith(ending, part.end)))
     ((ids, offsets),) = encode(policy.tokenizer, [last])
-    mask, at = [False] * len(ids), 0
-    for i, (a, b) in enumerate(offsets):
-        while at < len(spans) and a >= spans[at][1]:
-            at += 1
-        # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
-        mask[i] = at < len(spans) and b > spans[at][0]
+    # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
+    mask = [any(a < stop and b > start for start, stop in spans) for a, b in offsets]
     last = max(i for i, trained in enumerate(mask) if trained)
     return ids[: last + 1], mask[: last + 1]
 
@@ -98,21 +91,18 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
             counts["refused"] += 1
             continue
         ids, mask = tokens_and_mask(policy, talk)
-        limit = policy.max_tokens or len(ids)
-        if len(ids) > limit:
-            ends = [i + 1 for i in range(limit) if mask[i] and not (i + 1 < len(mask) and mask[i + 1])]
-            cut = max(ends, default=0)
-            ids, mask = ids[:cut], mask[:cut]
-            if not ids:
-                counts["too_long"] += 1
-                continue
-            counts["shortened"] += 1
         edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
-        runs = tuple(zip(edges[::2], edges[1::2], strict=True))
-        items.append(Item(talk.id, (ids,), np.array([[sum(mask)]], np.float32), (runs,)))
+        all_runs = list(zip(edges[::2], edges[1::2], strict=True))
+        runs = tuple(run for run in all_runs if run[1] <= (policy.max_tokens or len(ids)))
+        if not runs:
+            counts["too_long"] += 1
+            continue
+        number = sum(stop - start for start, stop in runs)
+        items.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
+        counts["shortened"] += len(runs) < len(all_runs)
         counts["turns_trained"] += len(runs)
-        counts["tokens"] += len(ids)
-        counts["tokens_trained"] += sum(mask)
+        counts["tokens"] += runs[-1][1]
+        counts["tokens_trained"] += number
     counts["conversations"] = len(items)
     if not items:
         raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)")

@@ -21,7 +21,7 @@ import torch
 
 from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
-from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, parse_prompt, prompt_string
+from hs2lib.group import MISSING, Group, Response, named_numbers, prompt_string
 from hs2lib.models.policy import Policy
 from hs2lib.names import LABELLED, one_of
 from hs2lib.train.items import Item, tokenised
@@ -109,18 +109,6 @@ def as_row(group: Group) -> dict:
     asked = {"value": prompt_string(turns), "from": "User", "label": None}
     answer = {"from": "Assistant", "value": group.responses[0].text, "label": label_of(group)}
     return {"system": system, "mask": "User", "dataset": group.source, "conversations": [asked, answer]}
-
-
-def from_row(row: dict, name: str) -> Group:
-    """The labelled answer in a row of the reference format, named `name`; the inverse of `as_row`.
-
-    The label may name other attributes than the five; the group's are those it names, in its order.
-    """
-    asked, answer = row["conversations"]
-    labels = named_numbers(answer["label"])
-    prompt = (*([Turn("system", row["system"])] if row["system"] else []), *parse_prompt(asked["value"]))
-    response = Response(name, answer["value"], tuple(labels.values()))
-    return Group(name, prompt, (response,), tuple(labels), source=row["dataset"])
 
 
 def counts(labelled: Sequence[Group]) -> pd.DataFrame:

@@ -29,9 +29,9 @@ from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
-from hs2lib.train.objectives import steerlm2
+from hs2lib.train.objectives import steerlm2, steerlm2_distances
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import TrainingResult, fit
+from hs2lib.train.trainer import TrainingResult, fit, targets_of
 
 # What names a run besides its `Recipe`.
 OWN = ("n_samples", "temperature", "top_p", "max_new_tokens", "concentration", "edges", "clamp", "unfinished",
@@ -45,9 +45,7 @@ TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 class Weighed:
     """One prompt's n samples with all that equations 6 and 7 need: four float64 [n], logarithms in nats."""
 
-    group: Group
-    sequences: tuple[list[int], ...]  # prompt with label, and response: Q_theta(y|a,x) is computed on these
-    start: int  # where the responses begin
+    read: TokenGroup  # prompt with label, and responses: Q_theta(y|a,x) is computed on these
     attributes: np.ndarray  # log P(a|x,y)
     prior: np.ndarray  # log P(y|x)
     sampler: np.ndarray  # log Q'(y|a,x)
@@ -103,7 +101,7 @@ def weigh(
     log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
-    return [Weighed(t.group, t.sequences, t.starts[0], *x) for t, *x in zip(labelled, *parts, strict=True)]
+    return [Weighed(*each) for each in zip(labelled, *parts, strict=True)]
 
 
 def items(weighed: Sequence[Weighed]) -> list[Item]:
@@ -111,7 +109,7 @@ def items(weighed: Sequence[Weighed]) -> list[Item]:
     out = []
     for one in weighed:
         targets = np.column_stack([one.log_weights, one.sampler, one.tokens]).astype(np.float32)  # [n, 3]
-        out.append(Item(one.group.id, one.sequences, targets, (one.start,) * len(one.sequences)))
+        out.append(Item(one.read.group.id, one.read.sequences, targets, one.read.starts))
     return out
 
 
@@ -119,9 +117,9 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     """One row a sample: prompt, log P(a|x,y), log P(y|x), log Q'(y|a,x), tokens, finished, weight w'."""
     frames = []
     for one in weighed:
-        columns = {"prompt": one.group.id, "log P(a|x,y)": one.attributes, "log P(y|x)": one.prior}
+        columns = {"prompt": one.read.group.id, "log P(a|x,y)": one.attributes, "log P(y|x)": one.prior}
         columns |= {"log Q'(y|a,x)": one.sampler, "tokens": one.tokens, "weight": np.exp(one.log_weights)}
-        frames.append(pd.DataFrame(columns | {"finished": [sample.finished for sample in one.group.responses]}))
+        frames.append(pd.DataFrame(columns | {"finished": [sample.finished for sample in one.read.group.responses]}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -170,32 +168,25 @@ def iterate(
 
 
 def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarray:
-    """The distance of equation 12 for each group, float64 [groups], nats: 0 where the policy is the optimum on it.
+    """The distance of equation 12 for each group, [groups], nats: 0 where the policy is the optimum on it.
 
     Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of
     `Policy.log_probs`.
     """
-    tokens = [TokenGroup(w.group, w.sequences, (w.start,) * len(w.sequences)) for w in weighed]
-    log_q, _ = policy.log_probs(tokens, **options)
-    parts = log_q.double().split([len(w.sequences) for w in weighed])  # [n] each
-    out = []
-    for one, q in zip(weighed, parts, strict=True):
-        targets, sampler = torch.from_numpy(one.log_weights)[None], torch.from_numpy(one.sampler)[None]  # [1, n]
-        out.append(losses.steerlm2_loss(targets, q[None], sampler).item())
-    return np.array(out)
+    log_q, _ = policy.log_probs([one.read for one in weighed], **options)
+    each = steerlm2_distances(log_q[:, None], *targets_of(items(weighed), "cpu"))
+    return np.array([distance.item() for distance, _ in each])
 
 
 def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
     """Variance of a group's gradient, summed over all trained weights: by equation 8, and by equation 11.
 
-    Paper: section 4.5 (the baseline b'). groups: several of samples for one prompt. Raises ValueError for fewer than 2.
+    Paper: section 4.5 (the baseline b'). groups: two or more of samples for one prompt.
     """
-    if len(groups) < 2:
-        raise ValueError(f"{len(groups)} groups have no variance")
     weights = [weight for weight in policy.parameters() if weight.requires_grad]
     estimates: tuple[list, list] = ([], [])
     for one in groups:
-        batch = pack([one.sequences], [[one.start] * len(one.sequences)])
+        batch = pack([one.read.sequences], [list(one.read.starts)])
         log_q = per_sequence(log_probs(policy.backbone, batch), batch)  # [n]
         w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
         b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()
@@ -208,8 +199,6 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
 ALPHABET = 3
 
 RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))  # [9, 2]
-
-TOY_TARGET = torch.tensor([4, 4, 4, 2, 2])  # Paper: section 4.5, "Inference Attributes"
 
 
 class Toy(NamedTuple):
@@ -235,9 +224,10 @@ class Toy(NamedTuple):
 def made(seed: int = 0) -> Toy:
     """A toy whose responses are rated at random within 3/4 of the target, under a random SFT model."""
     draw = torch.Generator().manual_seed(seed)
-    away = 1.5 * torch.rand(len(RESPONSES), len(TOY_TARGET), generator=draw, dtype=torch.float64) - 0.75
-    ratings = (TOY_TARGET + away).clamp(0, 4)
-    return Toy(losses.target_log_prob(losses.attribute_log_probs(ratings), TOY_TARGET), log_policy(logits(seed + 1)))
+    target = torch.tensor(parse_label(TARGET)).long()
+    away = 1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75
+    by_level = losses.attribute_log_probs((target + away).clamp(0, 4))
+    return Toy(losses.target_log_prob(by_level, target), log_policy(logits(seed + 1)))
 
 
 def logits(seed: int, scale: float = 0.7) -> Tensor:

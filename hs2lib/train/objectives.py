@@ -5,7 +5,7 @@ over items (labelled cells, pairs of responses, tokens) and the number of these 
 batch is the same however the batch is cut into micro-batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -157,6 +157,14 @@ def dpo(beta: float = 1e-3) -> Objective:
     return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, log_probs=True, metrics=metrics)
 
 
+def steerlm2_distances(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> Iterator[tuple]:
+    """Equation 12's distance of each group, and its responses' mean length; arguments as in `steerlm2`."""
+    for one in group.unique():
+        rows = group == one
+        weights, sampler, tokens = targets[rows].T
+        yield losses.steerlm2_loss(weights[None], outputs[rows, 0][None], sampler[None]).squeeze(0), tokens.mean()
+
+
 def steerlm2(by_length: bool = False) -> Objective:
     """SteerLM 2.0: the mean over groups of equation 12's distance, whose gradient is that of equation 11.
 
@@ -166,20 +174,14 @@ def steerlm2(by_length: bool = False) -> Objective:
     size.
     """
 
-    def distances(outputs, targets, group):
-        for one in group.unique():
-            rows = group == one
-            weights, sampler, tokens = targets[rows].T
-            yield losses.steerlm2_loss(weights[None], outputs[rows, 0][None], sampler[None]).squeeze(0), tokens.mean()
-
     def total(outputs, targets, group):
-        return sum(x / tokens if by_length else x for x, tokens in distances(outputs, targets, group))
+        return sum(x / tokens if by_length else x for x, tokens in steerlm2_distances(outputs, targets, group))
 
     def count(targets, group):
         return len(group.unique())
 
     def metrics(outputs, targets, group, names):
-        return {"distance": torch.stack([x for x, _ in distances(outputs, targets, group)]).mean().item()}
+        return {"distance": torch.stack([x for x, _ in steerlm2_distances(outputs, targets, group)]).mean().item()}
 
     name = "SteerLM 2.0, by length" if by_length else "SteerLM 2.0"
     return Objective(name, total, count, response_log_probs, log_probs=True, metrics=metrics)

@@ -133,13 +133,13 @@ def test_a_tokenizer_without_pad_or_with_the_end_token_as_pad_is_refused(tmp_pat
     file = folder / "tokenizer_config.json"
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({k: v for k, v in settings.items() if k != "pad_token"}))
-    with pytest.raises(ValueError, match="has no pad token: pass pad_token="):
+    with pytest.raises(ValueError, match=r"has no pad token but its end token .*: pass pad_token="):
         backbones.load_tokenizer(folder)
     assert backbones.load_tokenizer(folder, pad_token="<repo_name>").pad_token_id == 3
     with pytest.raises(ValueError, match="not in the vocabulary"):
         backbones.load_tokenizer(folder, pad_token="<pad>")
     file.write_text(json.dumps({**settings, "pad_token": "<|im_end|>"}))
-    with pytest.raises(ValueError, match=r"pads with its end token '<\|im_end\|>'"):
+    with pytest.raises(ValueError, match=r"no pad token but its end token '<\|im_end\|>'"):
         backbones.load_tokenizer(folder)
 
 
@@ -220,11 +220,11 @@ def test_a_weak_one_says_so_when_it_is_loaded(model, tmp_path):
 
 def test_the_wrong_number_of_outputs_and_foreign_folders_are_refused(model, tmp_path):
     folder = model.save(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"expected 9 outputs .*, got 5: "):
+    with pytest.raises(ValueError, match=r"expected the outputs .*, got \['helpfulness'"):
         reward_model.RewardModel.load(folder, chat.NINE)
     state = json.loads((folder / base.STATE).read_text())
     (folder / base.STATE).write_text(json.dumps({**state, "attributes": list(chat.NINE)}))
-    with pytest.raises(ValueError, match=r"expected a head \(9, 32\) for 9 attributes, got \(5, 32\)"):
+    with pytest.raises(RuntimeError, match=r"size mismatch for weight: .*\[5, 32\].*\[9, 32\]"):
         reward_model.RewardModel.load(folder)
     with pytest.raises(ValueError, match="no reward model of hs2lib"):
         reward_model.RewardModel.load(backbones.tiny_model())
@@ -316,9 +316,6 @@ def test_adapters_are_merged_into_a_copy(model, tmp_path):
 
 
 def test_what_cannot_be_exported_exactly_is_refused_and_nothing_is_written(model, tmp_path, monkeypatch):
-    standardised = export.fold(model, GOODNESS, mean=3.0)
-    with pytest.raises(ValueError, match=r"constant \(\[-3\.0\]\).*constant='record'"):
-        export.export(standardised, tmp_path / "m")
     padded = reward_model.RewardModel.new("tiny")
     padded.tokenizer.pad_token = padded.tokenizer.convert_ids_to_tokens(chat.closing_tokens(padded.tokenizer)[-1])
     with pytest.raises(ValueError, match="end in the pad token"):
@@ -331,7 +328,7 @@ def test_what_cannot_be_exported_exactly_is_refused_and_nothing_is_written(model
 
 def test_a_recorded_constant_shifts_every_score_alike(model, tmp_path):
     standardised = export.fold(model, GOODNESS, mean=3.0, sd=2.0)
-    export.export(standardised, tmp_path / "m", constant="record")
+    export.export(standardised, tmp_path / "m")
     assert json.loads((tmp_path / "m" / "config.json").read_text())["hs2_constant"] == [-1.5]
     assert "without the constant [-1.5]" in (tmp_path / "m" / "README.md").read_text()
 
