@@ -87,7 +87,9 @@ def fit_sft(
     try:
         return _fit(TokenSFTTrainer, SFTConfig, sft_rows, task, rows_a_batch, callbacks, **own)
     finally:
-        del policy.backbone.forward  # SFTTrainer puts a forward of its own on the model; the class's comes back
+        vars(policy.backbone).pop(
+            "forward", None
+        )  # SFTTrainer puts one of its own on the model; the class's comes back
 
 
 def fit_dpo(

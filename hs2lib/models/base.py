@@ -36,6 +36,7 @@ class Decoder(nn.Module):
 
     attributes: tuple[str, ...] = ()
     causal = False  # whether the backbone keeps its vocabulary projection
+    kind, settings = "", ()  # what errors call it, and what a subclass's constructor takes of hs2.json besides
 
     def __init__(
         self, backbone: nn.Module, tokenizer, *, template="chat", control_text="escape", max_tokens=None, base="",
@@ -186,33 +187,30 @@ class Decoder(nn.Module):
         return {}
 
     @classmethod
-    def _loaded(cls, folder: Path, state: dict, **options):
-        """The model in `folder` without what a subclass adds; `_adapt` puts its adapters in."""
+    def load(cls, folder: Path):
+        """Read what `save` wrote, a whole model or adapters. Raises ValueError where the folder has none."""
+        folder = paths.noted(folder)
+        if not (folder / STATE).is_file():
+            raise ValueError(f"{folder} holds no {cls.kind} of hs2lib ({STATE} is not there)")
+        state = json.loads((folder / STATE).read_text())
+        if (kind := "reward model" if state["attributes"] else "policy") != cls.kind:
+            raise ValueError(f"{folder} holds a {kind}, no {cls.kind}")
         # Weights that are all here are what new adapters will sit on; adapters sit where they did.
-        origin = (state.get("origin") or state["base"]) if state["adapter"] else str(Path(folder).absolute())
-        place, revision = (origin, state["revision"]) if state["adapter"] else (folder, None)
-        backbone = load_backbone(place, revision=revision if origin == state["base"] else None, head=cls.causal)
-        kept = {key: state[key] for key in ("template", "control_text", "max_tokens", "base", "revision")}
-        return cls(backbone, load_tokenizer(folder), origin=origin, **kept, **options)
-
-    def _adapt(self, folder: Path, state: dict):
+        origin = state["origin"] if state["adapter"] else str(folder.absolute())
+        names = ("template", "control_text", "max_tokens", "base", "revision", *cls.settings)
+        revision = state["revision"] if origin == state["base"] else None
+        backbone = load_backbone(origin, revision=revision, head=cls.causal)
+        model = cls(backbone, load_tokenizer(folder), origin=origin, **{name: state[name] for name in names})
+        model._load_more(folder, state)
         if state["adapter"]:
-            self.lora(**state["adapter"])
-            loaded = set_peft_model_state_dict(self.backbone, load_file(folder / "adapter.safetensors"))
+            model.lora(**state["adapter"])
+            loaded = set_peft_model_state_dict(model.backbone, load_file(folder / "adapter.safetensors"))
             if loaded.unexpected_keys:
-                raise ValueError(f"{folder}: the adapters do not fit {self.origin}: {loaded.unexpected_keys[0]} ..")
-        return self.eval()
+                raise ValueError(f"{folder}: the adapters do not fit {origin}: {loaded.unexpected_keys[0]} ..")
+        return model.eval()
 
-
-def state_of(folder: Path, what: str) -> dict:
-    """What hs2.json of a saved model says. Raises ValueError where the folder holds no `what` ("policy" ..)."""
-    file = paths.noted(folder) / STATE
-    if not file.is_file():
-        raise ValueError(f"{folder} holds no {what} of hs2lib ({STATE} is not there)")
-    state = json.loads(file.read_text())
-    if (kind := "reward model" if state["attributes"] else "policy") != what:
-        raise ValueError(f"{folder} holds a {kind}, no {what}")
-    return state
+    def _load_more(self, folder: Path, state: dict) -> None:
+        """Read what `_save_more` wrote."""
 
 
 def _key(sequence: list[int], start: int) -> str:

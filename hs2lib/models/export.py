@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
 from hs2lib import paths
-from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens, tokenise
+from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import replace_folder
 from hs2lib.models.reward_model import RewardModel
@@ -28,10 +28,6 @@ from hs2lib.models.reward_model import RewardModel
 TOLERANCE = 1e-4
 
 _HERE = Path(__file__).parent
-
-# The reference template as a chat template, so that a plain tokenizer writes what `chat.written` writes.
-_REFERENCE = (_HERE / "reference_chat.txt").read_text().rstrip("\n")
-REFERENCE_CHAT_TEMPLATE = _REFERENCE.replace("SYSTEM_PROMPT", SYSTEM_PROMPT.replace("'", "\\'"))
 
 # Conversations that every export is checked on: short and long, several turns, an empty answer, letters beyond ASCII.
 _TALK = (Turn("user", "Name a prime."), Turn("assistant", "Seven."), Turn("user", "And another one, please?"))
@@ -83,8 +79,9 @@ def export(model: RewardModel, folder: Path, **card) -> float:
     bias = torch.zeros(len(model.attributes)) if model.head.bias is None else model.head.bias.detach().cpu()
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.padding_side = "right"
-    if model.template == "reference":
-        tokenizer.chat_template = REFERENCE_CHAT_TEMPLATE
+    if model.template == "reference":  # as a chat template, so that a plain tokenizer writes what ours writes
+        template = (_HERE / "reference_chat.txt").read_text().rstrip("\n")
+        tokenizer.chat_template = template.replace("SYSTEM_PROMPT", SYSTEM_PROMPT.replace("'", "\\'"))
     if closing_tokens(tokenizer)[-1] == tokenizer.pad_token_id:
         raise ValueError(f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips: choose another")
     plain = _classifier(model, tokenizer)
@@ -130,10 +127,6 @@ def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
         for response in group.responses
     ]
     batch = tokenizer.apply_chat_template(talks, padding=True, return_tensors="pt", return_dict=True)
-    ours = [ids for group in tokenise(CHECKED, model.tokenizer, template=model.template) for ids in group.sequences]
-    theirs = [ids[mask.bool()].tolist() for ids, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)]
-    if ours != theirs:
-        raise ValueError("the exported tokenizer's template writes other texts than those this model is scored on")
     with torch.no_grad():
         scores = plain(**batch).logits  # [R, A]
     expected = model.score(CHECKED).cpu() - bias

@@ -20,7 +20,7 @@ from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
-from hs2lib.models.base import STATE, Decoder, state_of
+from hs2lib.models.base import STATE, Decoder
 
 
 class Policy(Decoder):
@@ -31,14 +31,7 @@ class Policy(Decoder):
     say) no model has to learn, and it counts in no log-probability. `attributes` is empty: there is no head.
     """
 
-    causal = True
-
-    @classmethod
-    def load(cls, folder: Path) -> "Policy":
-        """Read what `save` wrote, a whole model or adapters. Raises ValueError for a folder that holds no policy."""
-        folder = Path(folder)
-        state = state_of(folder, "policy")
-        return cls._loaded(folder, state)._adapt(folder, state)
+    causal, kind = True, "policy"
 
     def ending(self, label: str | None = None) -> list[int]:
         """The tokens that end a response of this policy: the template's closing marker to its first special token."""
@@ -101,11 +94,13 @@ def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[Tok
     marker is not asked. Raises ValueError where the two tokenizers differ.
     """
     if judge.tokenizer.get_vocab() != sampler.tokenizer.get_vocab():
-        what = "the two policies have different tokenizers"
-        raise ValueError(f"{what}: their log-probabilities are not of the same tokens")
+        raise ValueError(
+            "the two policies have different tokenizers: their log-probabilities are not of the same tokens"
+        )
     theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
+
+    def ended(tokens: list[int]) -> list[int]:
+        return [*tokens[: -len(theirs)], *ours] if tokens[-len(theirs) :] == theirs else tokens
+
     tokens = as_tokens(judge, sampled)
-    if theirs == ours:
-        return tokens
-    end = lambda s: [*s[: -len(theirs)], *ours] if s[-len(theirs) :] == theirs else s  # noqa: E731
-    return [replace(group, sequences=tuple(map(end, group.sequences))) for group in tokens]
+    return [replace(group, sequences=tuple(map(ended, group.sequences))) for group in tokens]

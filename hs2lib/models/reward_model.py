@@ -17,7 +17,7 @@ from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import check_causal, fetched, load_tokenizer, text_model, where, width
-from hs2lib.models.base import STATE, Decoder, state_of
+from hs2lib.models.base import STATE, Decoder
 
 
 class RewardModel(Decoder):
@@ -28,6 +28,7 @@ class RewardModel(Decoder):
     model shall be exported exactly; the state's norm is fixed, so a direction of it serves as the constant.
     """
 
+    kind, settings = "reward model", ("attributes", "bias")
     warning = ""  # what every caption of its scores must say: set where a saved model was seen to be weak
 
     def __init__(
@@ -130,20 +131,12 @@ class RewardModel(Decoder):
         save_file(self.head.state_dict(), into / "head.safetensors")
         return {"bias": self.head.bias is not None, "folded": self.folded}
 
-    @classmethod
-    def load(cls, folder: Path, attributes: Sequence[str] | None = None) -> "RewardModel":
-        """Read what `save` wrote. attributes: what the caller expects; another head than that is refused."""
-        folder = Path(folder)
-        state = state_of(folder, "reward model")
-        if attributes is not None and list(attributes) != state["attributes"]:
-            raise ValueError(f"{folder}: expected the outputs {list(attributes)}, got {state['attributes']}")
-        model = cls._loaded(folder, state, attributes=state["attributes"], bias=state["bias"])
-        model.head.load_state_dict(load_file(folder / "head.safetensors"))
-        model.folded = state["folded"]
+    def _load_more(self, folder: Path, state: dict) -> None:
+        self.head.load_state_dict(load_file(folder / "head.safetensors"))
+        self.folded = state["folded"]
         about = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved
         verdict = about.read_text().strip() if about.is_file() else ""
-        model.warning = verdict if "NO better" in verdict or "untrained" in verdict else ""
-        return model._adapt(folder, state)
+        self.warning = verdict if "NO better" in verdict or "untrained" in verdict else ""
 
 
 def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
