@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,8 +62,7 @@ class Decoder(nn.Module):
 
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
-        settings = [self.attributes, self.template, self.max_tokens]
-        settings += [] if self.control_text == "escape" else [self.control_text]
+        settings = [self.attributes, self.template, self.max_tokens, self.control_text]
         digest = hashlib.sha256(json.dumps(settings).encode())
         for name, weight in self.state_dict().items():
             # Sums of the bits as integers: every number counts, and no order of summation or thread changes them.
@@ -118,8 +116,8 @@ class Decoder(nn.Module):
 
     def rows(
         self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast="float32", cache: Path | None = None
-    ) -> list[dict]:
-        """What this model computes of every response, a dict each, in the caller's order.
+    ) -> torch.Tensor:
+        """What this model computes of every response, float32 [R, ...], in the caller's order.
 
         budget: tokens a batch. autocast: "bfloat16" for speed. cache: a folder; the results are kept there as they
         come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
@@ -127,12 +125,16 @@ class Decoder(nn.Module):
         """
         kept = Cache(cache, {"model": self.fingerprint() if cache else "", "autocast": autocast}, name=name)
         rows: list[dict] = []
+
+        def computed() -> list[dict]:
+            return [{"value": value} for value in self._computed(part, budget, autocast).tolist()]
+
         for part in _chunks(groups, CHUNK * budget):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
-            rows += kept.computed(keys, partial(self._computed, part, budget, autocast))
+            rows += kept.computed(keys, computed)
         if not rows:
             raise ValueError("no groups to run")
-        return rows
+        return torch.tensor([row["value"] for row in rows])
 
     def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0):
         """Freeze the backbone and put trainable low-rank adapters into its linear layers (peft), in place.

@@ -64,19 +64,17 @@ class Policy(Decoder):
         the response's tokens, its end included, at temperature 1. label: as for `tokenise`. options: budget, autocast
         and cache, as for `rows`. Raises ValueError for no groups.
         """
-        rows = self.rows(self.as_tokens(groups, label=label), "log-probs", **options)
-        total, number = ([row[name] for row in rows] for name in ("log_prob", "tokens"))
-        return torch.tensor(total, dtype=torch.float32), torch.tensor(number, dtype=torch.int64)  # [R] each
+        tokens = list(self.as_tokens(groups, label=label))
+        lengths = [len(s) - start for group in tokens for s, start in zip(group.sequences, group.starts, strict=True)]
+        return self.rows(tokens, "log-probs", **options), torch.tensor(lengths)  # [R] each
 
-    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
         def total_of(batch) -> torch.Tensor:
             return per_sequence(log_probs(self.backbone, batch), batch)
 
         sequences, starts = ([getattr(group, name) for group in groups] for name in ("sequences", "starts"))
         with computing(self, autocast):
-            total = in_order(total_of, sequences, budget, predict=starts)  # [R]
-        tokens = [len(s) - start for group in groups for s, start in zip(group.sequences, group.starts, strict=True)]
-        return [{"log_prob": x, "tokens": n} for x, n in zip(total.tolist(), tokens, strict=True)]
+            return in_order(total_of, sequences, budget, predict=starts)  # [R]
 
 
 def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:

@@ -3,7 +3,7 @@
 Backbones are in `hs2lib.models.backbones`, folding and export in `hs2lib.models.export`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -98,26 +98,21 @@ class RewardModel(Decoder):
         is scored beyond the rounding of sums (float32 about 1e-6). A refused response has nan. Raises ValueError for
         no groups, for over-long ones, and for scores that are not finite.
         """
-        refused: list[bool] = []
-
-        def watched() -> Iterator[TokenGroup]:
-            for group in self.as_tokens(groups):
-                refused.extend(self.set_aside(group.group))
-                yield group
-
+        groups = list(groups)
+        tokens = self.as_tokens(groups)
         if cache is None:
-            values = self.score_tokens((group.sequences for group in watched()), **options)
+            values = self.score_tokens((group.sequences for group in tokens), **options)
         else:
-            values = torch.tensor([row["scores"] for row in self.rows(watched(), "scores", cache=cache, **options)])
+            values = self.rows(tokens, "scores", cache=cache, **options)
         if not values.isfinite().all():
             raise ValueError(f"{self.base}: a score is not finite: its weights are broken, or too large for autocast")
+        refused = [no for group in groups for no in self.set_aside(getattr(group, "group", group))]
         if any(refused):
             values[torch.tensor(refused)] = torch.nan
         return values
 
-    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> list[dict]:
-        values = self.score_tokens((group.sequences for group in groups), budget=budget, autocast=autocast)
-        return [{"scores": row} for row in values.tolist()]
+    def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
+        return self.score_tokens((group.sequences for group in groups), budget=budget, autocast=autocast)
 
     def score_tokens(self, token_groups: Iterable, *, budget: int = BUDGET, autocast: str = "float32"):
         """`score` for groups that are token sequences already: an iterable of lists of lists of token ids.
