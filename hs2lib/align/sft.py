@@ -87,7 +87,7 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     """
     counts, items = dict.fromkeys(COUNTS, 0), []
     for talk in talks:
-        if any(policy.set_aside(talk)):
+        if any(policy.refused(talk)):
             counts["refused"] += 1
             continue
         ids, mask = tokens_and_mask(policy, talk)

@@ -26,7 +26,7 @@ from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import dpo, ordered_pairs, sft
-from hs2lib.train.trainer import Recipe, TrainingResult, arguments, run_folder, targets_of
+from hs2lib.train.trainer import Recipe, TrainingResult, arguments, run_folder, steps_of, targets_of
 
 
 class TokenSFTTrainer(checkpoints.WholeCheckpoints, SFTTrainer):
@@ -112,13 +112,10 @@ def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: 
     together = rows_a_batch * int(os.environ.get("WORLD_SIZE", "1"))
     if recipe.batch % together:
         raise ValueError(f"a batch of {recipe.batch} rows cannot be cut into micro-batches of {rows_a_batch}")
-    steps = recipe.steps or int(recipe.epochs * rows) // recipe.batch
-    if steps < 1:
-        raise ValueError(f"{recipe.epochs} epochs of {rows} rows make no global batch of {recipe.batch}")
     own |= {"per_device_train_batch_size": rows_a_batch, "per_device_eval_batch_size": rows_a_batch}
     own |= {"gradient_accumulation_steps": recipe.batch // together, "eval_on_start": evaluate}
     own |= {"activation_checkpointing": recipe.checkpointing, "train_sampling_strategy": "sequential"}
-    return arguments(kind, folder, recipe, steps, evaluate, bf16=recipe.autocast == "bfloat16", **own)
+    return arguments(kind, folder, recipe, steps_of(recipe, rows), evaluate, bf16=recipe.autocast == "bfloat16", **own)
 
 
 def _fit(trainer, configuration, rows: Callable, task: tuple, rows_a_batch: int, callbacks, **own) -> TrainingResult:

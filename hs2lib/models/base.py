@@ -87,21 +87,17 @@ class Decoder(nn.Module):
     def refused(self, group: Group | None) -> list[bool]:
         """Which responses are set aside: with control_text "refuse" those that spell out control strings.
 
-        A prompt that does so refuses them all. Paper: silent.
+        A prompt that does so refuses them all. They are noted in `paths.REFUSED`, which the manifest counts. Paper: silent.
         """
         if self.control_text != "refuse":
             return [False] * len(group.responses if group else ())
-        return list(map(bool, control_strings(group, self.tokenizer, self.template)))
-
-    def set_aside(self, group: Group | None) -> list[bool]:
-        """`refused`, and each such response noted in `paths.REFUSED`, which the manifest counts."""
-        refused = self.refused(group)
+        refused = list(map(bool, control_strings(group, self.tokenizer, self.template)))
         paths.REFUSED.update((group.prompt, group.responses[i].text) for i, no in enumerate(refused) if no)
         return refused
 
     def admitted(self, group: Group) -> Group:
         """The group without its refused responses."""
-        refused = self.set_aside(group)
+        refused = self.refused(group)
         kept = tuple(response for response, no in zip(group.responses, refused, strict=True) if not no)
         return replace(group, responses=kept) if any(refused) else group
 

@@ -106,7 +106,7 @@ class RewardModel(Decoder):
             values = self.rows(tokens, "scores", cache=cache, **options)
         if not values.isfinite().all():
             raise ValueError(f"{self.base}: a score is not finite: its weights are broken, or too large for autocast")
-        refused = [no for group in groups for no in self.set_aside(getattr(group, "group", group))]
+        refused = [no for group in groups for no in self.refused(getattr(group, "group", group))]
         if any(refused):
             values[torch.tensor(refused)] = torch.nan
         return values

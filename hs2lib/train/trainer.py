@@ -40,8 +40,7 @@ class Outputs(nn.Module):
         self.model, self.objective, self.autocast = model, objective, autocast
 
     def forward(self, batch):
-        device = next(self.model.parameters()).device.type
-        with precision(device, self.autocast):
+        with precision(next(self.model.parameters()).device.type, self.autocast):
             return self.objective.outputs(self.model, batch)
 
 
@@ -60,7 +59,6 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             parts = f"{args.world_size} processes x {recipe.accumulation} accumulation"
             raise ValueError(f"a global batch of {recipe.batch} groups cannot be shared out to {parts}")
         self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
-        self.names = outputs.model.attributes
         self.steps, self.folder = steps, folder
         self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
         self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
@@ -181,7 +179,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         outputs, targets, group = self.outputs_of(self.validation)
         metrics = {"loss": self.objective.total(outputs, targets, group).item() / self.objective.count(targets, group)}
         if self.objective.metrics:
-            metrics |= self.objective.metrics(outputs, targets, group, self.names)
+            metrics |= self.objective.metrics(outputs, targets, group, self.model.model.attributes)
         return metrics
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
@@ -285,7 +283,7 @@ def fit(
     folder, configuration = run_folder(parent, model, items, validation, objective, recipe, about)
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
-        return _finished(outputs, json.loads((folder / "done.json").read_text()), folder)
+        return _finished(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     last = checkpoints.last(folder)
@@ -305,27 +303,26 @@ def fit(
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
     loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
-    done = {"history": history, "best_step": step, "best_loss": loss, "steps": steps}
-    done |= {"seconds": round(time.time() - started, 1)}
+    result = TrainingResult(history, step, loss, steps, round(time.time() - started, 1), folder)
     trainer.accelerator.wait_for_everyone()
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     if main:
-        write(folder / "done.json", json.dumps(done) + "\n")
+        write(folder / "done.json", json.dumps({k: v for k, v in vars(result).items() if k != "folder"}) + "\n")
         # A finished run needs no optimiser to go on with, which is twice as large as the weights.
         if ranked:
             shutil.rmtree(folder / f"checkpoint-{steps}")
         for name in ("optimizer.pt", "scheduler.pt"):
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
         shutil.rmtree(folder / f"checkpoint-{steps}" / checkpoints.PARTS, ignore_errors=True)
-    return TrainingResult(**done, folder=folder) if trainer.sharded else _finished(outputs, done, folder)
+    return result if trainer.sharded else _finished(outputs, result)
 
 
-def _finished(outputs: Outputs, done: dict, folder: Path) -> TrainingResult:
-    kept = folder / "best" / f"step-{done['best_step']:06d}"
-    checkpoints.load_weights(outputs, kept if kept.exists() else folder / f"checkpoint-{done['steps']}")
+def _finished(outputs: Outputs, result: TrainingResult) -> TrainingResult:
+    kept = result.folder / "best" / f"step-{result.best_step:06d}"
+    checkpoints.load_weights(outputs, kept if kept.exists() else result.folder / f"checkpoint-{result.steps}")
     outputs.eval()
-    return TrainingResult(**done, folder=folder)
+    return result
 
 
 def _checked(model, items, validation, objective, recipe: Recipe) -> int:
@@ -343,10 +340,15 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     if (outputs := len(model.attributes)) != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
     one_of("autocast", recipe.autocast, PRECISIONS)
+    return steps_of(recipe, len(items))
+
+
+def steps_of(recipe: Recipe, number: int) -> int:
+    """The number of steps on so many items. Raises ValueError where they make no global batch."""
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
-    steps = recipe.steps or int(recipe.epochs * len(items)) // recipe.batch
+    steps = recipe.steps or int(recipe.epochs * number) // recipe.batch
     if steps < 1:
-        raise ValueError(f"{recipe.epochs} epochs of {len(items)} groups make no global batch of {recipe.batch}")
+        raise ValueError(f"{recipe.epochs} epochs of {number} groups make no global batch of {recipe.batch}")
     return steps
 
 
