@@ -83,8 +83,8 @@ class ActorCritic(nn.Module):
         self.policy, self.kind = policy, critic
         if critic == "shared":
             self.critic, self.head = None, nn.Linear(width(policy.backbone), 1)
-            nn.init.zeros_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
+            for parameter in self.head.parameters():
+                nn.init.zeros_(parameter)
             return
         vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
         if vocabularies[0] != vocabularies[1]:
@@ -366,11 +366,10 @@ def draw(frame: pd.DataFrame) -> Figure:
     """The curves of `rounds` that say whether the training is sound: KL, length, clip fraction, values."""
     panels = {"kl": "KL from the start, nats a response", "length": "length, tokens"}
     panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained"}
-    fig = Figure(figsize=(10, 2.4), layout="constrained")
+    fig = Figure(figsize=(12, 2.4), layout="constrained")
     for ax, (name, title) in zip(fig.subplots(1, 4), panels.items(), strict=True):
         ax.plot(frame["round"], frame[name], color="#0072b2")
-        ax.set(xlabel="round")
-        ax.set_title(title, fontsize=9)
+        ax.set(xlabel="round", title=title)
     return fig
 
 
@@ -404,7 +403,7 @@ class PPOTrainer(GroupTrainer):
         items, sampled, stats = self._sampled(prompts, round)
         self.stats = {"round": round} | stats
         made = targets(*sampled, self.recipe).flatten(1).numpy()  # [R, 5 W]
-        parts = np.split(made, np.cumsum([len(item.sequences) for item in items])[:-1])
+        parts = np.split(made, len(items))
         self.round = {item.id: replace(item, targets=part) for item, part in zip(items, parts, strict=True)}
 
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
@@ -416,10 +415,9 @@ class PPOTrainer(GroupTrainer):
         if self.args.should_save and round >= 0:
             lines = (json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
-        items = []
+        items, empty = [], np.zeros((self.recipe.n_samples, 0), np.float32)
         for item, group in zip(prompts, groups, strict=True):
             sequences = tuple([*item.sequences[0], *sample.tokens] for sample in group.responses)
-            empty = np.zeros((len(sequences), 0), np.float32)
             items.append(Item(item.id, sequences, empty, item.starts * len(sequences)))
         outputs, _, _ = self.outputs_of(items)
         log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
@@ -430,11 +428,9 @@ class PPOTrainer(GroupTrainer):
 
         with attention.computing(judge, self.recipe.autocast), without_adapters(policy):
             reference, _, _ = self.outputs_of(items, referred)  # [R, W]
-        samples = [sample for group in groups for sample in group.responses]
-        tokens = torch.arange(width) < torch.tensor([[len(sample.tokens)] for sample in samples])  # [R, W]
-        reward = torch.tensor([sample.labels[0] for sample in samples])
-        finished = torch.tensor([sample.finished for sample in samples])
-        sampled = log_probs, reference, values, tokens, reward, finished
+        each = [(len(sample.tokens), sample.labels[0], sample.finished) for g in groups for sample in g.responses]
+        lengths, reward, finished = map(torch.tensor, zip(*each, strict=True))  # [R] each
+        sampled = log_probs, reference, values, torch.arange(width) < lengths[:, None], reward, finished
         return items, sampled, figures(*sampled, entropy, self.recipe)
 
     # The optimiser: a critic of its own has a rate and a gradient norm of its own, as where it is another trainer's
@@ -461,8 +457,7 @@ class PPOTrainer(GroupTrainer):
         if "loss" in logs:
             *sums, number = self.accelerator.reduce(self.tally.to(self.args.device)).tolist()
             self.tally.zero_()
-            means = [x / max(1.0, number) for x in sums]
-            logs = logs | self.stats | dict(zip(TALLY, [*means, number], strict=True))
+            logs = logs | self.stats | dict(zip(TALLY, [*(x / max(1.0, number) for x in sums), number], strict=True))
         super().log(logs, start_time)
         if self.args.should_save and "loss" in logs:
             write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))

@@ -41,11 +41,11 @@ def answers(groups: Sequence[Group]) -> list[Group]:
         for at, turn in enumerate(group.prompt):
             if turn.role == "assistant" and (group.prompt[:at], turn.text) not in seen:
                 seen.add((group.prompt[:at], turn.text))
-                parts.append((f"{group.id}/{at}", group.prompt[:at], Response("", turn.text)))
-        for number, response in enumerate(group.responses):
-            parts.append((f"{group.id}/{len(group.prompt)}.{number}", group.prompt, response))
-        for name, prompt, response in parts:
-            out.append(replace(group, id=name, prompt=prompt, responses=(replace(response, id=name),), preference=None))
+                parts.append((f"{at}", group.prompt[:at], Response("", turn.text)))
+        parts += [(f"{len(group.prompt)}.{number}", group.prompt, one) for number, one in enumerate(group.responses)]
+        for number, prompt, one in parts:
+            name = f"{group.id}/{number}"
+            out.append(replace(group, id=name, prompt=prompt, responses=(replace(one, id=name),), preference=None))
     return out
 
 
@@ -66,34 +66,29 @@ def label(
     one_of("kind of levels", levels, LABELLED)
     each = answers(groups)
     if levels == "ratings":
-        each, values = _rated(each, tuple(reward_model.attributes))
+        each, values = _rated(each, reward_model.attributes)
     else:
         each = [group for group in map(reward_model.admitted, each) if group.responses]
-        values = reward_model.score(each, cache=file and Path(file).parent, **options)
+        values = reward_model.score(each, cache=file and file.parent, **options)
     if levels == "fifths":
         ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
         values = (5 * ranks).div(len(values), rounding_mode="floor")
     out = []
     for group, row in zip(each, values.tolist(), strict=True):
         answer = replace(group.responses[0], labels=whole(row))
-        out.append(replace(group, responses=(answer,), attributes=tuple(reward_model.attributes)))
-    if file is not None:
-        lines = (json.dumps(as_row(group), ensure_ascii=False) for group in out)
-        paths.write(Path(file), "".join(line + "\n" for line in lines))
+        out.append(replace(group, responses=(answer,), attributes=reward_model.attributes))
+    if file:
+        paths.write(file, "".join(json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in out))
     return out
 
 
 def _rated(each: Sequence[Group], attributes: tuple[str, ...]) -> tuple[list[Group], torch.Tensor]:
     """The answers that have a rating for each attribute, and these, float32 [R, A]."""
-    rated, rows = [], []
-    for group in each:
-        ratings = label_vector(group.responses[0].labels, group.attributes, attributes)
-        if MISSING not in ratings:
-            rated.append(group)
-            rows.append(ratings)
+    rows = [label_vector(group.responses[0].labels, group.attributes, attributes) for group in each]
+    rated = [(group, row) for group, row in zip(each, rows, strict=True) if MISSING not in row]
     if not rated:
         raise ValueError(f"no answer is rated on all of {', '.join(attributes)}: let the reward model label them")
-    return rated, torch.tensor(rows, dtype=torch.float32)
+    return [group for group, _ in rated], torch.tensor([row for _, row in rated])
 
 
 def label_of(group: Group) -> str:
@@ -103,19 +98,16 @@ def label_of(group: Group) -> str:
 
 def as_row(group: Group) -> dict:
     """A labelled answer as a row of the reference format: earlier turns lie inside the user's, the answer is learnt."""
-    turns, system = group.prompt, ""
-    if turns and turns[0].role == "system":
-        system, turns = turns[0].text, turns[1:]
-    asked = {"value": prompt_string(turns), "from": "User", "label": None}
+    system = [turn.text for turn in group.prompt[:1] if turn.role == "system"]
+    asked = {"value": prompt_string(group.prompt[len(system) :]), "from": "User", "label": None}
     answer = {"from": "Assistant", "value": group.responses[0].text, "label": label_of(group)}
-    return {"system": system, "mask": "User", "dataset": group.source, "conversations": [asked, answer]}
+    return {"system": "".join(system), "mask": "User", "dataset": group.source, "conversations": [asked, answer]}
 
 
 def counts(labelled: Sequence[Group]) -> pd.DataFrame:
     """How many answers have each level, one row an attribute, columns 0 to 4."""
-    values = np.array([group.responses[0].labels for group in labelled])
-    levels = {level: (values == level).sum(0) for level in range(5)}
-    return pd.DataFrame(levels, index=labelled[0].attributes).rename_axis("attribute")
+    values = pd.DataFrame([group.responses[0].labels for group in labelled], columns=labelled[0].attributes)
+    return pd.DataFrame({level: (values == level).sum() for level in range(5)}).rename_axis("attribute")
 
 
 def balanced(
@@ -144,11 +136,11 @@ def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") ->
     turns carry no label, as none does when the policy is used. too_long: "raise", or "leave out" answers that do not
     fit `policy.max_tokens` even without the older turns of their prompt.
     """
-    out, labelled = [], [group for group in map(policy.admitted, labelled) if group.responses]
-    for tokens in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
-        ((sequence,), (start,)) = tokens.sequences, tokens.starts
-        length = np.array([[len(sequence) - start]], np.float32)
-        out.append(Item(tokens.group.id, tokens.sequences, length, tokens.starts))
+    labelled = [group for group in map(policy.admitted, labelled) if group.responses]
+    out = []
+    for one in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
+        length = np.array([[len(one.sequences[0]) - one.starts[0]]], np.float32)
+        out.append(Item(one.group.id, one.sequences, length, one.starts))
     return out
 
 
@@ -157,8 +149,8 @@ def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
     values = named_numbers(base)
     if attribute not in values:
         raise ValueError(f"{base!r} does not name {attribute!r}: there is nothing to vary")
-    of = {level: values | {attribute: level} for level in levels}
-    return {level: ",".join(f"{name}:{value:g}" for name, value in these.items()) for level, these in of.items()}
+    names = tuple(values)
+    return {level: label_string((values | {attribute: level}).values(), names) for level in levels}
 
 
 def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:

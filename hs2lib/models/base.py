@@ -87,7 +87,7 @@ class Decoder(nn.Module):
     def refused(self, group: Group | None) -> list[bool]:
         """Which responses are set aside: with control_text "refuse" those that spell out control strings.
 
-        A prompt that does so refuses them all. They are noted in `paths.REFUSED`, which the manifest counts. Paper: silent.
+        A prompt that does so refuses them all. `paths.REFUSED` notes them, which the manifest counts. Paper: silent.
         """
         if self.control_text != "refuse":
             return [False] * len(group.responses if group else ())
