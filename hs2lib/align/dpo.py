@@ -17,7 +17,6 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness
@@ -46,9 +45,8 @@ def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options
     and what is raised as in `items.compared`.
     """
     bare, counts = compared(reference, pairs, too_long=too_long)
-    log_p = _log_probs(reference, bare, **options)  # [pairs, 2]
-    both = [np.column_stack([item.targets, row]) for item, row in zip(bare, log_p, strict=True)]  # [2, 2] each
-    return [replace(item, targets=targets) for item, targets in zip(bare, both, strict=True)], counts
+    both = zip(bare, _log_probs(reference, bare, **options), strict=True)
+    return [replace(item, targets=np.column_stack([item.targets, log_p])) for item, log_p in both], counts
 
 
 def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
@@ -74,13 +72,12 @@ class SampledPairs(NamedTuple):
 
     def summary(self) -> dict[str, float]:
         """Means over prompts of the worst, the mean and the best goodness, shares, and the pairs' number."""
-        samples = [sample for group in self.groups for sample in group.responses]
-        out = {"prompts": len(self.groups), "samples": len(samples), "pairs": len(self.pairs)}
+        finished = [sample.finished for group in self.groups for sample in group.responses]
+        out = {"prompts": len(self.groups), "samples": len(finished), "pairs": len(self.pairs)}
         good = self.goodness[~np.isnan(self.goodness).all(1)]  # a refused sample has none
         by_prompt = {"worst": np.nanmin(good, 1), "mean": np.nanmean(good, 1), "best": np.nanmax(good, 1)}
         out |= {f"{name} goodness": float(values.mean()) for name, values in by_prompt.items()}
-        out["finished (%)"] = 100 * float(np.mean([sample.finished for sample in samples]))
-        return out
+        return out | {"finished (%)": 100 * float(np.mean(finished))}
 
 
 def sampled_pairs(
@@ -94,7 +91,6 @@ def sampled_pairs(
     seed, temperature, top_p, max_new_tokens, autocast and file.
     Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
     """
-    one_of("way with unfinished samples", unfinished, ("keep", "leave out"))
     groups = rollouts(policy, prompts, n=n, **sampling)
     scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)

@@ -42,7 +42,7 @@ from hs2lib.engine.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
-from hs2lib.names import CUT_OFF, one_of
+from hs2lib.names import one_of
 from hs2lib.paths import write
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
@@ -281,9 +281,8 @@ def targets(
     response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
     `unfinished` is "keep"; nor does one without a reward (nan: the reward model refused it). Advantages are normalised
     over the tokens that count. Paper: section 4.4 (advantages, normalisation and what is left out are the reference
-    code's). Raises ValueError for an unknown `unfinished`.
+    code's).
     """
-    one_of("way with unfinished answers", recipe.unfinished, CUT_OFF)
     refused, reward = reward.isnan(), reward.nan_to_num()
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
     advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
@@ -309,8 +308,7 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
     def total(outputs, targets, group):
         policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
         sampler, advantage, old, returns, counted = targets.unflatten(1, (5, -1)).unbind(1)  # [R, W] each
-        mask = counted.bool()
-        number = mask.sum()
+        mask, number = counted.bool(), counted.sum()
         policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=recipe.ratio_clip) * number
         value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=recipe.value_clip) * number
         if tally is not None:

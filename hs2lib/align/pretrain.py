@@ -11,7 +11,7 @@ Paper: silent (its bases were trained by others).
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import count, islice, tee
 from pathlib import Path
@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+import transformers as hf
+from tokenizers import models, pre_tokenizers, trainers
 
 from hs2lib import paths
 from hs2lib.align import sft
@@ -77,11 +79,9 @@ class Falling(GroupTrainer):
 
 
 def messages(text: Text) -> list[str]:
-    """The messages of a conversation, or a document as the only one. Raises ValueError unless one response is there."""
+    """The messages of a conversation, or a document as the only one."""
     if isinstance(text, str):
         return [text]
-    if len(text.responses) != 1:
-        raise ValueError(f"group {text.id} has {len(text.responses)} responses: a conversation has one")
     return [*[turn.text for turn in text.prompt], text.responses[0].text]
 
 
@@ -98,8 +98,6 @@ def tokenizer_of(texts: Iterable[Text], vocabulary: int = 2048, positions: int =
 
     SteerLM's label strings are among the texts, so that a label costs few tokens.
     """
-    from tokenizers import models, pre_tokenizers, trainers
-
     core, special = byte_level(models.BPE()), [PAD, BEGIN, END]
     options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
     sample = [message for text in texts for message in messages(text)]
@@ -111,14 +109,12 @@ def tokenizer_of(texts: Iterable[Text], vocabulary: int = 2048, positions: int =
 
 def new(tokenizer, recipe: Pretraining) -> Policy:
     """A policy with random weights, the same for the same seed."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     size = {"vocab_size": len(tokenizer), "hidden_size": recipe.width, "intermediate_size": recipe.inner}
     size |= {"num_hidden_layers": recipe.layers, "num_attention_heads": recipe.width // 32}
-    config = LlamaConfig(max_position_embeddings=recipe.positions, tie_word_embeddings=True, **size, **IDS)
+    config = hf.LlamaConfig(max_position_embeddings=recipe.positions, tie_word_embeddings=True, **size, **IDS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return Policy(LlamaForCausalLM(config), tokenizer, base="small")
+        return Policy(hf.LlamaForCausalLM(config), tokenizer, base="small")
 
 
 def items_of(policy: Policy, texts: Iterable[Text]) -> Iterator[Item]:
@@ -143,8 +139,7 @@ def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
 
     source: begins the endless corpus anew. The first texts are held out, and whatever begins as they do is not trained.
     """
-    tokenizer = tokenizer_of(islice(source(), SAMPLE), recipe.vocabulary, recipe.positions)
-    policy, texts = new(tokenizer, recipe), source()
+    policy, texts = new(tokenizer_of(islice(source(), SAMPLE), recipe.vocabulary, recipe.positions), recipe), source()
     held = list(islice(texts, recipe.held_out))
     known = {messages(text)[0] for text in held}
     items, size = [], 0
@@ -157,12 +152,7 @@ def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
 
 
 def pretrain(
-    source: Callable[[], Iterator[Text]],
-    recipe: Pretraining,
-    into: Path,
-    parent: Path,
-    prompts: Sequence[Group],
-    callbacks=(),
+    source: Callable[[], Iterator[Text]], recipe: Pretraining, into: Path, parent: Path, prompts, callbacks=()
 ) -> TrainingResult:
     """Train the base in a folder under `parent` that says which run it is, then write it to the folder `into`.
 

@@ -26,7 +26,6 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
-from hs2lib.names import CUT_OFF, one_of
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2, steerlm2_distances
@@ -71,9 +70,7 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     """
     levels = np.array(parse_label(target, attributes))
     named = np.flatnonzero(~np.isnan(levels))
-    if not len(named):
-        raise ValueError("the target names no attribute, so there is nothing to steer towards")
-    options = {"concentration": recipe.concentration, "edges": recipe.edges, "clamp": recipe.clamp}
+    options = {name: getattr(recipe, name) for name in ("concentration", "edges", "clamp")}
     by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
 
@@ -89,7 +86,6 @@ def weigh(
     options: budget, autocast and cache of `Policy.log_probs`; with a cache all three are kept as they come, and a
     killed run goes on. Raises ValueError where two tokenizers differ, or no group is left.
     """
-    one_of("way with unfinished samples", recipe.unfinished, CUT_OFF)
     if recipe.unfinished == "drop":
         sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
     sampled = [group for group in map(reward_model.admitted, sampled) if len(group.responses) > 1]
@@ -161,9 +157,8 @@ def iterate(
             policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
         task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)
         about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
-        result = fit(*task, place, about=about, callbacks=callbacks())
+        out.append(Iteration(*both, fit(*task, place, about=about, callbacks=callbacks())))
         after(number, policy.merge())
-        out.append(Iteration(*both, result))
     return out
 
 
@@ -287,8 +282,7 @@ def descend(
 
     The samples come from Q', which is theta at the start, drawn afresh for each step at this temperature.
     """
-    sampler, theta = log_policy(theta), theta.clone()
-    proposal = log_policy(theta, temperature)
+    sampler, proposal, theta = log_policy(theta), log_policy(theta, temperature), theta.clone()
     values = [toy.kl(theta).item()]
     for step in range(steps):
         y = sample(proposal, groups, n, seed + step)

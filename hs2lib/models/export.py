@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import torch
 import transformers as hf
 from jinja2 import Environment, FileSystemLoader
@@ -93,7 +92,7 @@ def export(model: RewardModel, folder: Path, **card) -> float:
         nonlocal worst
         plain.save_pretrained(into)
         tokenizer.save_pretrained(into)
-        (into / "README.md").write_text(model_card(model, name=Path(folder).name, constant=bias.tolist(), **card))
+        (into / "README.md").write_text(model_card(model, Path(folder).name, bias.tolist(), **card))
         worst = _compare(model, into, bias)
 
     paths.WRITTEN.add(paths.place(replace_folder(folder, write)))
@@ -136,17 +135,10 @@ def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
     return worst
 
 
-def model_card(
-    model: RewardModel, *, name, constant=(), data="not stated", recipe=None, metrics=None, rewardbench=None, notes=""
-) -> str:
-    """The model card as Markdown: what the model scores, how to use it, data, recipe, metrics, RewardBench table.
-
-    data, notes: text. recipe: a mapping. metrics, rewardbench: tables (pandas). A part that is None is not stated.
-    """
-    settings = pd.DataFrame(list(recipe.items()), columns=["setting", "value"]) if recipe else None
-    context = {"tables": {"Recipe": settings, "Metrics": metrics, "RewardBench": rewardbench}, "data": data}
-    context |= {"model": model, "name": name, "notes": notes, "over": Path(model.base).name or "a causal decoder"}
-    context |= {"constant": [round(c, 6) for c in constant]}
+def model_card(model: RewardModel, name: str, constant=(), data="not stated", rewardbench=None) -> str:
+    """The model card as Markdown: what the model scores, how to use it, data (text), RewardBench (a table, or None)."""
+    context = {"model": model, "name": name, "data": data, "frame": rewardbench}
+    context |= {"over": Path(model.base).name or "a causal decoder", "constant": [round(c, 6) for c in constant]}
     jinja = Environment(loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
     jinja.filters["cell"] = _cell
     return jinja.get_template("card.txt").render(context).rstrip() + "\n"

@@ -262,8 +262,6 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
     )
     with pytest.raises(ValueError, match="got 'humor' in 'humor:4'"):
         steerlm2.attribute_log_prob(predictions, names, "humor:4", SteerLM2())
-    with pytest.raises(ValueError, match="names no attribute"):
-        steerlm2.attribute_log_prob(predictions, names, "", SteerLM2())
 
 
 # The pipeline, on a tiny model and its own samples
@@ -324,8 +322,6 @@ def test_unfinished_samples_are_kept_or_dropped(models, sampled):
     one = [replace(g, responses=tuple(replace(r, finished=i < 1) for i, r in enumerate(g.responses))) for g in sampled]
     with pytest.raises(ValueError, match="no prompt has two samples"):
         steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
-    with pytest.raises(ValueError, match="unknown way with unfinished samples"):
-        steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="cut"))
 
 
 def test_each_model_is_asked_about_its_own_end_of_turn(models):

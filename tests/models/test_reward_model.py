@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -280,10 +281,10 @@ CARD = [
 @pytest.mark.slow
 def test_the_card_s_code_scores_an_export_without_hs2lib(tmp_path):
     """In a process of its own, both templates: what a user of the exported folder does and gets."""
-    ours = []
+    ours, table = [], pd.DataFrame({"section": ["a | b"], "accuracy": [2e-6]})
     for template in ("chat", "reference"):
         goodness = export.fold(reward_model.RewardModel.new("tiny", template=template), GOODNESS)
-        assert export.export(goodness, tmp_path / template, data="eight rows", recipe={"a | b": 2e-6}) < 1e-5
+        assert export.export(goodness, tmp_path / template, data="eight rows", rewardbench=table) < 1e-5
         ours.append(goodness.score(CARD))
         card = (tmp_path / template / "README.md").read_text()
         assert "0.65 x helpfulness + 0.8 x correctness + 0.45 x coherence" in card
