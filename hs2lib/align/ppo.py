@@ -380,9 +380,7 @@ class PPOTrainer(GroupTrainer):
     def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, tally: Tensor):
         super().__init__(*arguments)
         self.sample, self.tally = sample, tally
-        self.reference = reference.to(self.args.device).eval() if reference is not None else None
-        self.round: dict[str, Item] = {}
-        self.stats: dict[str, float] = {}
+        self.reference = reference.to(self.args.device) if reference is not None else None
 
     def positions(self) -> Iterator[int]:
         return batches([item.id for item in self.items], self.recipe, self.steps)
@@ -411,8 +409,8 @@ class PPOTrainer(GroupTrainer):
         mine = np.array_split([item.id for item in prompts], self.args.world_size)[self.args.process_index].tolist()
         groups = gather_object(self.sample(policy, mine, round))
         if self.args.should_save and round >= 0:
-            lines = (json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
-            write(self.folder / "samples" / f"round-{round:04d}.jsonl", "".join(lines))
+            lines = "".join(json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
+            write(self.folder / "samples" / f"round-{round:04d}.jsonl", lines)
         items, empty = [], np.zeros((self.recipe.n_samples, 0), np.float32)
         for item, group in zip(prompts, groups, strict=True):
             sequences = tuple([*item.sequences[0], *sample.tokens] for sample in group.responses)

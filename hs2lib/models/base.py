@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from hs2lib.names import CONTROL_TEXT, TEMPLATES, one_of
 
 STATE = "hs2.json"
 
-CHUNK = 4  # batches that are computed and kept together: a killed run loses at most these
+CHUNK = 64  # groups that are computed and kept together: a killed run loses at most these
 
 
 class Decoder(nn.Module):
@@ -125,7 +126,8 @@ class Decoder(nn.Module):
         def computed() -> list[dict]:
             return [{"value": value} for value in self._computed(part, budget, autocast).tolist()]
 
-        for part in _chunks(groups, CHUNK * budget):
+        groups = iter(groups)
+        while part := list(islice(groups, CHUNK)):
             keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
             rows += kept.computed(keys, computed)
         if not rows:
@@ -213,15 +215,3 @@ class Decoder(nn.Module):
 
 def _key(sequence: list[int], start: int) -> str:
     return hashlib.sha256(np.asarray([start, *sequence], np.int32).tobytes()).hexdigest()[:32]
-
-
-def _chunks(groups: Iterable[TokenGroup], tokens: int) -> Iterator[list[TokenGroup]]:
-    part, size = [], 0
-    for group in groups:
-        part.append(group)
-        size += sum(map(len, group.sequences))
-        if size >= tokens:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part

@@ -87,13 +87,11 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         model.train()
         # The processes' gradients are averaged, so each multiplies by their number to get the sum.
         scale = self.args.world_size / max(1, num_items_in_batch)
-        jobs = list(self._jobs(inputs))
+        jobs = [(*job, scale) for job in self._jobs(inputs)]
         if self.sharded:  # every forward gathers weights from all processes: all need the same number of them
             rounds = int(self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max())
-            jobs += [(jobs[-1][0], jobs[-1][1], 0.0)] * (rounds - len(jobs))
-        value = 0.0
-        for at, (batches, items, weight) in enumerate(jobs):
-            value += self._backward(model, batches, items, weight * scale, at == len(jobs) - 1)
+            jobs += [(*jobs[-1][:2], 0.0)] * (rounds - len(jobs))
+        value = sum(self._backward(model, *job, last=at == len(jobs)) for at, job in enumerate(jobs, 1))
         if not math.isfinite(value):
             names = ", ".join(item.id for item in inputs[:8])
             what = f"the loss is {value} at step {self.state.global_step + 1}, on groups {names}"
@@ -101,7 +99,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         return torch.tensor(value, device=self.args.device)
 
     def _jobs(self, items: Sequence[Item]):
-        """(batches, items in the order of their sequences, 1.0) for each micro-batch, none over the budget.
+        """(batches, items in the order of their sequences) for each micro-batch, none over the budget.
 
         A group over the budget that has several responses is a job of several batches: see `_backward`.
         """
@@ -109,9 +107,9 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         large = [item for item in several if tokens([item.sequences]) > self.recipe.budget]
         small = [item for item in items if not any(item is other for other in large)]
         for batch in self._plan(small) if small else ():
-            yield [batch], small, 1.0
+            yield [batch], small
         for item in large:
-            yield list(self._plan(_apart(item))), [item], 1.0
+            yield list(self._plan(_apart(item))), [item]
 
     def _plan(self, items: Sequence[Item]):
         predict = [item.starts for item in items] if self.objective.log_probs else None

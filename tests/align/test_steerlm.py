@@ -18,6 +18,7 @@ from hs2lib.engine.chat import label_string, parse_label, whole
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.models import base
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.train import objectives
@@ -133,6 +134,7 @@ def counted(monkeypatch, stop=math.inf) -> list[int]:
 
 
 def test_a_stopped_labelling_goes_on_and_gives_the_same_file(reward_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "CHUNK", 1)
     steerlm.label(GROUPS, reward_model, file=tmp_path / "straight" / "labelled.jsonl", budget=1)
     file = tmp_path / "stopped" / "labelled.jsonl"
     counted(monkeypatch, stop=4)

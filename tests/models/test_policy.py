@@ -82,6 +82,7 @@ def many():
 
 
 def test_a_killed_pass_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "CHUNK", 5)
     straight, tokens = policy.log_probs(many(), budget=128, cache=tmp_path / "straight")
     real, calls = Policy._computed, []
 
