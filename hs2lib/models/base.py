@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -15,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from hs2lib import paths
-from hs2lib.engine.cache import Cache
+from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
@@ -120,7 +119,9 @@ class Decoder(nn.Module):
         come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
         with the same numbers bit for bit. Paper: silent. Raises ValueError for no groups.
         """
-        kept = Cache(cache, {"model": self.fingerprint() if cache else "", "autocast": autocast}, name=name)
+        if cache is None:
+            return self._computed(groups, budget, autocast)
+        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name)
         rows: list[dict] = []
 
         def computed() -> list[dict]:
@@ -128,10 +129,8 @@ class Decoder(nn.Module):
 
         groups = iter(groups)
         while part := list(islice(groups, CHUNK)):
-            keys = [_key(s, start) for group in part for s, start in zip(group.sequences, group.starts, strict=True)]
-            rows += kept.computed(keys, computed)
-        if not rows:
-            raise ValueError("no groups to run")
+            both = [both for group in part for both in zip(group.sequences, group.starts, strict=True)]
+            rows += kept.computed([content_key(one, 32) for one in both], computed)
         return torch.tensor([row["value"] for row in rows])
 
     def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0):
@@ -211,7 +210,3 @@ class Decoder(nn.Module):
 
     def _load_more(self, folder: Path, state: dict) -> None:
         """Read what `_save_more` wrote."""
-
-
-def _key(sequence: list[int], start: int) -> str:
-    return hashlib.sha256(np.asarray([start, *sequence], np.int32).tobytes()).hexdigest()[:32]

@@ -89,21 +89,15 @@ class RewardModel(Decoder):
         with torch.autocast(states.device.type, enabled=False):
             return self.head(states.float())
 
-    def score(
-        self, groups: Iterable[Group] | Iterable[TokenGroup], *, cache: Path | None = None, **options
-    ) -> torch.Tensor:
+    def score(self, groups: Iterable[Group] | Iterable[TokenGroup], **options) -> torch.Tensor:
         """Outputs float32 [R, A] of every response of the groups, in the caller's order, without gradients.
 
-        options: budget and autocast, as for `score_tokens`; cache: as for `rows`. A score does not depend on what else
+        options: budget, autocast and cache, as for `rows`. A score does not depend on what else
         is scored beyond the rounding of sums (float32 about 1e-6). A refused response has nan. Raises ValueError for
         no groups, for over-long ones, and for scores that are not finite.
         """
         groups = list(groups)
-        tokens = self.as_tokens(groups)
-        if cache is None:
-            values = self.score_tokens((group.sequences for group in tokens), **options)
-        else:
-            values = self.rows(tokens, "scores", cache=cache, **options)
+        values = self.rows(self.as_tokens(groups), "scores", **options)
         if not values.isfinite().all():
             raise ValueError(f"{self.base}: a score is not finite: its weights are broken, or too large for autocast")
         refused = [no for group in groups for no in self.refused(getattr(group, "group", group))]
