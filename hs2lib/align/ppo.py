@@ -337,16 +337,11 @@ def figures(sampler, reference, values, tokens, reward, finished, entropy, recip
     penalty = torch.where(tokens, token_kl(sampler, reference, recipe.kl_form), 0.0).sum(1).mean()
     raw = replace(recipe, normalise=False)
     _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
-    out = {
-        "reward": reward.nanmean(),
-        "kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(),
-        "penalty": penalty,
-        "penalised reward": reward.nanmean() - recipe.kl_weight * penalty,
-        "length": tokens.sum(1).float().mean(),
-        "finished": finished.float().mean(),
-        "entropy": entropy[tokens].mean(),
-        "explained": 1 - advantage[tokens].var(correction=0) / returns[tokens].var(correction=0).clamp(min=1e-12),
-    }
+    left = advantage[tokens].var(correction=0) / returns[tokens].var(correction=0).clamp(min=1e-12)
+    out = {"reward": reward.nanmean(), "penalised reward": reward.nanmean() - recipe.kl_weight * penalty}
+    out |= {"kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(), "penalty": penalty}
+    out |= {"length": tokens.sum(1).float().mean(), "finished": finished.float().mean()}
+    out |= {"entropy": entropy[tokens].mean(), "explained": 1 - left}
     return {name: float(x) for name, x in out.items()}
 
 

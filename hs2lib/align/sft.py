@@ -100,10 +100,9 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
         number = sum(stop - start for start, stop in runs)
         items.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
         counts["shortened"] += len(runs) < len(all_runs)
-        counts["turns_trained"] += len(runs)
-        counts["tokens"] += runs[-1][1]
-        counts["tokens_trained"] += number
-    counts["conversations"] = len(items)
+    counts |= {"conversations": len(items), "turns_trained": sum(len(item.starts[0]) for item in items)}
+    counts |= {"tokens": sum(len(item.sequences[0]) for item in items)}
+    counts |= {"tokens_trained": int(sum(item.targets.item() for item in items))}
     if not items:
         raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)")
     return items, counts

@@ -119,11 +119,9 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
     """Groups cut at random into named parts, whole clusters together; the last part gets what the others leave.
 
     shares: of the clusters, by name, adding up to 1. Deterministic in seed and the clusters' names. Raises ValueError
-    for shares that do not add up, or where a part with a share would be empty.
+    where a part with a share would be empty.
     """
     groups = list(groups)
-    if not math.isclose(sum(shares.values()), 1) or min(shares.values()) < 0:
-        raise ValueError(f"shares are fractions that add up to 1, got {shares}")
     names = sorted({cluster(group) for group in groups})
     places = np.random.default_rng(seed).permutation(len(names))
     stops = np.rint(np.cumsum(list(shares.values())) * len(names))
@@ -187,18 +185,13 @@ def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> 
     if not items:
         raise ValueError(nothing)
     sizes = [sum(len(group.responses) for group in these) for these in (groups, admitted, known)]
-    return items, {
-        "groups": len(items),
-        "responses": sum(len(item.sequences) for item in items),
-        "labels": sum(int((item.targets != MISSING).sum()) for item in items),
-        "unrated_responses": sizes[1] - sizes[2],
-        "refused_responses": sizes[0] - sizes[1],
-        "groups_without_target": len(groups) - len(known),
-        "shortened_groups": sum(one.dropped > 0 for _, one in both),
-        "too_long": len(fitting) - len(items),
-        "tokens": tokens(item.sequences for item in items),
-        "tokens_one_by_one": sum(len(sequence) for item in items for sequence in item.sequences),
-    }
+    counts = {"groups": len(items), "responses": sum(len(item.sequences) for item in items)}
+    counts |= {"labels": sum(int((item.targets != MISSING).sum()) for item in items)}
+    counts |= {"unrated_responses": sizes[1] - sizes[2], "refused_responses": sizes[0] - sizes[1]}
+    counts |= {"groups_without_target": len(groups) - len(known)}
+    counts |= {"shortened_groups": sum(one.dropped > 0 for _, one in both), "too_long": len(fitting) - len(items)}
+    counts |= {"tokens": tokens(item.sequences for item in items)}
+    return items, counts | {"tokens_one_by_one": sum(len(s) for item in items for s in item.sequences)}
 
 
 def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:

@@ -186,7 +186,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             raise FloatingPointError(f"the validation loss is {loss} at step {self.state.global_step}")
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        self._keep_best(loss)
+        if self.recipe.keep:
+            self._keep_best(loss)
         return metrics
 
     def log(self, logs, start_time=None):
@@ -196,8 +197,6 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             super().log(logs)
 
     def _keep_best(self, loss: float) -> None:
-        if not self.recipe.keep:
-            return
         name = f"step-{self.state.global_step:06d}"
         by_name = checkpoints.best(self.folder) | {name: loss}
         ranked = sorted(by_name, key=lambda other: (by_name[other], other))
