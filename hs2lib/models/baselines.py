@@ -4,12 +4,12 @@ What a fine-tuned model adds is only known beside what its base already says. Ri
 end-of-response states is the cheapest reward model there is. Paper: silent (RLHFlow trains a multi-attribute model so).
 """
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save
 from sklearn.linear_model import Ridge
 
 from hs2lib import paths
@@ -25,15 +25,13 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
 
     cache: a folder; states of these items under this base (before any training) are read from there, or written.
     """
-    name = f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast}.npy"
-    if cache and (file := Path(cache) / name).exists():
-        return np.load(file)
+    file = cache and Path(cache) / f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast}.safetensors"
+    if file and file.exists():
+        return load_file(file)["states"].numpy()
     with computing(model, autocast):
         out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items])
-    if cache:
-        content = io.BytesIO()
-        np.save(content, out.numpy())
-        paths.write(Path(cache) / name, content.getvalue())
+    if file:
+        paths.write(file, save({"states": out}))
     return out.numpy()
 
 

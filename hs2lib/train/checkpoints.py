@@ -39,11 +39,6 @@ def best(folder: Path) -> dict[str, float]:
     return {file.parent.name: json.loads(file.read_text())["validation loss"] for file in files}
 
 
-def trained(model: nn.Module) -> list[str]:
-    """Names of the parameters that training changes."""
-    return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-
-
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Put saved weights into the model, in place. Raises ValueError where they are not exactly those it trains."""
     weights = load_file(folder / WEIGHTS)

@@ -45,8 +45,6 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor, strength: Tensor | None
     one_of("form", form, ("plain", "margin", "scaled"))
     if form == "plain":
         return -F.logsigmoid(chosen - rejected)
-    if strength is None:
-        raise ValueError(f"the {form} form needs the strength of each preference")
     _same(chosen=chosen, strength=strength)
     if form == "margin":
         return -F.logsigmoid(chosen - rejected - strength)

@@ -329,7 +329,7 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     for named, several in (("training", items), ("validation", validation)):
         if twice := [name for name, number in Counter(item.id for item in several).items() if number > 1]:
             raise ValueError(f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids")
-    if not checkpoints.trained(model):
+    if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if objective.log_probs and not all(item.starts for item in items):
         raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
