@@ -120,8 +120,7 @@ def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[st
     faults = Examined(path)
     if kind is None:
         row = next((row for _, row in read(path, Faults(path)) if row), {})
-        names = {name.lower() for name in row}
-        kind = "pairs" if any(names & {*both} for both in ANSWERS) else "ratings"
+        kind = "pairs" if any({*map(str.lower, row)} & {*both} for both in ANSWERS) else "ratings"
     return kind, faults, KINDS[kind](path, faults)
 
 

@@ -113,8 +113,7 @@ def expected(words: str, fix: str) -> GetPydanticSchema:
 # A text with something in it that can be seen: not only white space, zero-width or control characters. JSON may hold
 # half a surrogate pair, which nothing can encode, tokenise or save: pydantic refuses it.
 VISIBLE = r"[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\x{2800}]"
-SEEN = expected("text that can be seen", "give its text, or remove the row")
-Text = Annotated[str, StringConstraints(pattern=VISIBLE), SEEN]
+Text = Annotated[str, StringConstraints(pattern=VISIBLE), expected("text that can be seen", "give it, or leave it out")]
 
 
 def _plain(cell: object) -> object:

@@ -71,7 +71,7 @@ BAD_ROWS = [
         "empty text",
         line(rated("q", "")),
         "response",
-        ['expected text that can be seen, got "" (str)', "remove the row"],
+        ['expected text that can be seen, got "" (str)', "leave it out"],
     ),
     ("only spaces", line(rated(" \n\t")), "prompt", ["expected text that can be seen"]),
     ("text is a number", line(rated("q", 7)), "response", ["expected text that can be seen, got 7 (int)"]),
