@@ -75,10 +75,11 @@ def living(folder: Path) -> dict[int, str]:
 
 def intruded(folder: Path) -> bool:
     """Whether another run could take a folder of this one while a process lives that writes there."""
-    for place in (folder / "runs", folder / "reports" / "smoke"):
+    training = [TARGETS["rank"]] * (folder / "runs" / "smoke" / TRAINED).exists()  # these write no report
+    for place, others in ((folder / "runs", training), (folder / "reports" / "smoke", [])):
         try:
             with processes.hold(place):
-                writers = [TARGETS["kernel"], *[TARGETS["rank"]] * (folder / "runs" / "smoke" / TRAINED).exists()]
+                writers = [TARGETS["kernel"], *others]
                 if any(writer in line for line in living(folder).values() for writer in writers):
                     return True
         except BlockingIOError:
