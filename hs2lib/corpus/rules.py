@@ -242,8 +242,7 @@ def rate(seed: int, items: np.ndarray, latent: np.ndarray, initial=False, fitted
     truth = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)
     # A lapse: the annotator judges something that is not there (misreads the question, skims the answer). Quality is
     # then a number unrelated to the response; noisy annotators lapse more often.
-    chance = f["initial lapse"] if initial else f["lapse"]
-    lapse = u[:, 1:6] < chance * level**2
+    lapse = u[:, 1:6] < f["initial lapse" if initial else "lapse"] * level**2
     imagined = 4.4 * u[:, 6:11] - 0.2
     # who misjudges the quality of a response also sees another coherence
     truth[..., 2] += np.where(lapse, f["lapse coherence"] * (imagined - truth[..., 0]), 0.0)

@@ -73,8 +73,8 @@ class Task:
     @property
     def reserved(self) -> bool:
         """Whether the prompt is kept for evaluation: it asks a fact, or is one, that no training prompt has."""
-        facts = "/" in self.keys[0]
-        return any(is_reserved(key, RESERVED_FACTS if facts else RESERVED_PROMPTS) for key in self.keys)
+        one_in = RESERVED_FACTS if "/" in self.keys[0] else RESERVED_PROMPTS
+        return any(is_reserved(key, one_in) for key in self.keys)
 
 
 def is_reserved(key: str, one_in: int = RESERVED_FACTS) -> bool:

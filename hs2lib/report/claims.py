@@ -27,7 +27,7 @@ from scipy.stats import norm
 
 from hs2lib import paper
 from hs2lib.report import site, tables
-from hs2lib.report.report import completed, csv_text
+from hs2lib.report.report import completed, csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
 DIGIT, DIRECTION, CONTRADICTED = "to the digit", "direction only", "contradicted"
@@ -165,7 +165,8 @@ def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
         return f"notebook {claim.notebook[:2]} has not run"
     if report.generated:
         return f"notebook {claim.notebook[:2]} ran on generated data, which is no evidence"
-    return f"notebook {claim.notebook[:2]} ran on other data" if of_paper and not report.of_paper else ""
+    other = of_paper and not_comparable(report.manifest["sources"])
+    return f"notebook {claim.notebook[:2]} ran on other data" if other else ""
 
 
 def from_cells(claim: Claim, tier: str) -> Finding | str:

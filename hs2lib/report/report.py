@@ -79,10 +79,8 @@ class Run:
         self.made_of = graph.made_of(self.name, self.tier, values, recipe)
         self.place = reports() / self.tier / self.name
         self.folder = self.place.with_name(f".{self.name}")  # until it is finished: the earlier report stays whole
-        self.sources: list[dict] = []
+        self.sources, self.artefacts, self.verdicts = [], {}, {}  # as in the manifest
         self.warning = ""  # what every caption from here on must say: that a reward model is weak
-        self.artefacts: dict[str, dict] = {}
-        self.verdicts: dict[str, dict[str, int]] = {}
         self.started = time.time()
         self.lock = processes.hold(self.place)  # against the same notebook in JupyterLab, say
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -224,9 +222,8 @@ def start(notebook: str, namespace: dict) -> Run:
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    paths.READ.clear()
-    paths.WRITTEN.clear()
-    paths.REFUSED.clear()
+    for noted in (paths.READ, paths.WRITTEN, paths.REFUSED):
+        noted.clear()
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
@@ -249,11 +246,6 @@ class CompletedRun:
     def generated(self) -> bool:
         """Whether anything in the run came from the small world."""
         return any(source["generated"] for source in self.manifest["sources"])
-
-    @property
-    def of_paper(self) -> bool:
-        """Whether every row the run read is one the paper describes."""
-        return not not_comparable(self.manifest["sources"])
 
     @property
     def files(self) -> dict[str, dict]:

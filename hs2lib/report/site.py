@@ -104,8 +104,8 @@ class _Sanitizer(SanitizeHTML):
 def notebook_body(notebook: nbformat.NotebookNode) -> str:
     """The cells and outputs of an executed notebook as one safe piece of HTML, without head or style sheet."""
     notebook.metadata.pop("widgets", None)
-    exporter = HTMLExporter(template_name="basic", log=logging.getLogger("nbconvert.quiet"))
-    exporter.filters = {"markdown2html": markdown}
+    quiet = logging.getLogger("nbconvert.quiet")
+    exporter = HTMLExporter(template_name="basic", filters={"markdown2html": markdown}, log=quiet)
     exporter.register_preprocessor(_Sanitizer, enabled=True)
     return exporter.from_notebook_node(notebook)[0]
 
@@ -133,8 +133,6 @@ def page(name: str, template: str, title: str, css: str = "", **values) -> str:
 
 COMMITTED_TIERS = ("demo", "laptop")
 
-SHOWN_ROWS = 500
-
 
 def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = None) -> dict:
     """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete.
@@ -155,13 +153,11 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = N
     return {"tier": tier, "notebook": notebook, "state": state, "run": run}
 
 
-def table(path: Path) -> dict:
-    """A csv file as a table of HTML, escaped, numbers shortened; `more` counts rows left out."""
-    frame = read_table(path)
+def table(path: Path) -> str:
+    """A csv file as a table of HTML, escaped, numbers shortened."""
     number = lambda value: f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"  # noqa: E731
     with pd.option_context("display.max_colwidth", None):
-        shown = frame.head(SHOWN_ROWS).to_html(index=False, na_rep=DASH, float_format=number, border=0, classes="n")
-    return {"html": shown, "more": max(0, len(frame) - SHOWN_ROWS)}
+        return read_table(path).to_html(index=False, na_rep=DASH, float_format=number, border=0, classes="n")
 
 
 def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | None]]:

@@ -12,13 +12,11 @@ numbers of today. What no run gave is a dash and says why.
 import html as _html
 import os
 import re
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-import yaml
 from scipy import stats as scipy_stats
 
 from hs2lib import paths
@@ -27,11 +25,9 @@ from hs2lib.report import site, verdict
 from hs2lib.report.report import DASH, completed, csv_text, escape_latex, not_comparable
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
-_WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
+NOTEBOOKS: dict[str, list[str]] = verdict.WORDS["notebooks"]
 
-NOTEBOOKS: dict[str, list[str]] = _WORDS["notebooks"]
-
-MARKS: dict[str, list[str]] = _WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
+MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
 
 
 def assemble(table: str, tier: str) -> pd.DataFrame:
@@ -103,7 +99,7 @@ def _why(table: str, row: str, column: str, called: str, notebook: str, runs: di
         return ""
     ran = [name[:2] for name, run in runs.items() if run]
     place = {"table": table, "row": row, "column": column, "run": "yes" if ran else "no"}
-    fits = (x for x in _WORDS["reasons"] if all(re.search(text, place[name]) for name, text in x["where"].items()))
+    fits = (x for x in verdict.WORDS["reasons"] if all(re.search(text, place[k]) for k, text in x["where"].items()))
     return next(fits)["why"].format(notebooks=" or ".join(name[:2] for name in runs), ran="".join(ran[:1]))
 
 

@@ -29,8 +29,11 @@ NOT_RUN, NONE_PRINTED, NOT_COMPARABLE = "not run at this tier", "paper prints no
 
 LEVEL = 0.05  # of the interval, and of all that a table calls different by chance
 
+# What the tables of the paper need beside numbers: notebooks, marks, reasons.
+WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
+
 # Rows that another row is put in place of, to see how often a verdict would pass it. Table -> (stand-in, rows).
-STAND_INS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())["stand-ins"]
+STAND_INS = WORDS["stand-ins"]
 
 
 def differences(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
