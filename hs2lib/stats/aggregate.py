@@ -96,19 +96,19 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
 
 def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int) -> np.ndarray:
     """keep_three for rows that have more than n_keep able annotators."""
-    annotators = np.arange(ratings.shape[1])
-    members = np.array([np.isin(annotators, subset) for subset in combinations(annotators, n_keep)])  # [subsets, N]
-    within = np.full((len(ratings), len(members)), np.inf)  # disagreement on what is judged
-    overall = within.copy()  # and on everything
-    for s, subset in enumerate(members):
-        some = ratings[:, subset]
-        gaps = np.nan_to_num((some[:, :, None] - some[:, None]) ** 2).sum(axis=(1, 2))  # [rows, A], no gap if missing
-        whole = able[:, subset].all(axis=1)
-        within[whole, s], overall[whole, s] = gaps[whole][:, judged].sum(axis=1), gaps[whole].sum(axis=1)
+    pairs, subsets = (list(combinations(range(ratings.shape[1]), n)) for n in (2, n_keep))
+    # A missing side counts as no gap.
+    gaps = {(i, j): np.nan_to_num((ratings[:, i] - ratings[:, j]) ** 2) for i, j in pairs}  # each [rows, A]
+    # Disagreement on what is judged, and on everything.
+    within, overall = np.full((2, len(ratings), len(subsets)), np.inf)
+    for s, subset in enumerate(subsets):
+        gap, whole = sum(gaps[pair] for pair in combinations(subset, 2)), able[:, subset].all(axis=1)
+        within[whole, s], overall[whole, s] = gap[whole][:, judged].sum(axis=1), gap[whole].sum(axis=1)
     # Ratings are small integers and their sums exact; the tolerance is for labels on a continuous scale.
     overall[within > within.min(axis=1, keepdims=True) + 1e-9] = np.inf
     tied = overall <= overall.min(axis=1, keepdims=True) + 1e-9
-    return members[tied.argmax(axis=1)]  # argmax: the first of the tied, in the order of the annotators
+    closest = np.array(subsets)[tied.argmax(axis=1)]  # [rows, n_keep]; the first of the tied in order of annotators
+    return (closest[:, :, None] == np.arange(ratings.shape[1])).any(axis=1)
 
 
 def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
