@@ -122,14 +122,13 @@ def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
     rows, n_annotators, q = chosen.shape
     w = _penalties(penalty, q)
     tables = (chosen[:, i, :, None] * chosen[:, j, None, :] for i, j in combinations(range(n_annotators), 2))
-    tables = ((table + table.swapaxes(1, 2)) / 2 if symmetrise else table for table in tables)
-    tables = (table.reshape(rows, q * q) for table in tables)
+    tables = ((table + table.swapaxes(1, 2)) / 2 if symmetrise else table for table in tables)  # each [rows, q, q]
     if pool == "slots":
-        contributions = np.concatenate([table for table in tables if table.any()], axis=1)
+        contributions = np.stack([table for table in tables if table.any()], axis=1)
     else:
         contributions = sum(tables)
     if pool == "rows":
-        contributions /= np.maximum(contributions.sum(axis=1, keepdims=True), 1)
+        contributions /= np.maximum(contributions.sum(axis=(1, 2), keepdims=True), 1)
 
     def kappa(sums):
         observed = sums.reshape(len(sums), -1, q, q)
@@ -138,7 +137,7 @@ def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
         each = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))
         return each.mean(axis=1, keepdims=True)
 
-    return contributions, kappa
+    return contributions.reshape(rows, -1), kappa
 
 
 def rated_twice(ratings: np.ndarray) -> np.ndarray:
