@@ -25,8 +25,6 @@ from hs2lib.report import site, verdict
 from hs2lib.report.report import DASH, completed, csv_text, escape_latex, not_comparable
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
-NOTEBOOKS: dict[str, list[str]] = verdict.WORDS["notebooks"]
-
 MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
 
 
@@ -38,7 +36,7 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
     KeyError for an unknown table, ValueError for a report that was changed after its run.
     """
     known, ours = TABLES[table], {}
-    runs = {notebook: completed(tier, notebook) for notebook in NOTEBOOKS[table]}
+    runs = {notebook: completed(tier, notebook) for notebook in verdict.WORDS["notebooks"][table]}
     for notebook, run in runs.items():
         left = run and run.table(f"against-{table}.csv")
         for line in [] if left is None else left[left.ours.notna()].to_dict("records"):

@@ -123,10 +123,7 @@ def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
     w = _penalties(penalty, q)
     tables = (chosen[:, i, :, None] * chosen[:, j, None, :] for i, j in combinations(range(n_annotators), 2))
     tables = ((table + table.swapaxes(1, 2)) / 2 if symmetrise else table for table in tables)  # each [rows, q, q]
-    if pool == "slots":
-        contributions = np.stack([table for table in tables if table.any()], axis=1)
-    else:
-        contributions = sum(tables)
+    contributions = np.stack([table for table in tables if table.any()], axis=1) if pool == "slots" else sum(tables)
     if pool == "rows":
         contributions /= np.maximum(contributions.sum(axis=(1, 2), keepdims=True), 1)
 

@@ -13,7 +13,7 @@ from made_reports import MADE, OTHER, PAPERS
 
 from hs2lib.paper import TABLES
 from hs2lib.report import report, tables
-from hs2lib.report.verdict import NOT_RUN
+from hs2lib.report.verdict import NOT_RUN, WORDS
 
 COLUMNS = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
 
@@ -129,7 +129,7 @@ def test_the_overview_says_what_there_is_to_read(reports):
 
 
 def test_every_table_of_the_paper_has_its_notebooks():
-    assert set(TABLES) == set(tables.NOTEBOOKS)
+    assert set(TABLES) == set(WORDS["notebooks"])
 
 
 # Written out
