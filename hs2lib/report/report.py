@@ -96,11 +96,10 @@ class Run:
 
         `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper.
         """
-        about = {"name": loaded.source, "generated": loaded.generated, "partial": partial}
-        about |= {"of_paper": of_paper and not loaded.generated}
-        self.sources.append(about | {"groups": len(loaded.groups), "set_aside": len(loaded.set_aside)})
-        counts = f"{len(loaded.groups):,} groups, {len(loaded.set_aside):,} rows set aside"
-        display(Markdown(f"Source: {loaded.source}; {counts}."))
+        n, aside = len(loaded.groups), len(loaded.set_aside)
+        about = {"name": loaded.source, "generated": loaded.generated, "partial": partial, "groups": n}
+        self.sources.append(about | {"of_paper": of_paper and not loaded.generated, "set_aside": aside})
+        display(Markdown(f"Source: {loaded.source}; {n:,} groups, {aside:,} rows set aside."))
 
     def caption(self, text: str) -> str:
         """`text` with the provenance every caption must carry."""

@@ -281,8 +281,7 @@ def williams(table: Table = TABLE_5) -> tuple[float, float]:
     r = columns(table).corr().to_numpy()
     r_new, r_old, r_judges, n = r[1, 2], r[0, 2], r[0, 1], len(table.rows)
     determinant = 1 - r_new**2 - r_old**2 - r_judges**2 + 2 * r_new * r_old * r_judges
-    mean = (r_new + r_old) / 2
-    below = 2 * (n - 1) / (n - 3) * determinant + mean**2 * (1 - r_judges) ** 3
+    below = 2 * (n - 1) / (n - 3) * determinant + ((r_new + r_old) / 2) ** 2 * (1 - r_judges) ** 3
     t = (r_new - r_old) * np.sqrt((n - 1) * (1 + r_judges) / below)
     return float(t), float(2 * scipy_stats.t.sf(abs(t), n - 3))
 
