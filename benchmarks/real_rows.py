@@ -40,7 +40,8 @@ from hs2lib.stats import bootstrap
 from hs2lib.train.items import cluster, labels_of
 
 BAR, LAYERS, CHUNK = 0.62, (8, 15, 22, 30), 32
-SETS = {"helpsteer2-partial": "both", "oasst1": "validation"}
+# The sets that are read: their split, and the most prompts of it.
+SETS = {"helpsteer2-partial": ("both", 419), "oasst1": ("validation", 192)}
 ALPHAS = 10.0 ** np.arange(-4, 1.6, 0.5)  # times the number of rows
 OUTER, INNER, DEALS = 10, 5, 5
 SIZES, DRAWS = (50, 100, 200, 300), 3
@@ -95,9 +96,10 @@ def states(name: str, folder: Path) -> np.ndarray:
 
 @cache
 def groups_of(name: str) -> list[Group]:
-    """The groups of a set, of Open Assistant those with ratings."""
-    groups = load(name, "folder", split=SETS[name], strict=False).groups
-    return [group for group in groups if all(response.labels for response in group.responses)]
+    """The first groups of a set, of Open Assistant those with ratings."""
+    split, most = SETS[name]
+    groups = load(name, "folder", split=split, strict=False).groups
+    return [group for group in groups if all(response.labels for response in group.responses)][:most]
 
 
 def surface(group: Group) -> list[list[float]]:
