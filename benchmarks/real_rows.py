@@ -41,7 +41,7 @@ from hs2lib.train.items import cluster, labels_of
 
 BAR, LAYERS, CHUNK = 0.62, (8, 15, 22, 30), 32
 # The sets that are read: their split, and the most prompts of it.
-SETS = {"helpsteer2-partial": ("both", 419), "oasst1": ("validation", 192)}
+SETS = {"helpsteer2-partial": ("both", 419), "oasst1": ("validation", 128)}
 ALPHAS = 10.0 ** np.arange(-4, 1.6, 0.5)  # times the number of rows
 OUTER, INNER, DEALS = 10, 5, 5
 SIZES, DRAWS = (50, 100, 200, 300), 3
