@@ -100,7 +100,7 @@ ROWS: dict[str, list[dict]] = {
 }
 FORMATS = ("jsonl", "jsonl.gz", "json", "json.gz", "csv", "csv.gz", "parquet")
 ONLY = {"form": ("jsonl",), "mt-bench": ("jsonl",), "judge-prompts": ("jsonl",), "arena-hard": ("jsonl",)}
-ONLY["alpaca-eval"] = ("json",)
+ONLY["alpaca-eval"] = ONLY["truthfulqa"] = ("json",)
 
 DEEP = "deep"  # stands for lists in lists, which Python itself cannot copy or write
 NASTY = [
@@ -241,7 +241,7 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
         **{name: partial(loaded, name) for name in SETS},
         "pairs": of_pairs,
         "humanevalpack": lambda path, draw: pairs.read_groups(path, "s", "x"),
-        "truthfulqa": lambda path, draw: truthfulqa.load(path=path),
+        "truthfulqa": at("truthfulqa/mc_task.json", truthfulqa.load),
         "answers": lambda path, draw: questions.read(path, of_two),
         "mt-bench": at("mt_bench/question.jsonl", lambda *place: mt_bench.load(*place, references="")),
         "judge-prompts": at("mt_bench/judge_prompts.jsonl", mt_bench.prompts),

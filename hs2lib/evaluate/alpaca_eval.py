@@ -1,44 +1,66 @@
-"""AlpacaEval 2: 805 instructions, each answer set against gpt4_1106_preview's by a judge, in an order drawn by seed.
+"""AlpacaEval 2: 805 instructions, answers set against gpt4_1106_preview's by a judge, rates controlled for length.
 
     questions = load("folder")                                       # or "hub", "embedded"
     asked = asks(questions, answers, prompts("hub"))                 # 805 questions to a judge
     result = score(questions, answers, judge.verdicts(asked, file=file, token_cap=10_000_000))
     save_outputs(folder / "DPO.json", "DPO", answers)                # for the alpaca_eval package and its own judge
+    fit = length_controlled(preferences, lengths, baseline_lengths, published=read_published("df_gamed.csv"))
 
-`hs2lib.evaluate.length_control` has the arithmetic. The published judge gives log-probabilities of the two names; this
-client reads a name, so a preference is 1 or 2 and nothing between: a rate of verdicts, called that
-(`JudgedScore.measure`). The evaluation set is published for non-commercial use: it is read in place, and none of it
-belongs in a report.
+A preference p lies between 1 (the baseline wins) and 2 (the model wins); 1.5 is a draw. nan is no verdict. The
+published judge gives log-probabilities of the two names; this client reads a name, so a preference is 1 or 2 and
+nothing between: a rate of verdicts, called that (`JudgedScore.measure`).
 
-Paper: section 4.1, appendix H (evaluator GPT-4-1106-preview, 805 instructions), Table 4.
+Paper: section 4.1, appendix H (evaluator GPT-4-1106-preview, 805 instructions), Table 4. AlpacaEval 2.0 LC is of
+Dubois et al. 2024, arXiv 2404.04475. For one model m against the baseline b, over instructions x with difficulty
+gamma_x,
+
+    P(m wins | x) = sigmoid(phi tanh(d_x / SD(d)) + psi gamma_x + theta),     d_x = len(b's answer) - len(m's answer)
+
+and the length-controlled win rate is 100 mean_x sigmoid(psi gamma_x + theta): what it would be at equal lengths. Which
+form was fitted depends on what is at hand, and is always named (`form`). The evaluation set is published for
+non-commercial use: it is read in place, and none of it belongs in a report.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.model_selection import GroupKFold
 
-from hs2lib.data.load import locate
-from hs2lib.data.rows import DataError, rows
-from hs2lib.evaluate import length_control
 from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
-from hs2lib.evaluate.length_control import BASELINE, FOLDS, INSTRUCTIONS, PUBLISHED, Published
-from hs2lib.evaluate.questions import JudgedScore, Questions, Template, question_id
-from hs2lib.group import Group, Response
+from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
-from hs2lib.paths import write
+from hs2lib.paths import noted, write
 
 MEASURE = "LC win rate, %"
 
-FILES = bench.public_files("alpaca-eval")
+BASELINE = "gpt4_1106_preview"
 
-_FIELDS = ("instruction", "output_1", "output_2")
+INSTRUCTIONS = 805
+
+# What is fitted, by what is at hand; the names in brackets are those of the published code.
+PUBLISHED = "published form (length_controlled_v1)"
+
+MINIMAL = "minimal form: no difficulty (length_controlled_minimal)"
+
+ESTIMATED = "minimal form: difficulty estimated from other models' preferences"
+
+# Settings of the published fit: an L1 penalty chosen from ten by five-fold cross-validation, no intercept beside theta,
+# and the gamed baselines (concise and verbose versions of the baseline itself) with weight .2 between the two of them.
+PENALTIES = np.logspace(-4, 4, 10)
+
+FOLDS = 5
+
+GAMED_WEIGHT = 0.2 / 2
+
+SEED = 123
 
 NAMES = ("m", "M")  # of the answer shown first, and second; those of the published prompt
 
@@ -47,53 +69,61 @@ TIE = "="  # which no reply says, but one who knows the truth may
 # The whole reply is a name, or it is no verdict: a single letter in prose means anything.
 NAME = Scale(
     r"^[\s\"'`*]*([mM])[\s\"'`*.]*$",
-    lambda inside: inside if inside in NAMES else None,
+    str,
     "Now write the name of the better answer alone, m or M, and nothing else.",
 )
 
 
-def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> Questions:
+class WinRate(NamedTuple):
+    """Raw win rate, in per cent, with its standard error."""
+
+    rate: float
+    standard_error: float
+
+
+class LengthControlled(NamedTuple):
+    """A length-controlled win rate, in per cent, and how it was made.
+
+    form: PUBLISHED, MINIMAL or ESTIMATED. raw: the raw rate of the same preferences, whose standard error the brackets
+    of the paper's Table 4 are.
+    """
+
+    rate: float
+    form: str
+    raw: WinRate
+
+
+class Published(NamedTuple):
+    """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines."""
+
+    difficulty: np.ndarray
+    gamed: pd.DataFrame
+
+
+def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> bench.Questions:
     """The 805 instructions (n of them, 0: all, spread over their five sets) with the baseline's answers.
 
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (generated prompts in
     place of AlpacaEval, and called so; the baseline is the better of each prompt's two generated responses).
     Raises DataError for a file that is absent or not as it should be.
     """
-    if source == "embedded":
-        return bench.embedded("AlpacaEval 2", n or 8, 1, seed)
-    numbers = iter(range(INSTRUCTIONS + 1))  # an instruction without "i" is counted from 0, as in the published file
 
-    def columns(row: dict):
-        number = next(numbers, None)
-        return row.get("i", number), str(row.get("dataset", "")), [row.get("instruction")]
+    def columns(line: int, row: dict):  # an instruction without "i" is counted from 0, as in the published file
+        return row.get("i", line - 1), str(row.get("dataset", "")), [row.get("instruction")]
 
-    place = FILES["questions"], source, folder
-    questions = bench.public_questions("AlpacaEval 2", INSTRUCTIONS, 1, *place, columns=columns).subset(n, seed)
-    path, provenance = locate(FILES["answers"], source, folder)
-    outputs = {str(row.get("i", line - 1)): row.get("output") for line, row in rows(path)}
-    if missing := [group.id for group in questions.groups if not isinstance(outputs.get(group.id), str)]:
-        what = f"no answer of {BASELINE} to {len(missing)} of {len(questions)} instructions, {missing[0]} among them"
-        raise DataError(path, None, "output", what, f"take the file of {FILES['answers'].repo}")
-    replies = {group.id: [Response(BASELINE, outputs[group.id])] for group in questions.groups}
-    return replace(questions, baseline=bench.answered(questions, replies, provenance))
+    return bench.load("AlpacaEval 2", INSTRUCTIONS, 1, columns, source, folder, n, seed)
 
 
-def prompts(source: str, folder: str | Path | None = None) -> Template:
+def prompts(source: str, folder: str | Path | None = None) -> bench.Template:
     """The judge prompt, with the instruction and two answers; for source "embedded" one of our own."""
-    if source == "embedded":
-        return bench.own_prompts("alpaca-eval")["pair"]
-    path, _ = locate(FILES["prompts"], source, folder)
-    fix = f"take {FILES['prompts'].hub['both'][0]} of {FILES['prompts'].repo}"
-    try:
-        parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")[1:]]
-    except UnicodeDecodeError as error:
-        raise DataError(path, None, None, f"broken UTF-8, byte {error.start + 1}", fix) from None
-    texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
-    checked = bench.template(path, "the user's message", texts.get("system"), texts.get("user"), _FIELDS, fix)
-    text = checked.text.replace("{", "{{").replace("}", "}}")  # the published text has braces of its own
-    for name in _FIELDS:
-        text = text.replace(f"{{{{{name}}}}}", f"{{{name}}}")
-    return Template(checked.system, text)
+
+    def parse(path: Path) -> dict[str, bench.Template]:
+        parts = [part.partition("\n") for part in path.read_text().split("<|im_start|>")]
+        texts = {role: text.partition("<|im_end|>")[0].rstrip("\n") for role, _, text in parts}
+        return {"pair": bench.Template(texts.get("system"), texts.get("user"))}
+
+    fields = {"pair": ("instruction", "output_1", "output_2")}
+    return bench.prompts("AlpacaEval 2", fields, parse, source, folder)["pair"]
 
 
 def shown_first(question: str, seed: int = 0) -> bool:
@@ -101,70 +131,210 @@ def shown_first(question: str, seed: int = 0) -> bool:
     return bool(hashlib.sha256(f"{seed} {question}".encode()).digest()[0] & 1)
 
 
-def asks(questions: Questions, answers: Sequence[Group], prompt: Template, *, seed: int = 0) -> list[Ask]:
+def asks(questions: bench.Questions, answers: Sequence[Group], prompt: bench.Template, *, seed: int = 0) -> list[Ask]:
     """One comparison an instruction, ids those of the questions; which answer stands first is drawn by seed."""
     out = []
     for answer, other in zip(answers, questions.baseline, strict=True):
-        id, pair = question_id(answer), (answer.responses[0].text, other.responses[0].text)
+        id, pair = bench.question_id(answer), (answer.responses[0].text, other.responses[0].text)
         first, second = pair if shown_first(id, seed) else pair[::-1]
         out.append(Ask(id, prompt.fill(instruction=answer.prompt[0].text, output_1=first, output_2=second), NAME, pair))
     return out
 
 
-def preferences(questions: Questions, verdicts: Sequence[Verdict], *, seed: int = 0) -> np.ndarray:
+def preferences(questions: bench.Questions, verdicts: Sequence[Verdict], *, seed: int = 0) -> np.ndarray:
     """Preferences [N], 2 where the model was preferred, 1 the baseline, 1.5 at a tie, nan where none could be read."""
-    named = {verdict.id: verdict.value for verdict in verdicts}
-    values = []
+    named, values = {verdict.id: verdict.value for verdict in verdicts}, []
     for group in questions.groups:
-        preferred = (2.0, 1.0) if shown_first(group.id, seed) else (1.0, 2.0)
-        values.append((dict(zip(NAMES, preferred, strict=True)) | {TIE: 1.5}).get(named[group.id], np.nan))
+        ours, theirs = NAMES if shown_first(group.id, seed) else NAMES[::-1]
+        values.append({ours: 2.0, theirs: 1.0, TIE: 1.5}.get(named[group.id], np.nan))
     return np.array(values)
 
 
 def score(
-    questions: Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], *, published=None, n_boot=0, seed=0
-) -> JudgedScore:
-    """Raw and length-controlled win rates of a model against the baseline, in per cent, from verdicts.
+    questions: bench.Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], published=None, n_boot=0, seed=0
+) -> bench.JudgedScore:
+    """The length-controlled win rate of a model against the baseline, in per cent, from verdicts.
 
-    Paper: Table 4. published: difficulties, as `length_control.read_published` gives them; they are of the 805
-    instructions and cannot be used for others. Fewer verdicts than the fit has folds give no length-controlled rate.
-    table: one row with instructions, unparsable, raw, raw SE, LC, low, high (95 %, of the raw rate's SE: that of the LC
-    rate leaves out which instructions were drawn), form. measure: "LC win rate" only for the published form, otherwise
-    which form it was. n_boot: not used here, where the standard error has a formula.
+    Paper: Table 4. published: difficulties, as `read_published` gives them; they are of the 805 instructions and cannot
+    be used for others. Fewer verdicts than the fit has folds give no rate. overall: the length-controlled rate and a
+    95 % interval of the raw rate's SE, as its own SE leaves out which instructions were drawn. measure: "LC win rate"
+    only for the published form, otherwise which form it was. n_boot: not used here, where the error has a formula.
     """
     p, ids = preferences(questions, verdicts, seed=seed), [group.id for group in questions.groups]  # [N]
-    lengths, theirs = bench.characters(answers), bench.characters(questions.baseline)
-    row = {"instructions": len(p), "unparsable": int(np.isnan(p).sum())}
-    row |= dict.fromkeys(("raw", "raw SE", "LC", "low", "high"), np.nan) | {"form": length_control.MINIMAL}
-    if (~np.isnan(p)).any():
-        raw = length_control.win_rate(p)
-        row |= {"raw": raw.rate, "raw SE": raw.standard_error}
-    if (~np.isnan(p)).sum() >= FOLDS and np.ptp(theirs - lengths):
+    lengths, theirs, read = bench.characters(answers), bench.characters(questions.baseline), ~np.isnan(p)
+    overall, form = (np.nan,) * 3, MINIMAL
+    if read.sum() >= FOLDS and np.ptp(theirs - lengths):
         numbers = [int(id) for id in ids] if published else None
-        fit = length_control.length_controlled(p, lengths, theirs, published=published, instructions=numbers)
-        half = 1.96 * fit.raw.standard_error
-        row |= {"LC": fit.rate, "low": fit.rate - half, "high": fit.rate + half, "form": fit.form}
-    measure = MEASURE if row["form"] == PUBLISHED else f"LC win rate, {row['form'].partition(':')[0]}, %"
-    overall, values = (row["LC"], row["low"], row["high"]), pd.Series(100 * (p - 1), index=ids, name=PREFERRED)
-    frame = pd.DataFrame({"question": ids, "preference": p})
-    return JudgedScore(questions.title, measure, overall, row["unparsable"], pd.DataFrame([row]), frame, values)
+        fit = length_controlled(p, lengths, theirs, published=published, instructions=numbers)
+        half, form = 1.96 * fit.raw.standard_error, fit.form
+        overall = fit.rate, fit.rate - half, fit.rate + half
+    measure = MEASURE if form == PUBLISHED else f"LC win rate, {form.partition(':')[0]}, %"
+    values = pd.Series(100 * (p - 1), index=ids, name=PREFERRED)
+    return bench.JudgedScore(measure, overall, int((~read).sum()), values)
 
 
 def save_outputs(path: Path, model: str, answers: Sequence[Group]) -> Path:
     """Write answers as the alpaca_eval package takes them (`alpaca_eval --model_outputs`), whole or not at all."""
-    texts = [(answer.prompt[0].text, answer.responses[0].text) for answer in answers]
-    rows = [{"instruction": instruction, "output": output, "generator": model} for instruction, output in texts]
+    rows = [{"instruction": a.prompt[0].text, "output": a.responses[0].text, "generator": model} for a in answers]
     write(Path(path), json.dumps(rows, indent=1, ensure_ascii=False).encode(errors="replace"))
     return Path(path)
 
 
-def near_leaderboard(published: Published | None = None, folder: str | Path | None = None) -> pd.DataFrame | None:
-    """How near our length-controlled rates of public models come to the leaderboard: `alpaca_eval.summary`.
+# Length control
 
-    Paper: silent. folder: with alpaca_eval/ (public preferences and leaderboard), by default HS2_DATA_DIR; None where
-    it has no leaderboard.
+
+def win_rate(preferences: Sequence[float]) -> WinRate:
+    """The raw win rate of preferences [N], each nan (left out), 0 (an old way to write a draw) or from 1 to 2.
+
+    Paper: appendix H. Equals the public leaderboard's figures on all 20 models of the mirror.
+    Raises ValueError naming the first value out of range, or where no preference is left.
+    """
+    p = _checked(preferences) - 1
+    p = p[~np.isnan(p)]
+    if not len(p):
+        raise ValueError("no preference among the values: every one is nan, so there is no win rate")
+    return WinRate(100 * p.mean(), 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan)
+
+
+def length_controlled(
+    preferences: Sequence[float], lengths, baseline_lengths, *, published=None, difficulty=None, instructions=None
+) -> LengthControlled:
+    """The length-controlled win rate of one model; with a `Published`, the published form, else a minimal one.
+
+    Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
+    baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).
+    difficulty: values [805] of your own, e.g. `estimated_difficulty`. A subset of the instructions may be passed; say
+    so where the figure is shown. Raises ValueError on shapes, values out of range, or answers that all differ by one
+    length from the baseline's (nothing to standardise by).
+    Checked against alpaca_eval 0.6.6 given one file (1e-6).
+    """
+    raw, p = win_rate(preferences), _checked(preferences) - 1
+    delta = np.asarray(baseline_lengths, dtype=float) - np.asarray(lengths, dtype=float)
+    rows = np.arange(len(p)) if instructions is None else np.asarray(instructions, dtype=int)
+    if not p.shape == delta.shape == rows.shape:
+        raise ValueError(f"one length and instruction for each of {p.shape} preferences: {delta.shape}, {rows.shape}")
+    if not np.ptp(delta) > 0:
+        raise ValueError("every answer differs from the baseline's by one and the same length: nothing to standardise")
+    gamma, form = (difficulty, ESTIMATED) if published is None else (published.difficulty, PUBLISHED)
+    if gamma is None:
+        form = MINIMAL
+    elif rows.min() < 0 or rows.max() >= len(gamma):
+        raise ValueError(f"{len(gamma)} difficulties do not reach instruction {rows.max()}")
+    else:
+        gamma = np.asarray(gamma, dtype=float)[rows]
+    X = _design(np.tanh(delta / delta.std(ddof=1)), gamma, 1.0)
+    judged = ~np.isnan(p)
+    X_train, y, weight = X[judged], p[judged], np.ones(judged.sum())
+    if published is not None:
+        gamed = published.gamed
+        extra = _design(np.tanh(gamed.std_delta_len.to_numpy()), gamed.instruction_difficulty.to_numpy(), 0.0)
+        # The gamed rows come first, as in the published code: the folds and the solver depend on the order of rows.
+        X_train, y = np.concatenate([extra, X_train]), np.concatenate([gamed.preference.to_numpy(), y])
+        weight = np.concatenate([np.full(len(extra), GAMED_WEIGHT), weight])
+    w = _fit(X_train, y, weight)
+    X[:, 0] = 0.0  # at equal lengths
+    chance = 1 / (1 + np.exp(-X @ w))
+    return LengthControlled(100 * float(chance.mean()), form, raw)
+
+
+def estimated_difficulty(preferences: np.ndarray) -> np.ndarray:
+    """Difficulty of each instruction [N] from preferences [models, N]: the log odds that a model beats the baseline.
+
+    Paper: silent; ours, for want of the published file, which comes from a joint fit over the whole leaderboard. Half
+    a win and half a loss are added, so that an instruction that nobody won stays finite; standardised. Leave out the
+    model to be judged, or its own preferences explain themselves.
+    """
+    p = np.asarray(preferences, dtype=float) - 1
+    n, wins = (~np.isnan(p)).sum(axis=0), np.nansum(p, axis=0)
+    odds = np.log((wins + 0.5) / (n - wins + 0.5))
+    return (odds - odds.mean()) / odds.std()
+
+
+def read_published(path: Path | str) -> Published:
+    """The published file `df_gamed.csv` (data set tatsu-lab/alpaca_eval on the Hub): difficulties and gamed baselines.
+
+    Paper: silent. Raises ValueError naming the file and the column or instruction that is missing.
+    """
+    frame = pd.read_csv(noted(path))
+    columns = ["index", "preference", "std_delta_len", "instruction_difficulty", "not_gamed_baseline"]
+    if missing := [name for name in columns if name not in frame]:
+        raise ValueError(f"{path}: no column {missing[0]!r}; expected {', '.join(columns)}")
+    if frame[columns].isna().any(axis=None) or frame.not_gamed_baseline.astype(bool).any():
+        raise ValueError(f"{path}: rows of gamed baselines only, without gaps, are expected")
+    by_instruction = frame.drop_duplicates("index").set_index("index").instruction_difficulty
+    if lacking := sorted(set(range(by_instruction.index.max() + 1)) - set(by_instruction.index)):
+        raise ValueError(f"{path}: no difficulty for instruction {lacking[0]}")
+    return Published(by_instruction.sort_index().to_numpy(), frame[columns].reset_index(drop=True))
+
+
+def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows (model, i, preference, length, baseline_length) of a local copy, and the public leaderboard by model.
+
+    Paper: silent. folder: with preferences_vs_gpt4_1106.csv.gz, outputs/<model>.jsonl.gz and leaderboard.csv. An answer
+    that was not judged has preference nan. Raises FileNotFoundError or KeyError naming what is missing.
+    """
+    folder = noted(folder)
+    preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
+    outputs = {
+        file.name: pd.read_json(file, lines=True, dtype=False)
+        for file in sorted((folder / "outputs").glob("*.jsonl.gz"))
+    }
+    lengths = {file.removesuffix(".jsonl.gz"): rows.set_index("i").output.str.len() for file, rows in outputs.items()}
+    rows = pd.concat(lengths, names=["model"]).rename("length").reset_index()
+    rows = rows.merge(preferences, on=["model", "i"], how="left").assign(baseline_length=rows.i.map(lengths[BASELINE]))
+    return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)
+
+
+def near_leaderboard(published: Published | None = None, folder: str | Path | None = None) -> pd.DataFrame | None:
+    """How near our length-controlled rates of public models come to the leaderboard's, in points; no baseline.
+
+    Paper: silent. Without `published` both minimal forms are fitted, each model's difficulties from the others. folder:
+    with alpaca_eval/, as for `read_mirror`, by default HS2_DATA_DIR; None where it has no leaderboard. One row a form.
     """
     mirror = Path(folder or os.environ.get("HS2_DATA_DIR", "")).expanduser() / "alpaca_eval"
     if not (mirror / "leaderboard.csv").exists():
         return None
-    return length_control.summary(length_control.against_leaderboard(*length_control.read_mirror(mirror), published))
+    rows, leaderboard = read_mirror(mirror)
+    rows = rows[rows.model != BASELINE].sort_values("i")
+    table, rates = rows.pivot(index="model", columns="i", values="preference"), {}
+    for model, own in rows.groupby("model"):
+        others = estimated_difficulty(table.drop(index=model).to_numpy())
+        forms = [{"difficulty": None}, {"difficulty": others}] if published is None else [{"published": published}]
+        for form in forms:
+            fit = length_controlled(own.preference, own.length, own.baseline_length, instructions=own.i, **form)
+            rates.setdefault(fit.form, {})[model] = fit.rate
+    near = []
+    for form, ours in rates.items():
+        ours, public = pd.Series(ours), leaderboard.length_controlled_winrate[list(ours)]
+        error = ours - public
+        both = ours.corr(public), ours.corr(public, method="spearman")
+        near.append((form, len(ours), *both, error.abs().mean(), error.mean(), error.abs().max()))
+    columns = ["form", "models", "Pearson", "Spearman", "mean absolute error", "mean error", "largest error"]
+    return pd.DataFrame(near, columns=columns)
+
+
+def _checked(preferences: Sequence[float]) -> np.ndarray:
+    p = np.asarray(preferences, dtype=float)
+    p = np.where(p == 0, 1.5, p)
+    if len(wrong := np.flatnonzero((p < 1) | (p > 2))):
+        raise ValueError(f"preference {wrong[0]} is {p[wrong[0]]}: expected 1 (baseline) to 2 (model), 0 or nan")
+    return p
+
+
+def _design(length: np.ndarray, difficulty: np.ndarray | None, constant: float) -> np.ndarray:
+    columns = [length] + ([] if difficulty is None else [difficulty]) + [np.full(len(length), constant)]
+    return np.stack(columns, axis=1)
+
+
+def _fit(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """L1-penalised logistic regression of chances y in [0, 1]; the penalty by cross-validation on log loss."""
+    rows = np.arange(len(y))
+    twice, label = np.concatenate([rows, rows]), np.repeat([1, 0], len(rows))  # a chance is a win and a loss, weighed
+    share = np.concatenate([y, 1 - y]) * weight[twice]
+    folds = list(GroupKFold(n_splits=FOLDS).split(twice, label, groups=twice))
+    # liblinear stops early enough for its random order to show in the fourth digit: the state is published too.
+    # A handful of questions need more rounds than the usual 100, large sets fewer: what was fitted well stays as it is.
+    solver = {"solver": "liblinear", "l1_ratios": (1,), "fit_intercept": False, "random_state": SEED}
+    choice = {"Cs": PENALTIES, "cv": folds, "scoring": "neg_log_loss", "use_legacy_attributes": False}
+    search = LogisticRegressionCV(max_iter=10_000, **choice, **solver)
+    return search.fit(X[twice], label, sample_weight=share).coef_[0]

@@ -13,9 +13,7 @@ a redirect is refused. A request is counted in the file before it is sent, so a 
 Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for Arena Hard).
 """
 
-import asyncio
 import base64
-import email.utils
 import functools
 import html
 import json
@@ -25,16 +23,15 @@ import random
 import re
 import time
 import unicodedata
-import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
+import anyio
 import httpx2
 import numpy as np
 import pandas as pd
@@ -65,14 +62,8 @@ class Replies(Cache):
         ended = {row.get("sent") for row in self.values()}
         return tuple(sum(row["tokens"][part] for name, row in self.items() if name not in ended) for part in (0, 1))
 
-    def send(self, tokens: Sequence[int], **about) -> str:
-        """Count a request that is about to be sent, with the most tokens that it can take; returns its line's name."""
-        name = f"sent {uuid.uuid4().hex}"
-        self.end(name, None, tokens, **about)
-        return name
-
-    def end(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
-        """Keep how a request ended: its reply (None: there is none) and its tokens, and what else is worth a look."""
+    def keep(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
+        """Keep how a request began or ended: its reply (None: there is none), its tokens, what else is worth a look."""
         self.add({key: {"reply": reply, "tokens": [int(n) for n in tokens], **about}})
 
 
@@ -87,8 +78,7 @@ def _is_reply(row: dict) -> bool:
 _LABEL = r"(?:(?:my |the |final |overall )*(?:rating|score|verdict)(?: is)?(?: tie)?\s*:?\s*)?"
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """A form of verdict: where it stands in a text, what it says (None: not on the scale), how to ask again.
 
     pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that `[[11]]` beside
@@ -177,8 +167,7 @@ class CapReached(JudgeError):
     """The next request could pass the cap, so it was not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One question to a judge: (role, text) messages, the scale of its verdict, and the texts under judgement."""
 
     id: str
@@ -187,8 +176,7 @@ class Ask:
     judged: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A judge's answer: its value (None: no verdict could be read in any of its replies), last reply, replies taken."""
 
     id: str
@@ -238,19 +226,19 @@ class Judge:
             raise ValueError("base_url holds a user, password or query: name a key by key_variable instead")
         if not re.fullmatch(names.VARIABLE, self.key_variable):
             raise ValueError("key_variable is the name of an environment variable, as OPENAI_API_KEY, never the key")
-        for name in ("reply_tokens", "in_flight", "tries"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if min(self.timeout, self.wait, self.longest_wait) <= 0 or self.reasks < 0:
-            raise ValueError("timeout, wait and longest_wait must be above 0 seconds, reasks at least 0")
+        counts = self.reply_tokens, self.in_flight, self.tries, self.reasks + 1
+        if min(*counts, self.timeout, self.wait, self.longest_wait) <= 0:
+            raise ValueError("reply_tokens, in_flight, tries and seconds must be above 0, reasks at least 0")
 
     @property
     def local(self) -> bool:
         """Whether the endpoint is on this machine; then no key is needed and no proxy is used."""
-        host = httpx2.URL(self.base_url).host
-        with suppress(ValueError):
-            return ip_address(host).is_loopback
-        return host == "localhost"
+        return re.fullmatch(r"localhost|::1|127(\.\d{1,3}){3}", httpx2.URL(self.base_url).host) is not None
+
+    @property
+    def secure(self) -> bool:
+        """Whether what is sent cannot be read on its way."""
+        return self.base_url.lower().startswith("https:")
 
     def request(self, messages: Sequence[tuple[str, str]], attempt: int) -> tuple[str, dict]:
         """The request for some messages, as (its name in the file, as it is sent); attempt 0 is an ask's first.
@@ -260,8 +248,8 @@ class Judge:
         """
         # Half a surrogate pair, which JSON may hold, cannot be sent.
         named = [{"role": role, "content": text.encode(errors="replace").decode()} for role, text in messages]
-        body = {"model": self.model, "messages": named, "temperature": 0.0}
-        body |= {"max_tokens": self.reply_tokens, **self.extra}
+        body = {"model": self.model, "messages": named, "temperature": 0.0, "max_tokens": self.reply_tokens}
+        body |= self.extra
         body = {name: value for name, value in body.items() if value is not None}
         return content_key([body, attempt], 32), body
 
@@ -280,13 +268,12 @@ class Judge:
         variable, key = f"the environment variable {self.key_variable}", os.environ.get(self.key_variable, "")
         if key and not re.fullmatch("[!-~]+", key):
             return f"{variable} holds white space, a line break perhaps, or another sign that no key has: set it again"
-        if self.local:
+        if self.local or (self.allow_http and not self.secure):
             return ""
-        if self.base_url.lower().startswith("https:"):
+        if self.secure:
             return "" if key else f"{variable} is not set; {self.base_url} needs a key"
-        clear = f"{variable} holds a key, and http would carry it readable to {self.base_url}"
-        choice = "use https, or allow_http=True, or, where no key is needed, a key_variable that is not set"
-        return f"{clear}: {choice}" if key and not self.allow_http else ""
+        what = f"{variable} holds a key, and http would carry it readable to {self.base_url}"
+        return f"{what}: use https, allow_http=True, or, for no key, a key_variable that is not set" if key else ""
 
     def estimate(self, asks: Sequence[Ask], file: str | Path | None = None) -> pd.DataFrame:
         """One row, before anything is sent: questions, requests to send, their tokens and cost, and what was paid.
@@ -295,24 +282,22 @@ class Judge:
         where there are none; second questions not counted. "at most": a token for every byte, replies of full length.
         """
         kept = Replies(file)
-        bodies = dict(self.request(ask.messages, 0) for ask in asks)
-        missing = [body for key, body in bodies.items() if key not in kept]
-        expected, most = self._tokens(missing, kept)
-        row = {"judge": self.model, "questions": len(asks), "requests": len(missing)}
+        n, expected, most = self._needs(asks, kept)
+        row = {"judge": self.model, "questions": len(asks), "requests": n}
         row |= {"prompt tokens": round(expected[0]), "reply tokens": round(expected[1]), "cost": self.cost(expected)}
         row |= {"tokens at most": sum(most), "cost at most": self.cost(most)}
         return pd.DataFrame([row | {"tokens paid before": sum(kept.paid), "cost before": self.cost(kept.paid)}])
 
-    def _tokens(self, bodies: Sequence[dict], kept: Replies) -> tuple[tuple[float, float], tuple[int, int]]:
-        """(prompt, reply) tokens of some requests: expected, and at most."""
+    def _needs(self, asks: Sequence[Ask], kept: Replies) -> tuple[int, tuple[float, float], tuple[int, int]]:
+        """First requests still to be sent: how many, their (prompt, reply) tokens as expected, and at most."""
+        bodies = dict(self.request(ask.messages, 0) for ask in asks)
+        sizes = [prompt_bytes(body) for key, body in bodies.items() if key not in kept]
         usual = [row["tokens"][1] for row in kept.values() if row.get("attempt") == 0 and row["reply"] is not None]
         reply = sum(usual) / len(usual) if usual else self.reply_tokens / 4
-        sizes = [prompt_bytes(body) for body in bodies]
-        return (sum(sizes) / 4, reply * len(sizes)), (sum(sizes), self.longest_reply * len(sizes))
+        n, prompts = len(sizes), sum(sizes)
+        return n, (prompts / 4, reply * n), (prompts, self.longest_reply * n)
 
-    def verdicts(
-        self, asks: Sequence[Ask], *, file: str | Path | None, token_cap: int, cost_cap: float | None = None
-    ) -> list[Verdict]:
+    def verdicts(self, asks: Sequence[Ask], *, file, token_cap: int, cost_cap: float | None = None) -> list[Verdict]:
         """The verdict on every ask, in order; a reply in `file` is not asked for again, nor are equal asks twice.
 
         token_cap, cost_cap: of all that the file has ever paid and what this call will. Nothing is sent where the
@@ -328,28 +313,20 @@ class Judge:
 
         with Replies(file).alone() as kept:
             requests = Requests(self, kept, token_cap, cost_cap)
-            states = {ask.id: requests.state(ask) for ask in asks}
-            verdicts = {id: state for id, state in states.items() if isinstance(state, Verdict)}
-            todo = [ask for ask in asks if ask.id not in verdicts]
-            if todo:
-                if problem := self.key_missing():
-                    raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
-                first = dict(requests.request(ask.messages, 0) for ask in todo)
-                expected, _ = self._tokens([body for key, body in first.items() if key not in kept], kept)
-                if requests.passes(expected):
-                    what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
-                    raise CapReached(f"{what} ({requests.cap_words()}): nothing was sent")
-                with start_blocking_portal() as portal:  # a notebook's own thread has a loop running already
-                    asking = portal.start_task_soon(requests.all, todo, verdicts)
-                    try:
-                        asking.result()
-                    except KeyboardInterrupt:  # requests in flight are paid for; a second interrupt leaves them
-                        portal.call(requests.stop)
-                        futures.wait([asking])
-                        raise
-            if missing := [ask.id for ask in asks if ask.id not in verdicts]:
-                requests.complain(missing, len(asks))
-        return [verdicts[ask.id] for ask in asks]
+            todo = [ask for ask in asks if requests.needed(ask)]
+            if todo and (problem := self.key_missing()):
+                raise JudgeError(f"{problem}; {len(todo)} of {len(asks)} verdicts are missing")
+            _, expected, _ = self._needs(todo, kept)
+            if todo and requests.passes(expected):
+                what = f"{len(todo)} verdicts, of about {sum(expected):,.0f} tokens, would pass the cap"
+                raise CapReached(f"{what} ({requests.cap_words()}): nothing was sent")
+            stopped = requests.all(todo) if todo else None
+        if missing := [ask.id for ask in asks if ask.id not in requests.verdicts]:
+            what = f"{len(missing)} of {len(asks)} verdicts are missing; the others are kept, ask again for these"
+            if stopped:
+                raise type(stopped)(f"{stopped}. {what}")
+            raise JudgeError(f"{what}. Of {missing[0]}: {requests.failed[missing[0]]}")
+        return [requests.verdicts[ask.id] for ask in asks]
 
 
 def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
@@ -390,17 +367,20 @@ class Requests:
 
     def __init__(self, judge: Judge, kept: Replies, token_cap: int, cost_cap: float | None):
         self.judge, self.kept, self.token_cap, self.cost_cap = judge, kept, token_cap, cost_cap
-        self.paid, self.flying = np.array(kept.paid), 0
+        self.paid, self.flying, self.freed = np.array(kept.paid), 0, anyio.Event()
+        self.verdicts: dict[str, Verdict] = {}
         self.failed: dict[str, str] = {}
         self.request = functools.cache(judge.request)  # of long prompts it takes a while
-        self.halt, self.freed = asyncio.Event(), asyncio.Event()
-        self.fatal: JudgeError | None = None
+        self.places = anyio.CapacityLimiter(judge.in_flight)
         self.barren, self.resume = 0, 0.0
+        again = tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again)
+        limits = {"retry": again, "stop": tenacity.stop_after_attempt(judge.tries), "reraise": True}
+        self.reply = tenacity.retry(wait=self._seconds, **limits)(self._try)
 
     # What is known
 
-    def state(self, ask: Ask) -> Verdict | tuple[str, dict, int]:
-        """The verdict on an ask from the replies kept, or the (key, body, attempt) of the request it still needs."""
+    def needed(self, ask: Ask) -> tuple[str, dict, int] | None:
+        """The (key, body, attempt) of the request that an ask still needs; None: its verdict is in `verdicts`."""
         messages = ask.messages
         for attempt in range(1 + self.judge.reasks):
             key, body = self.request(messages, attempt)
@@ -413,7 +393,8 @@ class Requests:
             # A blank turn of its own is refused by some servers: then the question is put once more as it was.
             if reply.strip():
                 messages = (*ask.messages, ("assistant", reply), ("user", ask.scale.again))
-        return Verdict(ask.id, value, reply, attempt + 1)
+        self.verdicts[ask.id] = Verdict(ask.id, value, reply, attempt + 1)
+        return None
 
     def passes(self, tokens: Sequence[float]) -> bool:
         """Whether so many tokens more, (prompt, reply), could pass a cap."""
@@ -422,153 +403,123 @@ class Requests:
 
     def cap_words(self) -> str:
         """The caps and what was paid, for a message."""
-        caps = f"{self.token_cap:,} tokens" + (f", {self.cost_cap:g} in money" if self.cost_cap is not None else "")
-        spent = f"{self.paid.sum():,} tokens"
-        spent += f", {self.judge.cost(self.paid):.2f} in money" if self.judge.price else ""
-        return f"cap {caps}; paid so far {spent}"
+        words = f"cap {self.token_cap:,} tokens, paid so far {self.paid.sum():,}"
+        money = self.cost_cap is not None
+        return words + (f"; in money cap {self.cost_cap:g}, paid {self.judge.cost(self.paid):.2f}" if money else "")
 
-    def complain(self, missing: Sequence[str], total: int) -> None:
-        """Raise what has to be known where verdicts are missing."""
-        what = f"{len(missing)} of {total} verdicts are missing; the others are kept, and a next call asks for these"
-        if self.fatal:
-            raise type(self.fatal)(f"{self.fatal}. {what}")
-        example = next((id for id in missing if id in self.failed), missing[0])
-        raise JudgeError(f"{what}. Of {example}: {self.failed.get(example, 'interrupted')}")
+    # Asking. An error, or an interrupt, cancels all that waits; what is under way is shielded, and comes home.
 
-    # Asking
+    def all(self, asks: Sequence[Ask]) -> JudgeError | None:
+        """Ask until every ask has its verdict or has failed; returns why nothing more may be sent, if that is so."""
+        try:
+            with start_blocking_portal() as portal:  # a notebook's own thread has a loop running already
+                portal.call(self._all, asks)
+        except ExceptionGroup as errors:
+            if not isinstance(errors.exceptions[0], JudgeError):
+                raise errors.exceptions[0] from None
+            return errors.exceptions[0]
 
-    async def all(self, asks: Sequence[Ask], verdicts: dict[str, Verdict]) -> None:
-        """Ask until every ask has its verdict, by id in `verdicts`, has failed, or nothing more may be sent."""
+    async def _all(self, asks: Sequence[Ask]) -> None:
         alike: dict[str, list[Ask]] = {}
         for ask in asks:
             alike.setdefault(self.request(ask.messages, 0)[0], []).append(ask)
-        todo, judge = deque(alike.values()), self.judge
-        async with httpx2.AsyncClient(
-            # The key goes from the environment into the client and into no name here: tracebacks may show local values.
-            headers={
-                "Authorization": f"Bearer {os.environ.get(judge.key_variable) or 'none'}",
-                "Accept-Encoding": "identity",  # what is not compressed cannot grow
-            },
-            # A connection for each request: what a server sends after its reply is then no reply to the next.
-            limits=httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=0),
-            timeout=httpx2.Timeout(judge.timeout, connect=judge.timeout / 2),
-            trust_env=not judge.local,
-            # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
-            verify=judge.base_url.lower().startswith("https:"),
-        ) as self.client:
-            workers = [self._worker(todo, verdicts, i * APART) for i in range(min(judge.in_flight, len(todo)))]
-            ended = await asyncio.gather(*workers, return_exceptions=True)
-        for error in filter(None, ended):
-            raise error
+        judge = self.judge
+        async with (
+            httpx2.AsyncClient(
+                # The key goes from the environment into the client and into no name here: tracebacks may show names.
+                headers={
+                    "Authorization": f"Bearer {os.environ.get(judge.key_variable) or 'none'}",
+                    "Accept-Encoding": "identity",  # what is not compressed cannot grow
+                },
+                # A connection for each request: what a server sends after its reply is then no reply to the next.
+                limits=httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=0),
+                timeout=httpx2.Timeout(judge.timeout, connect=judge.timeout / 2),
+                trust_env=not judge.local,
+                # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
+                verify=judge.secure,
+            ) as self.client,
+            anyio.create_task_group() as group,
+        ):
+            for place, several in enumerate(alike.values()):
+                group.start_soon(self._answer, several, APART * min(place, judge.in_flight))
 
-    def stop(self, error: JudgeError | None = None) -> None:
-        """Send nothing more, let what is under way come home. error: why, where no try can help."""
-        self.fatal = self.fatal or error
-        self.halt.set()
-        self.freed.set()
-
-    async def _worker(self, todo: deque, verdicts: dict[str, Verdict], late: float) -> None:
-        await asyncio.sleep(late)
-        while todo and not self.halt.is_set():
-            for ask in todo.popleft():
+    async def _answer(self, alike: Sequence[Ask], late: float) -> None:
+        """Get the verdict on asks that are one question to the judge."""
+        await anyio.sleep(late)
+        async with self.places:
+            for ask in alike:
                 try:
-                    while not isinstance(state := self.state(ask), Verdict):
-                        await self._reply(ask, *state)
-                    verdicts[ask.id] = state
+                    while request := self.needed(ask):
+                        await self.reply(*request, ask.id)
                 except _NoReply as failure:
-                    self.failed[ask.id] = str(failure)
-                    self.barren += failure.again and not self.halt.is_set()
+                    gave_up = f"gave up after {self.judge.tries} tries; the last: " if failure.again else ""
+                    self.failed[ask.id] = f"{gave_up}{failure}"
+                    self.barren += failure.again
                     if self.barren >= BARREN:
-                        self.stop(JudgeError(f"{BARREN} questions in a row failed; the last: {failure}"))
-                except JudgeError as error:
-                    self.stop(error)
-                except BaseException:
-                    self.stop()
-                    raise
-                if self.halt.is_set():
-                    return
+                        raise JudgeError(f"{BARREN} questions in a row failed; {ask.id}: {failure}") from None
 
-    async def _reply(self, ask: Ask, key: str, body: dict, attempt: int) -> None:
-        """Get the reply to one request into the file, or raise _NoReply when it is out of tries."""
-        tries = self.judge.tries
-        again = tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again)
-        limit = {"retry": again, "stop": tenacity.stop_after_attempt(tries), "reraise": True}
-        retrying = tenacity.AsyncRetrying(wait=self._seconds, sleep=self._sleep, **limit)
-        try:
-            await retrying(self._try, key, body, id=ask.id, attempt=attempt)
-        except _NoReply as failure:
-            what = f"gave up after {tries} tries; the last: {failure}" if failure.again else str(failure)
-            raise _NoReply(what, again=failure.again) from None
-
-    async def _try(self, key: str, body: dict, **about) -> None:
+    async def _try(self, key: str, body: dict, attempt: int, id: str) -> None:
         """Send a request once its cost fits under the caps, counted before it is sent, and keep how it ended."""
         most = np.array([prompt_bytes(body), self.judge.longest_reply])  # [2]
         await self._room(most)
-        sent = self.kept.send(most, **about)
+        sent, about = f"sent {os.urandom(16).hex()}", {"id": id, "attempt": attempt}
+        self.kept.keep(sent, None, most, **about)
         self.paid += most
         self.flying += 1
-        tokens = most
+        name, row = f"{sent} failed", {"reply": None, "tokens": most}
         try:
-            row = await self._once(body)
-            tokens = row["tokens"]
-            self.kept.end(key, **row, **about, sent=sent)
+            name, row = key, await self._once(body)
             self.barren = 0
         except (_NoReply, JudgeError) as failure:
+            row["problem"] = str(failure)
             if not getattr(failure, "paid", False):  # perhaps: a cap that is never passed has to count it
-                tokens = (0, 0)
-            self.kept.end(f"{sent} failed", None, tokens, **about, sent=sent, problem=str(failure))
+                row["tokens"] = (0, 0)
             raise
         finally:
-            self.paid += tokens - most
+            self.kept.keep(name, **row, **about, sent=sent)
+            self.paid += row["tokens"] - most
             self.flying -= 1
             self.freed.set()
+            self.freed = anyio.Event()
 
     def _seconds(self, tried: tenacity.RetryCallState) -> float:
         """How long to wait before the next try of a request."""
-        wait, asked = self.judge.wait, getattr(tried.outcome.exception(), "wait", None)
+        judge, asked = self.judge, getattr(tried.outcome.exception(), "wait", None)
         if asked is None:
             # Drawn, so that requests refused together do not come back together.
-            return tenacity.wait_exponential(wait, self.judge.longest_wait)(tried) * random.uniform(0.5, 1.0)
-        if asked > self.judge.longest_wait:
-            limit = f"longest_wait is {self.judge.longest_wait:g} s"
+            return tenacity.wait_exponential(judge.wait, judge.longest_wait)(tried) * random.uniform(0.5, 1.0)
+        if asked > judge.longest_wait:
+            limit = f"longest_wait is {judge.longest_wait:g} s"
             raise JudgeError(f"the server asks to come back in {asked:,.0f} s, {limit}")
         # What the server says of one request holds for all: nobody knocks before.
         self.resume = max(self.resume, time.monotonic() + asked)
-        return asked + random.uniform(0, 0.1 * wait)
-
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, unless nothing more shall be sent."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.halt.wait(), seconds)
-            raise _NoReply("stopped while it waited to try again", again=False)
+        return asked + random.uniform(0, 0.1 * judge.wait)
 
     async def _room(self, need: np.ndarray) -> None:
-        """Wait until a request fits under the caps, whatever it may cost."""
+        """Wait until a request may be sent and fits under the caps, whatever it may cost."""
+        await anyio.sleep(0)  # who is cancelled goes no further
         while (wait := self.resume - time.monotonic()) > 0:
-            await self._sleep(wait)
+            await anyio.sleep(wait)
         while self.passes(need):
             if not self.flying:
                 what = f"the next request may take {need.sum():,} tokens, which could pass the cap"
                 raise CapReached(f"{what} ({self.cap_words()})")
-            self.freed.clear()
             await self.freed.wait()
-            if self.halt.is_set():
-                raise _NoReply("stopped before it was sent", again=False)
 
     async def _once(self, body: dict) -> dict:
-        """One request: reply, tokens, finish and model, or _NoReply, or JudgeError where no try can help."""
+        """One request: reply and tokens, or _NoReply, or JudgeError where no try can help."""
         url, content = self.judge.base_url.rstrip("/") + "/chat/completions", bytearray()
         try:
-            async with asyncio.timeout(self.judge.timeout), self.client.stream("POST", url, json=body) as response:
-                async for part in response.aiter_raw():
-                    content += part
-                    if len(content) > LARGEST:
-                        break
-        except (TimeoutError, httpx2.TimeoutException) as error:
-            paid = not isinstance(error, _NOT_SENT)
-            raise _NoReply(f"no reply within {self.judge.timeout:g} s", paid=paid) from None
-        except httpx2.HTTPError as error:
-            what = f"connection lost: {type(error).__name__} {self._shown(str(error))}"
+            with anyio.fail_after(self.judge.timeout, shield=True):
+                async with self.client.stream("POST", url, json=body) as response:
+                    async for part in response.aiter_raw():
+                        content += part
+                        if len(content) > LARGEST:
+                            break
+        except (TimeoutError, httpx2.HTTPError) as error:
+            what = f"connection lost: {type(error).__name__} {self._shown(str(error).encode(errors='replace'))}"
+            if isinstance(error, (TimeoutError, httpx2.TimeoutException)):
+                what = f"no reply within {self.judge.timeout:g} s"
             raise _NoReply(what, paid=not isinstance(error, _NOT_SENT)) from None
         if not response.is_success:
             raise self._of_status(response, content)
@@ -594,20 +545,18 @@ class Requests:
 
     def _read(self, raw: bytes, body: dict) -> dict:
         row = json.loads(raw)
-        choice = row["choices"][0]
-        message = choice["message"]
+        message = row["choices"][0]["message"]
         text = message["content"]
         if text is None:
             text = message.get("refusal") or ""
         if not isinstance(text, str):
             raise TypeError
-        usage = row.get("usage")
-        tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
-        if not tokens or not all(type(n) is int and 0 <= n < 2**40 for n in tokens):
+        usage = row["usage"] if isinstance(row.get("usage"), dict) else {}
+        tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        if not all(type(n) is int and 0 <= n < 2**40 for n in tokens):
             # Some local servers do not count: as many as there can be.
             tokens = [prompt_bytes(body), len(text.encode(errors="replace"))]
-        model, finish = self._clean(str(row.get("model"))), self._clean(str(choice.get("finish_reason")))
-        return {"reply": self._clean(text), "tokens": tokens, "model": model, "finish_reason": finish}
+        return {"reply": self._clean(text), "tokens": tokens}
 
     def _clean(self, text: str) -> str:
         """A text from outside, as it may be kept: without the key, in whatever form it holds it, and encodable."""
@@ -619,10 +568,9 @@ class Requests:
             text = _unescaped(text)
         return clean.encode(errors="replace").decode()
 
-    def _shown(self, text: str | bytes) -> str:
+    def _shown(self, text: bytes) -> str:
         """The beginning of a text from outside, as a message may hold it: clean, quoted, without control characters."""
-        text = text if isinstance(text, str) else text.decode(errors="replace")
-        return repr(self._clean(text)[:300])[:302]
+        return repr(self._clean(text.decode(errors="replace"))[:300])[:302]
 
 
 def _forms(key: str) -> list[str]:
@@ -631,10 +579,10 @@ def _forms(key: str) -> list[str]:
         return []
     coded = []
     for before in range(3):  # bytes that share a group of three with the key's first
-        letters = base64.b64encode(bytes(before) + key.encode()).decode()
-        coded.append(letters[-(-before * 8 // 6) : (before + len(key)) * 8 // 6])
-    for_urls = [letters.replace("+", "-").replace("/", "_") for letters in coded]
-    return [key, key.encode().hex(), key.encode().hex().upper(), *coded, *for_urls]
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            letters = encode(bytes(before) + key.encode()).decode()
+            coded.append(letters[-(-before * 8 // 6) : (before + len(key)) * 8 // 6])
+    return [key, key.encode().hex(), key.encode().hex().upper(), *coded]
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -644,6 +592,5 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             if (seconds := float(headers[name]) * unit) >= 0:
                 return seconds
     with suppress(ValueError, OverflowError, TypeError):
-        if when := email.utils.parsedate_tz(headers.get("retry-after", "")):
-            return max(0.0, email.utils.mktime_tz(when) - time.time())
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after")).timestamp() - time.time())
     return None

@@ -10,9 +10,8 @@ Paper: section 4 compares policies on benchmarks that need a judge; this table i
 them, on prompts that nothing was trained on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from io import StringIO
 from itertools import product
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.questions import JudgedScore, Questions, characters, is_cut, mean, question_id
+from hs2lib.evaluate.questions import JudgedScore, Questions, characters, mean, question_id
 from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
@@ -41,17 +40,7 @@ KEYS = ("policy", "prompt", "response", "settings")  # the columns that are no m
 
 
 def evaluate(
-    policy,
-    prompts: Sequence[Group],
-    reward_model,
-    sft,
-    *,
-    name: str,
-    label: str | Callable[[Group], str] | None = None,
-    weighting: str = "goodness",
-    budget: int = BUDGET,
-    autocast: str = "float32",
-    **sampling,
+    policy, prompts: Sequence[Group], reward_model, sft, *, name: str, label=None, weighting="goodness", **options
 ) -> pd.DataFrame:
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
@@ -59,16 +48,17 @@ def evaluate(
 
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
-    `hs2lib.paper.head_weights`). sampling: arguments of `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among
-    them, n by default 1; the same seed gives policies the same uniform numbers. label: SteerLM's, for the policy only;
-    the reward model and sft see none.
+    `hs2lib.paper.head_weights`). options: budget and autocast of every pass, and arguments of
+    `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among them, n by default 1; the same seed gives policies
+    the same uniform numbers. label: SteerLM's, a text or a function of the group, for the policy only; the reward model
+    and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.
     Its mean over responses estimates KL(pi || pi_sft) without bias where they are sampled at temperature 1 and top_p 1;
     at other settings it is that of the responses which the policy really gives. Single values may be negative.
     """
-    sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | sampling
-    sampled = rollouts(policy, prompts, label=label, autocast=autocast, **sampling)
-    passes = {"budget": budget, "autocast": autocast}
+    passes = {"budget": options.pop("budget", BUDGET), "autocast": options.pop("autocast", "float32")}
+    sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | options
+    sampled = rollouts(policy, prompts, label=label, autocast=passes["autocast"], **sampling)
     scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
     responses = [response for group in sampled for response in group.responses]
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
@@ -110,8 +100,7 @@ def earlier(folder: Path) -> list[pd.DataFrame]:
     files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
     if "@" in here.name:  # a named run compares itself with those that it reads
         files = [file for file in files if file.parent.name in names_read()]
-    kept = [StringIO(noted(file).read_text()) for file in files if file.exists()]
-    return [pd.read_csv(text, dtype=texts).map(plain_cell) for text in kept]
+    return [pd.read_csv(noted(file), dtype=texts).map(plain_cell) for file in files if file.exists()]
 
 
 def measures(frame: pd.DataFrame) -> list[str]:
@@ -119,23 +108,20 @@ def measures(frame: pd.DataFrame) -> list[str]:
     return [column for column in frame.columns if column not in KEYS]
 
 
-def table(frames: Sequence[pd.DataFrame], n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+def table(frames: Sequence[pd.DataFrame], **resampled) -> pd.DataFrame:
     """Rows (measure, policy) with mean, 95 % low, 95 % high: intervals by bootstrap over prompts.
 
-    Paper: silent (it prints no such table). Policies stand in the order given, each once. Raises ValueError where they
-    were evaluated on different prompts or under different settings, so that they cannot be compared.
+    Paper: silent (it prints no such table). Policies stand in the order given, each once. resampled: n_boot and seed.
+    Raises ValueError where they were evaluated on different prompts or under different settings, so that they cannot be
+    compared.
     """
-    whole = _joined(frames)
-    rows = [
-        (measure, policy, *mean(known[measure], known.prompt, n_boot=n_boot, seed=seed))
-        for measure in measures(whole)
-        for policy, part in whole.groupby("policy", sort=False)
-        for known in (part.dropna(subset=[measure]) if "refused" in part else part,)
-    ]
+    whole, rows = _joined(frames), []
+    for measure, (policy, part) in product(measures(whole), whole.groupby("policy", sort=False)):
+        rows.append((measure, policy, *mean(part[measure], part.prompt, **resampled)))
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 
-def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+def gains_of(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFrame:
     """Rows (measure, policy) with the difference of means from the policy `against`, and its 95 % interval.
 
     Paired: both policies are seen on the same resamples of the same prompts, so that what the prompts have in common
@@ -147,32 +133,30 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, s
     rows, others = [], [policy for policy in whole.policy.unique() if policy != against]
     for measure, policy in product(measures(whole), others):
         means = whole.groupby(["policy", "prompt"], sort=False)[measure].mean()
-        difference = means[policy] - means[against].reindex(means[policy].index)
-        difference = difference.dropna() if "refused" in whole else difference
-        rows.append((measure, policy, *mean(difference, difference.index, n_boot=n_boot, seed=seed)))
+        difference = means[policy] - means[against]
+        rows.append((measure, policy, *mean(difference, difference.index, **resampled)))
     return pd.DataFrame(rows, columns=["measure", "policy", f"less {against}", "95 % low", "95 % high"])
 
 
-def wins(frames: Sequence[pd.DataFrame], against: str, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+def wins(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFrame:
     """Of how many prompts, in per cent, a policy's answers are truly better than those of `against`; ties count half.
 
     Paper: silent (its win rates are a judge's). In the form of `table`, from the column `gold`. Raises as `table`.
     """
     gold = _joined(frames).pivot_table("gold", "prompt", "policy", sort=False)  # [prompts, policies]
     won = 50 + 50 * np.sign(gold.sub(gold[against], axis=0).round(9)).drop(columns=against)
-    rows = [(f"win rate over {against} by gold, %", policy) for policy in won]
-    rows = [(*row, *mean(won[row[1]], won.index, n_boot=n_boot, seed=seed)) for row in rows]
+    measure = f"win rate over {against} by gold, %"
+    rows = [(measure, policy, *mean(won[policy], won.index, **resampled)) for policy in won]
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     whole = pd.concat(frames, ignore_index=True).drop_duplicates(["policy", "response"], keep="last")
-    prompts = {policy: frozenset(part.prompt) for policy, part in whole.groupby("policy", sort=False)}
-    first = next(iter(prompts))
+    prompts = whole.groupby("policy", sort=False).prompt.agg(frozenset)
     for policy, theirs in prompts.items():
-        if theirs != prompts[first]:
-            lone = sorted(theirs ^ prompts[first])[0]
-            raise ValueError(f"{first} and {policy} were evaluated on different prompts: {lone} is of one only")
+        if lone := sorted(theirs ^ prompts.iloc[0]):
+            both = f"{prompts.index[0]} and {policy}"
+            raise ValueError(f"{both} were evaluated on different prompts: {lone[0]} is of one only")
     if whole.settings.nunique() > 1:
         one, other = whole.settings.unique()[:2]
         raise ValueError(f"policies were evaluated under different settings: {one!r} and {other!r}")
@@ -187,8 +171,6 @@ PROTOCOLS = {"MT-Bench": mt_bench, "Arena Hard": arena_hard, "AlpacaEval 2": alp
 
 NOT_RUN = "not run: no judge"
 
-JUDGES = ("none", "reward_model")  # or "gold", or the name of the model that judges
-
 MOST = 4 * sum(head_weights("goodness", ATTRIBUTES))  # goodness of an answer that lacks nothing
 
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
@@ -197,11 +179,7 @@ COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 
 # Who judged in the paper, as a note of `Judged.rows` begins. Paper: appendix H.
-PAPERS_JUDGES = {
-    "MT-Bench": "judge gpt-4-0125-preview",
-    "Arena Hard": "judge gpt-4-1106-preview",
-    "AlpacaEval 2": "judge gpt-4-1106-preview",
-}
+PAPERS_JUDGES = dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview") | {"MT-Bench": "judge gpt-4-0125-preview"}
 
 
 def made(tier: str) -> dict[str, Path]:
@@ -254,7 +232,7 @@ class Judged:
     """One policy's answers to a benchmark, and what was found of them.
 
     judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned.
-    reward: the scores of `rewards`. Raises ValueError for a judge without a result, or a result without a judge.
+    reward: the scores of `rewards`.
     """
 
     policy: str
@@ -264,26 +242,20 @@ class Judged:
     result: JudgedScore | None = None
     reward: pd.Series | None = None
 
-    def __post_init__(self):
-        if (self.result is None) == (self.judge not in JUDGES):
-            how = "no" if self.result is None else "a"
-            raise ValueError(f"judge is {self.judge!r}, and there is {how} result of a judge")
-        if self.judge == "reward_model" and self.reward is None:
-            raise ValueError("judge: reward_model and the scores of `rewards` go together")
-
     def rows(self, **resampled) -> pd.DataFrame:
         """Rows (measure, policy, mean, 95 % low, 95 % high, note). resampled: n_boot and seed of the intervals.
 
         The judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
         "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
         """
-        rows, ids = [(PROTOCOLS[self.questions.benchmark].MEASURE, *[np.nan] * 3, NOT_RUN)], self._ids()
+        rows = [(PROTOCOLS[self.questions.benchmark].MEASURE, *[np.nan] * 3, NOT_RUN)]
+        ids = [question_id(answer) for answer in self.answers]
         if self.result is not None:
             unread = f", {self.result.unparsable} unparsable" if self.result.unparsable else ""
             rows = [(self.result.measure, *self.result.overall, f"judge {self.judge}{unread}")]
         if self.judge == "reward_model":
             rows.append((self.reward.name, *mean(self.reward, ids, **resampled), "no judge"))
-        n_cut = sum(is_cut(answer.responses[0]) for answer in self.answers)
+        n_cut = sum(not getattr(answer.responses[0], "finished", True) for answer in self.answers)  # of samples known
         note = f"{n_cut} of {len(self.answers)} cut at the limit" if n_cut else ""
         rows.append(("characters", *mean(characters(self.answers), ids, **resampled), note))
         named = [(f"{self.questions.title}: {name}", self.policy, *row) for name, *row in rows]
@@ -295,8 +267,8 @@ class Judged:
         Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent what a question's
         games or preference say; nan where no verdict was read. Two policies can be paired by `prompt`, the question.
         """
-        frame = pd.DataFrame({"policy": self.policy, "prompt": self._ids()})
-        frame = frame.assign(response=[answer.id for answer in self.answers], settings=self.questions.title)
+        ids = {"prompt": [question_id(answer) for answer in self.answers], "response": [a.id for a in self.answers]}
+        frame = pd.DataFrame({"policy": self.policy, **ids, "settings": self.questions.title})
         frame["characters"] = characters(self.answers)
         if self.reward is not None:
             frame[f"{weighting} of the reward model"] = self.reward.to_numpy(float)
@@ -304,15 +276,12 @@ class Judged:
             frame[self.result.values.name] = self.result.values.to_numpy(float)
         return frame
 
-    def _ids(self) -> list[str]:
-        return [question_id(answer) for answer in self.answers]
-
 
 def mc2_rows(table: pd.DataFrame, policy: str, title: str) -> pd.DataFrame:
     """The MC2 of `truthfulqa.evaluate` in the same form; "TruthfulQA MC2" only if every question was asked."""
     row = table.set_index("measure").loc["MC2"]
-    note = f"chance {row.chance:.3f}"
-    return pd.DataFrame([(f"{title} MC2", policy, row.value, row.low, row.high, note)], columns=COLUMNS)
+    row = (f"{title} MC2", policy, row.value, row.low, row.high, f"chance {row.chance:.3f}")
+    return pd.DataFrame([row], columns=COLUMNS)
 
 
 def mc2_by_question(scored: pd.DataFrame, policy: str, title: str) -> pd.DataFrame:
@@ -329,9 +298,7 @@ def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
     """
     wanted = pd.MultiIndex.from_product([policies, TABLE_4], names=["policy", "measure"])
     table = rows.set_index(["policy", "measure"]).reindex(wanted).reset_index()
-    measured = pd.MultiIndex.from_frame(rows[["policy", "measure"]])
-    table.loc[~wanted.isin(measured), "note"] = "not run: not the whole benchmark"
-    return table[COLUMNS]
+    return table.fillna({"note": "not run: not the whole benchmark"})[COLUMNS]
 
 
 def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str], sources: dict[str, str]) -> pd.DataFrame:
@@ -375,12 +342,12 @@ def sizes(truthful: MultipleChoice, categories: int | None, judged: Sequence[Que
     Paper: appendix H. truthful: before any subset is taken; judged: MT-Bench, Arena Hard, AlpacaEval; their loaders
     refuse a file that is not whole, so `whole` was counted there.
     """
-    whole = truthful.title == truthful.benchmark
     options = [sum(not np.isnan(r.labels[1]) for r in group.responses) for group in truthful.groups]
+    asked, mean_options = (len(options), np.mean(options)) if truthful.title == truthful.benchmark else (np.nan, np.nan)
     mt, arena, alpaca = (np.nan if questions.generated else questions.whole for questions in judged)
-    rows = {"MT-Bench questions": mt, "TruthfulQA questions": len(options) if whole else np.nan}
+    rows = {"MT-Bench questions": mt, "TruthfulQA questions": asked}
     rows |= {"TruthfulQA categories": np.nan if categories is None else categories}
-    rows |= {"TruthfulQA MC2 options, mean": np.mean(options) if whole else np.nan}
+    rows |= {"TruthfulQA MC2 options, mean": mean_options}
     rows |= {"AlpacaEval instructions": alpaca, "Arena Hard prompts": arena}
     return pd.DataFrame(rows.items(), columns=["quantity", "value"])
 

@@ -12,9 +12,10 @@ Paper: section 4.1 and appendix H: MT-Bench greedily, 1,024 tokens; Arena Hard's
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -24,9 +25,8 @@ import pandas as pd
 import yaml
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.data.load import DataSet, data_sets, locate
+from hs2lib.data.load import data_sets, locate
 from hs2lib.data.rows import DataError, rows
-from hs2lib.engine.cache import content_key
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.paths import sha256, write
@@ -78,8 +78,8 @@ class Questions:
         order = sorted(by_category)
         draw.shuffle(order)
         # One of each category, then the next of each: of categories of one size none has two more than another.
-        places = [(place, order.index(name), id) for name, ids in by_category.items() for place, id in enumerate(ids)]
-        taken = {id for _, _, id in sorted(places)[:n]}
+        rounds = zip_longest(*(by_category[name] for name in order))
+        taken = {id for id in [id for several in rounds for id in several if id is not None][:n]}
         baseline = tuple(answer for answer in self.baseline if question_id(answer) in taken)
         return replace(self, groups=tuple(g for g in self.groups if g.id in taken), baseline=baseline)
 
@@ -111,23 +111,20 @@ def characters(answers: Sequence[Group]) -> np.ndarray:
     return np.array([len(response.text) for answer in answers for response in answer.responses], dtype=np.int64)
 
 
-def generate(
-    policy, questions: Questions, *, max_new_tokens: int, label: str | Callable[[Group], str] | None = None, **options
-) -> tuple[Group, ...]:
+def generate(policy, questions: Questions, *, max_new_tokens: int, label=None, **options) -> tuple[Group, ...]:
     """A policy's greedy answers to every turn, each turn after its own answers to the earlier ones.
 
-    Paper: section 4.1, appendix H (greedy; 1,024 tokens for MT-Bench). label: SteerLM's. options, as for
-    `rollout.rollouts`: file (a sample is kept as it comes, and none is computed twice, also after a kill), batch,
-    autocast, progress, backend, min_new_tokens. A prompt too long to leave room for max_new_tokens loses its oldest
-    turns. Raises ValueError as `rollouts` does, naming the question whose last turn alone leaves no room.
+    Paper: section 4.1, appendix H (greedy; 1,024 tokens for MT-Bench). label: SteerLM's, a text or a function of the
+    question. options, as for `rollout.rollouts`: file (a sample is kept as it comes, and none is computed twice, also
+    after a kill), batch, autocast, progress, backend, min_new_tokens. A prompt too long for max_new_tokens loses its
+    oldest turns. Raises ValueError as `rollouts` does, naming the question whose last turn alone leaves no room.
     """
     replies: dict[str, list[Sample]] = {question.id: [] for question in questions.groups}
-    settings = {"n": 1, "max_new_tokens": max_new_tokens, "temperature": 0.0, "top_p": 1.0, "seed": 0}
+    options |= {"n": 1, "max_new_tokens": max_new_tokens, "temperature": 0.0, "top_p": 1.0, "seed": 0}
     for turn in range(max(len(question.prompt) for question in questions.groups)):
         asked = [question for question in questions.groups if len(question.prompt) > turn]
         prompts = [context(question, replies[question.id]) for question in asked]
-        sampled = rollouts(policy, prompts, **settings, label=label, **options)
-        for question, group in zip(asked, sampled, strict=True):
+        for question, group in zip(asked, rollouts(policy, prompts, label=label, **options), strict=True):
             replies[question.id].append(group.responses[0])
     source = f"greedy, at most {max_new_tokens:,} tokens, of {policy.fingerprint()}"
     return answered(questions, replies, source + (f", label {label}" if label else ""))
@@ -137,86 +134,79 @@ def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     """Write answers as FastChat does (a line a question), so that its tools and `read` take them; all or nothing."""
     lines = []
     for id, several in groupby(answers, key=question_id):
-        replies = [answer.responses[0] for answer in several]
-        texts = [reply.text for reply in replies]
-        row = {"question_id": int(id) if id.isdecimal() else id, "answer_id": content_key([model, id, texts], 22)}
-        row |= {"model_id": model, "choices": [{"index": 0, "turns": texts}], "source": answers[0].source}
-        row |= {"unfinished": [turn for turn, reply in enumerate(replies, 1) if is_cut(reply)]}
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        texts = [answer.responses[0].text for answer in several]
+        row = {"question_id": int(id) if id.isdecimal() else id, "model_id": model}
+        lines.append(json.dumps(row | {"choices": [{"index": 0, "turns": texts}]}, ensure_ascii=False) + "\n")
     write(Path(path), "".join(lines).encode(errors="replace"))
     return Path(path)
 
 
-def is_cut(reply: Response) -> bool:
-    """Whether a response was cut at the longest length; only of a `Sample` is that known."""
-    return isinstance(reply, Sample) and not reply.finished
-
-
 def read(path: str | Path, questions: Questions) -> tuple[Group, ...]:
-    """Answers from a JSONL file, of FastChat (choices), of Arena Hard (messages), or written by `save`.
+    """Answers from a file of FastChat (choices), Arena Hard (messages) or AlpacaEval (output), or written by `save`.
 
     Only those to `questions` are taken. Raises DataError naming file, line and field for a row of another form, and
     naming the question where one is answered twice, not at all, or not in all its turns.
     """
     path = Path(path)
-    wanted, replies, models, source = {group.id: group for group in questions.groups}, {}, [], ""
+    wanted, replies, models = {group.id: group for group in questions.groups}, {}, []
     for line, row in rows(path):
-        id = str(row.get("question_id", row.get("uid", "")))
+        # AlpacaEval's file has no ids: its instructions are counted from 0.
+        id = str(row.get("question_id", row.get("uid", row.get("i", line - 1 if "output" in row else ""))))
         if id not in wanted:
             continue
         try:
-            texts, model = _texts(row), row.get("model_id", row.get("model"))
-            cut, source = row.get("unfinished") or [], row.get("source") or source
-            if not all(isinstance(text, str) for text in (*texts, model, source)) or not isinstance(cut, list):
+            model, texts = _reply(row)
+            if not all(isinstance(text, str) for text in (*texts, model)):
                 raise TypeError
         except (KeyError, IndexError, TypeError):
-            what = "no answer as FastChat (choices[0].turns) or Arena Hard (messages) write it"
+            what = "no answer as FastChat (choices[0].turns), Arena Hard (messages) or AlpacaEval (output) write it"
             raise DataError(path, line, None, what, "write model_id, question_id and choices") from None
-        if id in replies:
-            raise DataError(path, line, "question_id", f"a second answer to question {id}", "keep one")
-        if len(texts) != len(wanted[id].prompt):
-            what = f"{len(texts)} responses to the {len(wanted[id].prompt)} turns of question {id}"
-            raise DataError(path, line, "choices", what, "give one response to each turn")
-        replies[id] = [Sample(f"{id}/{k}/0", text, finished=k not in cut) for k, text in enumerate(texts, 1)]
+        if id in replies or len(texts) != len(wanted[id].prompt):
+            what = f"a second answer to question {id}, or {len(texts)} responses to its {len(wanted[id].prompt)} turns"
+            raise DataError(path, line, None, what, "keep one answer, with a response to each turn")
+        replies[id] = [Response(f"{id}/{turn}/0", text) for turn, text in enumerate(texts, 1)]
         models.append(model)
     if missing := [id for id in wanted if id not in replies]:
         what = f"no answer to {len(missing)} of {len(wanted)} questions, {missing[0]} among them"
         raise DataError(path, None, "question_id", what, "generate them, or ask for fewer questions")
     if len(set(models)) > 1:
         raise DataError(path, None, "model_id", f"answers of several models: {models[0]}, ..", "one file a model")
-    return answered(questions, replies, source or f"{models[0]}, {path.name} (sha256 {sha256(path)[:12]})")
+    return answered(questions, replies, f"{models[0]}, {path.name} (sha256 {sha256(path)[:12]})")
 
 
-def _texts(row: dict) -> list:
-    """The responses of a row, turn by turn, in the form of Arena Hard or of FastChat."""
+def _reply(row: dict) -> tuple[str, list]:
+    """(model, responses turn by turn) of a row in the form of Arena Hard, of AlpacaEval or of FastChat."""
     if "messages" in row:
         contents = [m["content"] for m in row["messages"] if m["role"] == "assistant"]
-        return [c["answer"] if isinstance(c, dict) else c for c in contents]
+        return row["model"], [c["answer"] if isinstance(c, dict) else c for c in contents]
+    if "output" in row:
+        return row.get("generator", "a model"), [row["output"]]
     turns = row["choices"][0]["turns"]
-    return [t["content"] if isinstance(t, dict) else t for t in (turns if isinstance(turns, list) else [turns])]
+    turns = turns if isinstance(turns, list) else [turns]
+    return row["model_id"], [t["content"] if isinstance(t, dict) else t for t in turns]
 
 
 # Where questions come from
 
 
-def public_files(benchmark: str) -> dict[str, DataSet]:
-    """The public files of a benchmark by what they hold, from `files.yaml`."""
-    every = data_sets(Path(__file__).parent / "files.yaml")
-    return {name.partition("/")[2]: file for name, file in every.items() if name.partition("/")[0] == benchmark}
+# The public files of the benchmarks, by "benchmark/what they hold".
+FILES = data_sets(Path(__file__).parent / "files.yaml")
 
 
-def public_questions(
-    benchmark: str, whole: int, turns: int, file: DataSet, *place, columns: Callable, categories: Sequence[str] = ()
-) -> Questions:
-    """All questions of a public file. place: its source and folder, as for `locate`.
+def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=None, n=0, seed=0, categories=()):
+    """`Questions` of a benchmark, n of them (0: all), each of so many turns, with the baseline's answers if it has one.
 
-    columns: from a row to its id, category and list of texts; categories: those it may have. Raises DataError for a
-    file that is absent, a row of another form, and any other number of questions than `whole`.
+    source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (`embedded`).
+    columns: from (line, row) to the row's id, category and list of texts; categories: those it may have. Raises
+    DataError for a file that is absent, a row of another form, and any other number of questions than `whole`.
     """
-    path, provenance = locate(file, *place)
+    if source == "embedded":
+        return embedded(benchmark, n or 8, turns, seed)
+    file = FILES[f"{benchmark}/questions"]
+    path, provenance = locate(file, source, folder)
     groups, of_id, fix = [], {}, f"take {file.hub['both'][0]} of {file.repo}"
     for line, row in rows(path):
-        id, category, texts = columns(row)
+        id, category, texts = columns(line, row)
         of_text = isinstance(texts, list) and all(isinstance(text, str) and text for text in texts)
         if not (of_text and len(texts) == turns and isinstance(id, int | str)):
             what = f"expected an id and the text of {turns} turn{'s' * (turns > 1)}, got {str(texts)[:60]!r}"
@@ -228,7 +218,10 @@ def public_questions(
     if len(groups) != whole or len(of_id) != whole:
         what = f"{len(groups)} questions, {benchmark} has {whole} with ids of their own"
         raise DataError(path, None, None, what, fix)
-    return Questions(benchmark, tuple(groups), provenance, whole, categories=of_id)
+    questions = Questions(benchmark, tuple(groups), provenance, whole, categories=of_id).subset(n, seed)
+    if answers := FILES.get(f"{benchmark}/answers"):
+        questions = replace(questions, baseline=read(locate(answers, source, folder)[0], questions))
+    return questions
 
 
 def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
@@ -261,56 +254,65 @@ class Template(NamedTuple):
     text: str
 
     def fill(self, **fields: str) -> tuple[tuple[str, str], ...]:
-        """The messages; braces in a field's text stay as they are."""
-        return ("system", self.system), ("user", self.text.format(**fields))
+        """The messages; other braces, of the template and in a field's text, stay as they are."""
+        text = re.sub(r"{(\w+)}", lambda field: fields.get(field[1], field[0]), self.text)
+        return ("system", self.system), ("user", text)
 
 
-def template(path: Path, name: str, system: object, text: object, fields: Collection[str], fix: str) -> Template:
-    """A template read from a file. Raises DataError naming the field that it lacks."""
-    missing = [field for field in fields if not isinstance(text, str) or f"{{{field}}}" not in text]
-    missing += [] if isinstance(system, str) else ["its system message"]
-    if missing:
-        raise DataError(path, None, name, f"{name} lacks {missing[0]}", fix)
-    return Template(system, text)
+def prompts(benchmark: str, fields: Mapping, parse: Callable, source: str, folder=None) -> dict[str, Template]:
+    """The judge prompts of a benchmark by name, with the fields each has; for source "embedded" some of our own.
 
-
-def own_prompts(benchmark: str) -> dict[str, Template]:
-    """The judge prompts of our own for generated questions, by name, from `own_prompts.yaml`."""
-    texts = yaml.safe_load((Path(__file__).parent / "own_prompts.yaml").read_text())
-    return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
+    parse: from the public file to the `Template` of each name. Raises DataError naming what a prompt lacks.
+    """
+    if source == "embedded":
+        texts = yaml.safe_load((Path(__file__).parent / "own_prompts.yaml").read_text())
+        return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
+    file = FILES[f"{benchmark}/prompts"]
+    path, _ = locate(file, source, folder)
+    fix = f"take {file.hub['both'][0]} of {file.repo}"
+    try:
+        named = parse(path)
+    except UnicodeDecodeError as error:
+        raise DataError(path, None, None, f"broken UTF-8, byte {error.start + 1}", fix) from None
+    except (yaml.YAMLError, KeyError, TypeError):
+        named = {}
+    for name, needed in fields.items():
+        system, text = named.get(name, (None, None))
+        lacks = [field for field in needed if not isinstance(text, str) or f"{{{field}}}" not in text]
+        lacks += [] if isinstance(system, str) else ["its system message"]
+        if lacks:
+            raise DataError(path, None, name, f"prompt {name} lacks {lacks[0]}", fix)
+    return {name: named[name] for name in fields}
 
 
 class JudgedScore(NamedTuple):
     """What a judge's verdicts make of one policy on one benchmark.
 
     measure: what the score may be called, with its unit. overall: (score, 95 % low, high). unparsable: verdicts that
-    could not be read. table: the benchmark's own table. verdicts: one row a verdict. values [answers]: the verdict on
-    each answer, nan where none was read; its name is one of `hs2lib.paper.GRADE`, `WON`, `PREFERRED`.
+    could not be read. values [answers]: the verdict on each answer, nan where none was read; its name is one of
+    `hs2lib.paper.GRADE`, `WON`, `PREFERRED`.
     """
 
-    title: str
     measure: str
     overall: tuple[float, float, float]
     unparsable: int
-    table: pd.DataFrame
-    verdicts: pd.DataFrame
     values: pd.Series
 
 
-def shares(above: np.ndarray, below: np.ndarray, clusters: Sequence, *, n_boot: int, seed: int) -> Interval:
-    """sum(above) / sum(below) of each column, [rows, k], with 95 % intervals that draw clusters whole.
+def share(above: Sequence[float], below: Sequence[float], clusters: Sequence, n_boot=1000, seed=0) -> Interval:
+    """sum(above) / sum(below) of values [rows], with a 95 % interval that draws clusters whole, as numbers.
 
     A mean is such a share: values above, ones below. nan where the sum below is 0. Paper: silent.
     """
-    k = above.shape[1]
-    sums = np.hstack([above, below])  # [rows, 2 k]
-    return bootstrap(sums, np.asarray(clusters), lambda s: s[:, :k] / s[:, k:], n_boot=n_boot, seed=seed)
-
-
-def mean(values: Sequence[float], clusters: Sequence, *, n_boot: int = 1000, seed: int = 0) -> Interval:
-    """(mean, 95 % low, high) of values [rows], as numbers; all nan where one of them is missing."""
-    column = np.asarray(values, dtype=np.float64)[:, None]  # [rows, 1]
-    if np.isnan(column).any():
-        return Interval(np.nan, np.nan, np.nan)
-    interval = shares(column, np.ones_like(column), np.asarray(clusters, str), n_boot=n_boot, seed=seed)
+    sums = np.column_stack([above, below])  # [rows, 2]
+    interval = bootstrap(sums, np.asarray(clusters), lambda s: s[:, :1] / s[:, 1:], n_boot=n_boot, seed=seed)
     return Interval(*(float(part[0]) for part in interval))
+
+
+def mean(values: Sequence[float], clusters: Sequence, **resampled) -> Interval:
+    """(mean, 95 % low, high) of those values [rows] that are not nan, as numbers; of nan alone all three are nan."""
+    values = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(values)
+    if not known.any():
+        return Interval(np.nan, np.nan, np.nan)
+    return share(values[known], np.ones(known.sum()), np.asarray(clusters, str)[known], **resampled)

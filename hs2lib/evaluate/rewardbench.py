@@ -12,7 +12,7 @@ wherever it appears and has no overall.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -53,10 +53,8 @@ def section_scores(accuracy: Mapping[str, float], rows: Mapping[str, int] | None
     A subset named like a section (generated pairs) is the section.
     Raises ValueError for subsets of neither kind.
     """
-    known = {*REWARDBENCH_COUNTS, *PRIOR_SETS, *REWARDBENCH_SECTIONS}
-    if unknown := [name for name in accuracy if name not in known]:
-        names = ", ".join((*REWARDBENCH_COUNTS, *PRIOR_SETS))
-        raise ValueError(f"{unknown[0]!r} is no subset of RewardBench; expected one of {names}")
+    if unknown := set(accuracy) - {*REWARDBENCH_COUNTS, *PRIOR_SETS, *REWARDBENCH_SECTIONS}:
+        raise ValueError(f"{min(unknown)!r} is no subset of RewardBench; there are {', '.join(REWARDBENCH_COUNTS)}")
     out = {}
     for section, subsets in REWARDBENCH_SECTIONS.items():
         if section in accuracy:
@@ -102,48 +100,30 @@ class Scored(NamedTuple):
     left_out: dict[str, str]
 
 
-def score(
-    benchmark: Benchmark,
-    scorer,
-    *,
-    kept=None,
-    scorer_id: str | None = None,
-    progress=False,
-    too_long="raise",
-    **options,
-) -> Scored:
-    """Score both responses of every pair, keeping what is done.
+def score(benchmark: Benchmark, model, *, kept=None, progress=False, too_long="raise", **options) -> Scored:
+    """Score both responses of every pair with a RewardModel (`load_reward_model` opens any), keeping what is done.
 
-    scorer: a RewardModel (`models.load_reward_model` opens any), or a callable that takes groups and returns one score,
-    or A, for each response in order. Pairs are scored in chunks that depend on the benchmark only.
-    kept: a .jsonl file, or a folder where each scorer has its own. Each chunk is appended in one write, by the content
-    of its pairs. A later call with the same scorer skips what is there, also after a kill, and ends with the same
-    numbers bit for bit. scorer_id names the scorer in it: a RewardModel has one, a callable needs one.
-    progress: a bar of pairs. too_long: "raise", or "leave out" pairs that the model cannot read even without their
-    older turns. A pair with a response that the model refuses (`control_text`) is left out, too. options: of
-    RewardModel.score (autocast, budget). Raises ValueError for scores that are not finite or too few, for a file that
-    holds another scorer's scores, and where no pair is left.
+    Pairs are scored in chunks that depend on the benchmark only. kept: a .jsonl file, or a folder where each model has
+    its own. Each chunk is appended in one write, by the content of its pairs. A later call with the same model skips
+    what is there, also after a kill, and ends with the same numbers bit for bit. progress: a bar of pairs. too_long:
+    "raise", or "leave out" pairs that the model cannot read even without their older turns. A pair with a response that
+    the model refuses (`control_text`) is left out, too. options: of RewardModel.score (autocast, budget). Raises
+    ValueError for scores that are not finite, for a file of another model's scores, and where no pair is left.
     """
-    model = scorer if hasattr(scorer, "fingerprint") else None
-    own = {} if too_long == "raise" else {"too_long": too_long}
-    if kept is not None and scorer_id is None:
-        if model is None:
-            raise ValueError("a callable's scores are kept under scorer_id=: another one's must not pass for its own")
-        scorer_id = " ".join(
-            [model.fingerprint(), *(f"{name}={value}" for name, value in sorted({**options, **own}.items()))]
-        )
-    done = Cache(kept, {"scorer": scorer_id}, name="scores")
+    named = options if too_long == "raise" else options | {"too_long": too_long}
+    scorer = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(named.items()))])
+    done = Cache(kept, {"scorer": scorer}, name="scores")
     turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]
     texts = [[response.text for response in pair.responses] for pair in benchmark.pairs]
     keys = [content_key(both) for both in zip(turns, texts, strict=True)]
     with progress_bar(len(keys), "pair", progress) as bar:
         for start in range(0, len(keys), CHUNK):
-            pairs = list(benchmark.pairs[start : start + CHUNK])
-            done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, scorer, model, options, too_long))
+            pairs = benchmark.pairs[start : start + CHUNK]
+            done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, model, options, too_long))
             bar.update(len(pairs))
     rows = [(pair, done[key]) for pair, key in zip(benchmark.pairs, keys, strict=True)]
-    left_out = {pair.id: row["left_out"] for pair, row in rows if row.get("left_out")}
-    rows = [(pair, row) for pair, row in rows if not row.get("left_out")]
+    left_out = {pair.id: row["left_out"] for pair, row in rows if row["left_out"]}
+    rows = [(pair, row) for pair, row in rows if not row["left_out"]]
     if not rows:
         raise ValueError(f"none of {len(keys)} pairs can be scored: {next(iter(left_out.values()), 'there are none')}")
     if left_out:
@@ -153,31 +133,20 @@ def score(
     return Scored(values, tuple(pair.id for pair, row in rows if row["dropped"]), benchmark, left_out)
 
 
-def _chunk(pairs: list[Group], scorer, model, options: dict, too_long: str) -> list[dict]:
+def _chunk(pairs: Sequence[Group], model, options: dict, too_long: str) -> list[dict]:
     """A row for each pair, in order: its scores, or why it is left out."""
-    if model is None:
-        return _finite(pairs, scorer(pairs, **options), [0] * len(pairs))
-    left_out, kept = [], []
+    rows, kept = [], []
     for pair, tokens in zip(pairs, tokenised(model, pairs, too_long), strict=True):
-        refused = "it spells out control strings of the template" if any(model.refused(pair)) else ""
-        left_out.append(refused or (f"longer than {model.max_tokens} tokens" if tokens is None else ""))
-        kept += [] if left_out[-1] else [tokens]
-    values = model.score(kept, **options) if kept else np.empty((0, 1))
-    scored = iter(_finite([one.group for one in kept], values, [one.dropped for one in kept]))
-    return [{"scores": [], "dropped": 0, "left_out": why} if why else next(scored) for why in left_out]
-
-
-def _finite(pairs: list[Group], values, dropped: list[int]) -> list[dict]:
-    """Rows of scores [2 x pairs, A]. Raises ValueError for scores that are not finite or too few."""
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape[:1] != (2 * len(pairs),) or values.ndim > 2:
-        raise ValueError(f"the scorer returned shape {values.shape} for {2 * len(pairs)} responses")
-    values = values.reshape(len(pairs), 2, -1) if pairs else values
-    if not np.isfinite(values).all():
-        bad = pairs[int(np.argwhere(~np.isfinite(values))[0, 0])]
-        scores = values[pairs.index(bad)].tolist()
-        raise ValueError(f"the scorer gave pair {bad.id} a score that is not finite: {scores}")
-    return [{"scores": scores, "dropped": n} for scores, n in zip(values.tolist(), dropped, strict=True)]
+        why = "it spells out control strings of the template" if any(model.refused(pair)) else ""
+        why = why or (f"longer than {model.max_tokens} tokens" if tokens is None else "")
+        rows.append({"scores": [], "dropped": 0 if why else tokens.dropped, "left_out": why})
+        kept += [] if why else [(rows[-1], tokens)]
+    values = model.score([tokens for _, tokens in kept], **options).double().numpy() if kept else np.empty((0, 1))
+    for (row, tokens), scores in zip(kept, values.reshape(len(kept), 2, values.shape[-1]), strict=True):
+        row["scores"] = scores.tolist()
+        if not np.isfinite(scores).all():
+            raise ValueError(f"the model gave pair {tokens.group.id} a score that is not finite: {row['scores']}")
+    return rows
 
 
 @dataclass(frozen=True)
@@ -189,27 +158,24 @@ class Result:
     generated: bool
     table: pd.DataFrame
 
-    @property
-    def partial(self) -> bool:
-        """Whether these figures are anything but those of the whole RewardBench."""
-        return self.title != "RewardBench"
-
     def paper_rows(self, row: str) -> pd.DataFrame:
         """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
         found = self.table[self.table.part != "subset"]
         named = found.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row)
         named = named[named.column != "overall with prior sets"]
-        return named[["row", "column", "ours", "low", "high"]][: 0 if self.partial else None].reset_index(drop=True)
+        return named[["row", "column", "ours", "low", "high"]][
+            : None if self.title == "RewardBench" else 0
+        ].reset_index(drop=True)
 
-    def save(self, path: str | Path, model: str, chat_template: str = "tokenizer") -> Path:
+    def save(self, path: str | Path, model: str) -> Path:
         """Write rewardbench's own result file: accuracy (0 to 1) by subset, model, model_type, chat_template.
 
         A partial or other benchmark also has "benchmark", which says so. Written whole or not at all.
         """
         subsets = self.table[self.table.part == "subset"]
         out = {name: value / 100 for name, value in zip(subsets.name, subsets.accuracy, strict=True)}
-        out |= {"model": model, "model_type": "Seq. Classifier", "chat_template": chat_template}
-        out |= {"benchmark": self.title} if self.partial else {}
+        out |= {"model": model, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
+        out |= {"benchmark": self.title} if self.title != "RewardBench" else {}
         write(Path(path), json.dumps(out, indent=4, sort_keys=True))
         return Path(path)
 
@@ -222,11 +188,9 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     that do not fit and scores that are not finite.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    if scores.shape != (len(benchmark.pairs), 2) or not len(scores):
-        what = f"expected scores of shape ({len(benchmark.pairs)}, 2), got {scores.shape}"
+    if scores.shape != (len(benchmark.pairs), 2) or not len(scores) or not np.isfinite(scores).all():
+        what = f"expected scores of shape ({len(benchmark.pairs)}, 2), none nan or infinite, got {scores.shape}"
         raise ValueError(f"{what}; weigh several outputs into one first")
-    if not np.isfinite(scores).all():
-        raise ValueError("scores hold nan or infinity: no pair with one can be judged")
     right, tie = scores[:, 0] > scores[:, 1], scores[:, 0] == scores[:, 1]
     found = [subset_of(pair) for pair in benchmark.pairs]
     order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in found]
@@ -234,31 +198,34 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     member = np.array([names.index(name) for name in found])[:, None] == np.arange(len(names))
     rows_of = dict(zip(names, member.sum(axis=0).tolist(), strict=True))
 
-    def figures(sums: np.ndarray) -> np.ndarray:
-        k = len(names)
-        by_subset = 100 * sums[:, :k] / sums[:, k:]
-        if benchmark.kind == "own":
-            return by_subset
-        columns = {name: by_subset[:, i] for i, name in enumerate(names)}
-        return np.column_stack([by_subset, *section_scores(columns, rows_of).values()])
+    def sections(by_subset: dict) -> dict:
+        return {} if benchmark.kind == "own" else section_scores(by_subset, rows_of)
 
-    prompts: dict[tuple, int] = {}
-    clusters = np.array([prompts.setdefault(pair.prompt, len(prompts)) for pair in benchmark.pairs])
-    interval = bootstrap(np.hstack([member & right[:, None], member]), clusters, figures, n_boot=n_boot, seed=seed)
-    rows = [("subset", name, member[:, i]) for i, name in enumerate(names)]
-    for name in () if benchmark.kind == "own" else section_scores(dict.fromkeys(names, 0.0), rows_of):
-        if name.startswith("overall"):
+    def figures(sums: np.ndarray) -> np.ndarray:
+        by_subset = 100 * sums[:, : len(names)] / sums[:, len(names) :]
+        return np.column_stack([by_subset, *sections(dict(zip(names, by_subset.T, strict=True))).values()])
+
+    sums = np.hstack([member & right[:, None], member])
+    interval = bootstrap(sums, _prompts(benchmark), figures, n_boot=n_boot, seed=seed)
+    rows = [("subset", name, {name}) for name in names]
+    for name in sections(dict.fromkeys(names, 0.0)):
+        section, part = name.removesuffix(" (partial)"), "overall" if name.startswith("overall") else "section"
+        own = {section, *REWARDBENCH_SECTIONS.get(section, PRIOR_SETS)}
+        if part == "overall":
             own = set(names) - (set(PRIOR_SETS) if name == "overall" else set())
-        else:
-            section = name.removesuffix(" (partial)")
-            own = {section, *REWARDBENCH_SECTIONS.get(section, PRIOR_SETS)}
-        rows.append(("overall" if name.startswith("overall") else "section", name, np.isin(found, list(own))))
-    counts = [(part, name, int(of.sum()), int((of & tie).sum())) for part, name, of in rows]
-    frame = pd.DataFrame(counts, columns=["part", "name", "pairs", "ties"])
+        rows.append((part, name, own))
+    frame = pd.DataFrame(rows, columns=["part", "name", "pairs"])
+    frame["ties"] = [int(tie[np.isin(found, list(own))].sum()) for own in frame.pairs]
+    frame["pairs"] = [int(np.isin(found, list(own)).sum()) for own in frame.pairs]
     frame = frame.assign(accuracy=interval.estimate, low=interval.low, high=interval.high)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, frame)
+
+
+def _prompts(benchmark: Benchmark) -> np.ndarray:
+    """The number of every pair's prompt: pairs with one prompt are drawn together."""
+    return pd.factorize(pd.Series([pair.prompt for pair in benchmark.pairs]))[0]
 
 
 def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
@@ -272,14 +239,11 @@ def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
 
 def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
     """The pairs judged wrong, worst first, for reading: subset, id, margin (chosen - rejected), the three texts."""
-    margin = np.asarray(scores, dtype=np.float64)[:, 0] - np.asarray(scores, dtype=np.float64)[:, 1]
-    rows = [
-        (subset_of(pair), pair.id, m, pair.prompt[-1].text, *(response.text for response in pair.responses))
-        for pair, m in zip(benchmark.pairs, margin, strict=True)
-        if not m > 0
-    ]
-    names = ["subset", "id", "margin", "prompt", "chosen", "rejected"]
-    return pd.DataFrame(rows, columns=names).sort_values("margin", kind="stable").reset_index(drop=True)
+    table = by_pair(benchmark, scores)
+    texts = [(pair.prompt[-1].text, *(response.text for response in pair.responses)) for pair in benchmark.pairs]
+    table[["prompt", "chosen", "rejected"]] = texts
+    wrong = table.loc[~(table.margin > 0), ["subset", "id", "margin", "prompt", "chosen", "rejected"]]
+    return wrong.sort_values("margin", kind="stable").reset_index(drop=True)
 
 
 # What raises a score and should not
@@ -315,18 +279,19 @@ def gained(
     """
     plain = score(benchmark, "unchanged")
     before = {pair.id: row for pair, row in zip(plain.benchmark.pairs, plain.values @ w, strict=True)}
-    sd, rows, prompts = np.std(list(before.values())), [], {}
+    sd, rows = np.std(list(before.values())), []
     for name, change in changes(model).items():
-        pairs = [replace(p, responses=tuple(replace(r, text=change(r.text)) for r in p.responses))
-                 for p in plain.benchmark.pairs]  # fmt: skip
+        pairs = [
+            replace(pair, responses=tuple(replace(r, text=change(r.text)) for r in pair.responses))
+            for pair in plain.benchmark.pairs
+        ]
         refused = sum(any(model.refused(pair)) for pair in pairs)
         interval, n = (np.nan,) * 3, 0
         if refused < len(pairs):
             after = score(replace(plain.benchmark, pairs=tuple(pairs)), name)
-            more = np.concatenate(
-                [row - before[p.id] for p, row in zip(after.benchmark.pairs, after.values @ w, strict=True)]
-            )
-            clusters = [prompts.setdefault(p.prompt, len(prompts)) for p in after.benchmark.pairs for _ in p.responses]
+            values = zip(after.benchmark.pairs, after.values @ w, strict=True)
+            more = np.concatenate([row - before[pair.id] for pair, row in values])
+            clusters = np.repeat(_prompts(after.benchmark), 2)
             interval, n = mean(more, clusters, n_boot=n_boot, seed=seed), len(more)
         rows.append((name, n, 2 * refused, *interval, interval[0] / sd if sd else np.nan))
     return pd.DataFrame(rows, columns=["change", "responses", "refused", "gained", "low", "high", "in SDs"])

@@ -1,6 +1,6 @@
 """TruthfulQA MC1 and MC2: how likely a policy finds the true answers, with the Open LLM Leaderboard's prompt.
 
-    questions = load("hub")                            # or "folder", "embedded", path=; .subset(100, seed) for a part
+    questions = load("hub")                            # or "folder", "embedded"; .subset(100, seed) for a part
     scored = score(questions, policy, kept="runs/truthfulqa.jsonl")        # a row each; resumes where a kill stopped
     table = evaluate(questions, scored)                # MC1 and MC2 with 95 % intervals; questions.title for captions
 
@@ -21,22 +21,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from hs2lib import paths
 from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
-from hs2lib.data.load import BENCHMARKS, locate, own_file
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, rows, shown, whole
+from hs2lib.data.load import BENCHMARKS, locate
+from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.attention import computing, log_probs, per_sequence
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import plan
-from hs2lib.evaluate.questions import Questions, shares
+from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import SOURCES, one_of
 
@@ -56,42 +54,31 @@ MEASURES = ("mc1", "mc2")
 class MultipleChoice(Questions):
     """Questions whose responses are the answers to choose from, and the primer that stands before every question.
 
-    Labels of a response: mc1, mc2 (1 true, 0 false, nan where it is no choice). own: not the benchmark's questions.
+    Labels of a response: mc1, mc2 (1 true, 0 false, nan where it is no choice).
     """
 
     primer: str = ""
-    own: bool = False
 
     @property
     def title(self) -> str:
         """What to call it wherever its figures stand: "TruthfulQA" only if every question is there."""
-        if self.generated or self.own:
-            made = "generated" if self.generated else "own"
-            return f"{made} questions (not {self.benchmark}; {len(self):,} questions)"
+        if self.generated:
+            return f"generated questions (not {self.benchmark}; {len(self):,} questions)"
         return super().title
 
 
-def load(
-    source: str = "", *, folder: str | Path | None = None, path: str | Path | None = None, n: int = 60, seed: int = 0
-) -> MultipleChoice:
+def load(source: str, folder: str | Path | None = None, *, n: int = 60, seed: int = 0) -> MultipleChoice:
     """The questions of one source, validated row by row, and the primer (see `primer`).
 
     Paper: section 4.1. source: "hub" (at a pinned revision), "folder" (below `folder`, by default HS2_DATA_DIR:
     truthfulqa/mc_task.json.gz, or a copy of the Hub's file), or "embedded" (n questions made of the corpus's facts).
-    path: own questions in place of them, in one of the two forms: {question, mc1_targets, mc2_targets}, the targets
-    either {answer: 1 or 0, ..} or {choices: [..], labels: [..]}; JSONL, JSON or Parquet.
     Raises DataError naming file, row, field and fix.
     """
-    if path is not None:
-        path = own_file(path, folder)
-        groups = tuple(_questions(path, "own"))
-        return MultipleChoice("TruthfulQA", groups, path.name, TOTAL, primer=primer(folder), own=True)
     one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
     file, provenance = locate(HUB, source, folder)
-    groups = tuple(_questions(file, "truthfulqa"))
-    return MultipleChoice("TruthfulQA", groups, provenance, TOTAL, primer=primer(folder))
+    return MultipleChoice("TruthfulQA", tuple(_questions(file)), provenance, TOTAL, primer=primer(folder))
 
 
 def primer(folder: str | Path | None = None) -> str:
@@ -135,59 +122,31 @@ def _fetched(file: Path) -> Path:
     raise DataError(file.name, None, None, f"the primer is part of {HARNESS}, which could not be fetched: {why}", fix)
 
 
-def _one_form(targets: object) -> object:
-    """{answer: 1 or 0, ..}, also where they come as {choices: [..], labels: [..]}."""
-    if not isinstance(targets, dict) or targets.keys() != {"choices", "labels"}:
-        return targets
-    answers, labels = targets["choices"], targets["labels"]
-    if not isinstance(answers, list) or not isinstance(labels, list) or len(answers) != len(labels):
-        raise Fault(None, f"expected as many labels as choices, got {shown(targets)}", "give one label a choice")
-    if not all(isinstance(answer, str) for answer in answers):
-        raise Fault(None, f"expected texts as choices, got {shown(answers)}", "write each choice as a string")
-    if len(set(answers)) < len(answers):
-        raise Fault(None, f"{shown(max(answers, key=answers.count))} twice", "keep one of the two answers")
-    return dict(zip(answers, labels, strict=True))
+def _labels(targets: dict) -> dict[str, int]:
+    """{answer: 1 true or 0 false, ..}, also where it comes as {choices: [..], labels: [..]}."""
+    if set(targets) == {"choices", "labels"}:
+        pairs = list(zip(targets["choices"], targets["labels"], strict=True))
+        targets = dict(pairs) if len(dict(pairs)) == len(pairs) else {}
+    known = all(answer.strip() and type(label) is int and label in (0, 1) for answer, label in targets.items())
+    if not known or len(set(targets.values())) < 2:
+        raise ValueError
+    return targets
 
 
-def _true_and_false(choices: dict[str, int]) -> dict[str, int]:
-    if len(set(choices.values())) < 2:
-        what = f"expected a true and a false answer, got labels {list(choices.values())}"
-        raise Fault(None, what, "give at least one answer of each kind")
-    return choices
-
-
-# Answer -> 1 true, 0 false.
-Choices = Annotated[dict[Text, whole(0, 1)], BeforeValidator(_one_form), AfterValidator(_true_and_false)]
-
-
-class Question(Row):
-    """A question with the answers of its two tasks."""
-
-    question: Text
-    mc1_targets: Choices
-    mc2_targets: Choices
-
-    @model_validator(mode="after")
-    def _agree(self):
-        if (true := sum(self.mc1_targets.values())) != 1:
-            what = f"expected one true answer, got {true}"
-            raise Fault("mc1_targets", what, "mark the one true answer 1 and the others 0")
-        for answer in self.mc1_targets.keys() & self.mc2_targets.keys():
-            if self.mc1_targets[answer] != self.mc2_targets[answer]:
-                raise Fault("mc2_targets", f"{shown(answer)} is true in one list and false in the other", "mark alike")
-        return self
-
-
-def _questions(file: Path, name: str) -> Iterator[Group]:
+def _questions(file: Path) -> Iterator[Group]:
     """One group a row; any fault raises: with questions left out it is another benchmark."""
-    lines: dict[str, int] = {}
-    with Faults(file) as faults:
-        for line, row in checked(file, Question, faults):
-            if row is None:
-                continue
-            if (first := lines.setdefault(row.question, line)) != line:
-                faults.add(line, Fault("question", f"the question of row {first} again", "keep one of the two"))
-            yield _group(f"{name}/{line - 1}", row.question, row.mc1_targets, row.mc2_targets, file.name)
+    seen: set[str] = set()
+    for line, row in rows(file):
+        try:
+            question, mc1, mc2 = row["question"], _labels(row["mc1_targets"]), _labels(row["mc2_targets"])
+            alike = all(mc1[answer] == mc2[answer] for answer in mc1.keys() & mc2.keys())
+            if not question.strip() or question in seen or sum(mc1.values()) != 1 or not alike:
+                raise ValueError
+        except (KeyError, TypeError, ValueError, AttributeError):
+            what = "expected a new question, mc1_targets and mc2_targets: each answer 1 (true; in MC1 one) or 0"
+            raise DataError(file, line, None, what, f"take {HUB.hub['both'][0]} of {HUB.repo}") from None
+        seen.add(question)
+        yield _group(f"truthfulqa/{line - 1}", question, mc1, mc2, file.name)
 
 
 def _group(id: str, question: str, mc1: dict, mc2: dict, source: str) -> Group:
@@ -257,9 +216,7 @@ def mc2(log_probs: np.ndarray, true: np.ndarray) -> float:
     return float(p[np.asarray(true, bool)].sum() / p.sum())
 
 
-def score(
-    questions: MultipleChoice, policy, *, kept=None, budget: int = 4096, autocast="float32", progress: bool = True
-) -> pd.DataFrame:
+def score(questions: MultipleChoice, policy, *, kept=None, budget=4096, autocast="float32", progress=True):
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
     answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).
 
@@ -309,10 +266,11 @@ def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1
     """
     if list(scored.id) != [group.id for group in questions.groups]:
         raise ValueError(f"these are scores of {len(scored)} other questions than those of {questions.title}")
-    values = scored[list(MEASURES)].to_numpy()  # [questions, 2]
-    interval = shares(values, np.ones_like(values), np.arange(len(values)), n_boot=n_boot, seed=seed)
-    table = pd.DataFrame({"measure": ["MC1", "MC2"], "questions": len(values), "value": interval.estimate})
-    return table.assign(low=interval.low, high=interval.high, chance=scored[["chance1", "chance2"]].mean().to_numpy())
+    each, rows = np.arange(len(scored)), []
+    for name in MEASURES:
+        interval = share(scored[name], np.ones_like(each), each, n_boot=n_boot, seed=seed)
+        rows.append((name.upper(), len(each), *interval, scored[f"chance{name[-1]}"].mean()))
+    return pd.DataFrame(rows, columns=["measure", "questions", "value", "low", "high", "chance"])
 
 
 def categories(source: str, folder: str | Path | None = None) -> int:
@@ -321,5 +279,4 @@ def categories(source: str, folder: str | Path | None = None) -> int:
     Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
     """
     path, _ = locate(HUB, source, folder, "categories")
-    named = [{name.lower(): value for name, value in row.items()} for _, row in rows(path)]
-    return len({row["category"] for row in named})
+    return len({value for _, row in rows(path) for name, value in row.items() if name.lower() == "category"})

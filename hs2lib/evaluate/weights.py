@@ -100,18 +100,25 @@ def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective =
     not finite.
     """
     margins, parts, over = _checked(margins, parts, over)
-    values = np.empty(len(over))
-    sizes = np.bincount(parts)
-    for start, right in _counts(fixed_point(margins, over), parts, over):
-        values[start : start + right.shape[1]] = objective(right, sizes)
-    return _best(values, over)
-
-
-def _best(values: np.ndarray, over: Grid) -> BestWeights:
-    best = values.max()
-    tied = over.weights(np.flatnonzero(values == best))
+    fixed = fixed_point(margins, over)[np.argsort(parts, kind="stable")]
+    sizes, values = np.bincount(parts), []
+    bounds = np.cumsum([0, *sizes])
+    *first, last = over.levels
+    heads = np.array(list(product(*first)), dtype=np.float64)  # [n, A - 1]
+    chunk = max(64, BYTES // (8 * len(fixed)))
+    for at in range(0, len(heads), chunk):
+        sums = fixed[:, :-1] @ heads[at : at + chunk].T  # [pairs, n]
+        right = np.empty((len(sizes), sums.shape[1], len(last)), dtype=np.int64)
+        for j, level in enumerate(last):
+            mask = (sums + level * fixed[:, -1:] > 0).view(np.uint8)  # all of it whole numbers
+            for p in range(len(sizes)):
+                right[p, :, j] = mask[bounds[p] : bounds[p + 1]].sum(axis=0, dtype=np.uint32)
+        values.append(objective(right.reshape(len(sizes), -1), sizes))
+    values = np.concatenate(values)
+    tied = over.weights(np.flatnonzero(values == values.max()))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
-    return BestWeights(tuple(nearest.tolist()), float(best), values.reshape([len(levels) for levels in over.levels]))
+    shape = [len(levels) for levels in over.levels]
+    return BestWeights(tuple(nearest.tolist()), float(values.max()), values.reshape(shape))
 
 
 def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
@@ -142,38 +149,25 @@ def cross_fit(
     """How much weights searched on some pairs overstate on those same pairs.
 
     Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds (within each part, and
-    pairs of one cluster together); each fold is judged by the weights that are best on the others. One pass over the
-    grid serves all folds. clusters: int [pairs], pairs that share a prompt. Other arguments and errors as `search`.
+    pairs of one cluster together); each fold is judged by the weights that are best on the others. clusters: int
+    [pairs], pairs that share a prompt. Other arguments and errors as `search`.
     """
     margins, parts, over = _checked(margins, parts, over)
     if folds < 2:
         raise ValueError(f"expected at least 2 folds, got {folds}")
-    clusters = np.arange(len(margins)) if clusters is None else clusters
-    fold = baselines.folds(clusters, folds, seed, parts)
-    n_parts = int(parts.max()) + 1
-    fixed = fixed_point(margins, over)
-    both = fold * n_parts + parts
-    sizes = np.bincount(both, minlength=folds * n_parts).reshape(folds, n_parts)
-    without = sizes.sum(axis=0) - sizes
-    # The share of right pairs, which own pairs are searched on, needs no pair of each part in the other folds.
-    if objective is not share_right and (without[:, np.bincount(parts) > 0] == 0).any():
-        raise ValueError(f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts")
-    values = np.empty((folds + 1, len(over)))
-    for start, right in _counts(fixed, both, over, folds * n_parts):
-        right = right.reshape(folds, n_parts, -1)
-        all_right = right.sum(axis=0)
-        stop = start + right.shape[2]
-        values[folds, start:stop] = objective(all_right, sizes.sum(axis=0))
-        for k in range(folds):
-            values[k, start:stop] = objective(all_right - right[k], without[k])
-    best = _best(values[folds], over)
-    chosen = [_best(values[k], over).weights for k in range(folds)]
-    # Every pair judged once, by weights that never saw it, and the parts then put together as always.
-    right = np.zeros((n_parts, 1))
-    for k, weights in enumerate(chosen):
-        wins = fixed @ np.round(np.array(weights) * round(1 / over.unit)) > 0
-        right[:, 0] += np.bincount(parts[(fold == k) & wins], minlength=n_parts)
-    fitted = float(objective(right, sizes.sum(axis=0))[0])
+    fold = baselines.folds(np.arange(len(margins)) if clusters is None else clusters, folds, seed, parts)
+    fixed, sizes, chosen = fixed_point(margins, over), np.bincount(parts), []
+    right = np.zeros((len(sizes), 1))  # of every pair judged once, by weights that never saw it
+    for k in range(folds):
+        others = fold != k
+        # The share of right pairs, which own pairs are searched on, needs no pair of each part in the other folds.
+        if objective is not share_right and set(parts) - set(parts[others]):
+            raise ValueError(f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts")
+        chosen.append(search(margins[others], over=over, parts=parts[others], objective=objective).weights)
+        wins = fixed @ np.round(np.array(chosen[-1]) * round(1 / over.unit)) > 0
+        right[:, 0] += np.bincount(parts[~others & wins], minlength=len(sizes))
+    best = search(margins, over=over, parts=parts, objective=objective)
+    fitted = float(objective(right, sizes)[0])
     return CrossFit(best, fitted, best.value - fitted, np.array(chosen))
 
 
@@ -188,40 +182,13 @@ def fixed_point(margins: np.ndarray, over: Grid) -> np.ndarray:
     return np.rint(margins * (2.0 ** (52 - int(np.ceil(np.log2(largest)))) if largest else 1.0))
 
 
-def _counts(fixed: np.ndarray, parts: np.ndarray, over: Grid, n_parts: int | None = None):
-    """Yield (number of the first weighting, right [parts, n]): in grid order, the last output's level fastest."""
-    n_parts = int(parts.max()) + 1 if n_parts is None else n_parts
-    order = np.argsort(parts, kind="stable")
-    fixed = fixed[order]
-    bounds = np.searchsorted(parts[order], np.arange(n_parts + 1))
-    *first, last = over.levels
-    heads = np.array(list(product(*first)), dtype=np.float64).reshape(-1, len(first))
-    chunk = max(64, BYTES // (8 * len(fixed)))
-    own = fixed[:, -1:]
-    for at in range(0, len(heads), chunk):
-        part = heads[at : at + chunk]
-        sums = fixed[:, :-1] @ part.T if len(first) else np.zeros((len(fixed), 1))
-        right = np.empty((n_parts, len(part), len(last)), dtype=np.int64)
-        before, mask = 0, np.empty(sums.shape, dtype=bool)
-        for j, level in enumerate(last):
-            if level != before:
-                sums += (level - before) * own  # the one pass per weighting; all of it whole numbers
-                before = level
-            np.greater(sums, 0, out=mask)
-            for p in range(n_parts):
-                rows = mask[bounds[p] : bounds[p + 1]].view(np.uint8)
-                right[p, :, j] = rows.sum(axis=0, dtype=np.uint16 if len(rows) < 65_536 else np.int64)
-        yield at * len(last), right.reshape(n_parts, -1)
-
-
 def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
     margins = np.asarray(margins, dtype=np.float64)
     over = grid() if over is None else over
-    if margins.ndim != 2 or not len(margins) or margins.shape[1] != len(over.levels):
-        expected = f"[pairs, {len(over.levels)}] of at least one pair"
+    fits = margins.ndim == 2 and len(margins) and margins.shape[1] == len(over.levels)
+    if not fits or not np.isfinite(margins).all():
+        expected = f"[pairs, {len(over.levels)}] of at least one pair, none nan or infinite"
         raise ValueError(f"expected margins {expected}, got shape {margins.shape}")
-    if not np.isfinite(margins).all():
-        raise ValueError("margins hold nan or infinity")
     parts = np.zeros(len(margins), dtype=np.int64) if parts is None else np.asarray(parts)
     if parts.shape != (len(margins),) or parts.min() < 0:
         raise ValueError(f"parts are whole numbers from 0, one for each of {len(margins)} pairs, got {parts.shape}")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hs2lib.data.rows import DataError
-from hs2lib.evaluate import alpaca_eval, length_control
+from hs2lib.evaluate import alpaca_eval
 from hs2lib.evaluate.alpaca_eval import NAME, asks, preferences, save_outputs, score, shown_first
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.questions import Questions, Template, answered, characters
+from hs2lib.evaluate.questions import FILES, Questions, Template, answered, characters
 from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
@@ -74,18 +74,18 @@ def test_only_a_name_alone_is_a_verdict(reply, name):
 
 
 def test_rates_by_hand():
-    """3 of 4 are preferred: 75 %, with the standard error of a share; nothing read gives no rate and no error."""
-    found = score(QUESTIONS, OURS, verdicts(lambda i: i % 4 > 0))
-    row = found.table.loc[0]
-    assert row.raw == 75 and row["raw SE"] == pytest.approx(100 * np.sqrt(0.75 * 0.25 / (N - 1)))
-    assert row.form == length_control.MINIMAL and "minimal form" in found.measure
-    assert found.overall == pytest.approx((row.LC, row.LC - 1.96 * row["raw SE"], row.LC + 1.96 * row["raw SE"]))
-    nothing = score(QUESTIONS, OURS, verdicts(lambda i: None)).table.loc[0]
-    assert nothing.unparsable == N and np.isnan([nothing.raw, nothing.LC]).all()
-    few = score(QUESTIONS, OURS, verdicts(lambda i: i % 2 > 0 if i < 4 else None)).table.loc[0]
-    assert few.raw == 50 and np.isnan(few.LC), "fewer verdicts than folds give no fit"
+    """3 of 4 are preferred, and the interval is that of a share of 75 %; nothing read gives no rate and no error."""
+    asked = verdicts(lambda i: i % 4 > 0)
+    result, half = score(QUESTIONS, OURS, asked), 1.96 * 100 * np.sqrt(0.75 * 0.25 / (N - 1))
+    fit = alpaca_eval.length_controlled(preferences(QUESTIONS, asked), characters(OURS), characters(QUESTIONS.baseline))
+    assert fit.raw.rate == 75 and fit.form == alpaca_eval.MINIMAL and "minimal form" in result.measure
+    assert result.overall == pytest.approx((fit.rate, fit.rate - half, fit.rate + half))
+    nothing = score(QUESTIONS, OURS, verdicts(lambda i: None))
+    assert nothing.unparsable == N and np.isnan(nothing.overall).all()
+    few = score(QUESTIONS, OURS, verdicts(lambda i: i % 2 > 0 if i < 4 else None))
+    assert np.isnan(few.overall).all() and few.unparsable == N - 4, "fewer verdicts than folds give no fit"
     level = answers_of(lambda i: "c" * 20)
-    assert np.isnan(score(QUESTIONS, level, verdicts(lambda i: True)).table.LC[0]), "no lengths to control for"
+    assert np.isnan(score(QUESTIONS, level, verdicts(lambda i: True)).overall).all(), "no lengths to control for"
 
 
 def test_generated_instructions_are_never_called_alpaca_eval():
@@ -126,7 +126,7 @@ def test_a_prompt_without_its_fields_is_refused(tmp_path):
 @pytest.mark.skipif(not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)")
 def test_the_prompt_of_the_package_is_read(tmp_path):
     (place,) = find_spec("alpaca_eval").submodule_search_locations
-    text = (Path(place) / alpaca_eval.FILES["prompts"].hub["both"][0].partition("src/alpaca_eval/")[2]).read_text()
+    text = (Path(place) / FILES["AlpacaEval 2/prompts"].hub["both"][0].partition("src/alpaca_eval/")[2]).read_text()
     (role, _), (_, user) = alpaca_eval.prompts("folder", published(tmp_path, text)).fill(
         instruction="I", output_1="one", output_2="two"
     )
@@ -148,6 +148,6 @@ def test_the_published_instructions():
     )
     assert [a.id for a in some.baseline] == [f"{group.id}/1" for group in some.groups]
     assert set(some.baseline) < set(questions.baseline)
-    given, _ = length_control.read_mirror(Path(DATA) / "alpaca_eval")
-    lengths = given[given.model == length_control.BASELINE].sort_values("i").length
+    given, _ = alpaca_eval.read_mirror(Path(DATA) / "alpaca_eval")
+    lengths = given[given.model == alpaca_eval.BASELINE].sort_values("i").length
     assert characters(questions.baseline).tolist() == lengths.tolist()

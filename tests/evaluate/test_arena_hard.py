@@ -51,6 +51,10 @@ def verdicts(*pairs):
     return [Verdict(f"u{i}/{game}", v, "", 1) for i, pair in enumerate(pairs) for game, v in enumerate(pair, 1)]
 
 
+def games_of(pairs):
+    return arena_hard.games(questions(len(pairs)), verdicts(*pairs))
+
+
 def test_each_question_is_two_games_with_places_changed():
     asked = against(["base"])
     one, two = arena_hard.asks(asked, answers_of(asked, {"u0": "ours {answer_2}"}), TEMPLATE)
@@ -64,10 +68,8 @@ def test_games_won_by_hand():
     frame = arena_hard.games(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)))
     assert frame.counted.tolist() == [3, 1, 1, 3, 1, 0] and frame.won.tolist() == [0, 1, 1, 0, 0.5, 0]
     result = score(verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)), 100)
-    row = result.table.iloc[0]
-    assert row["win rate"] == pytest.approx(100 * 2.5 / 9) and row.games == 5 and row.unparsable == 1
-    # A was preferred in 2 of 5 games and half in the tie.
-    assert row["first"] == pytest.approx(100 * 2.5 / 5) and result.title == "Arena Hard, 3 of 500 questions"
+    assert result.overall[0] == pytest.approx(100 * 2.5 / 9) and result.unparsable == 1
+    assert result.values.tolist() == [25, 25, 50]
 
 
 def test_changing_places_changes_nothing_and_changing_sides_mirrors():
@@ -76,16 +78,14 @@ def test_changing_places_changes_nothing_and_changing_sides_mirrors():
     pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(60)]
     swapped = [(MIRROR[second], MIRROR[first]) for first, second in pairs]
     sides = [(second, first) for first, second in pairs]
-    one, two, other = (score(verdicts(*p), 20).table.iloc[0] for p in (pairs, swapped, sides))
-    assert one["win rate"] == pytest.approx(two["win rate"]) and one["first"] == pytest.approx(100 - two["first"])
-    assert one["win rate"] + other["win rate"] == pytest.approx(100) and one["first"] == pytest.approx(other["first"])
-    assert one.rating - 1000 == pytest.approx(1000 - other.rating)
+    one, two, other = (score(verdicts(*p), 20).overall[0] for p in (pairs, swapped, sides))
+    assert one == pytest.approx(two) and one + other == pytest.approx(100)
+    assert arena_hard.rating(one / 100) - 1000 == pytest.approx(1000 - arena_hard.rating(other / 100))
 
 
 def test_a_judge_that_always_likes_the_first_says_50():
-    """Both orders are asked so that a bias for the place is none for the model; `first` shows it."""
-    row = score(verdicts(*[("A>>B", "A>>B")] * 9), 50).table.iloc[0]
-    assert row["win rate"] == 50 and row.rating == 1000 and row["first"] == 100 and row.low == row.high == 50
+    """Both orders are asked so that a bias for the place is none for the model."""
+    assert score(verdicts(*[("A>>B", "A>>B")] * 9), 50).overall == (50, 50, 50)
 
 
 def fitted(games_by_model):
@@ -106,19 +106,19 @@ def fitted(games_by_model):
 
 def test_the_closed_form_is_the_fitted_bradley_terry_model():
     """Three models in one fit by scikit-learn: each has the rating and the win rate that its own games give alone."""
-    rng, results = np.random.default_rng(1), {}
+    rng, results, played = np.random.default_rng(1), {}, {}
     for name, p in {"weak": [4, 3, 2, 1, 1], "even": [2, 2, 1, 2, 2], "strong": [1, 1, 2, 4, 6]}.items():
         pairs = [
             (rng.choice(COMPARISONS, p=np.array(p) / sum(p)), MIRROR[rng.choice(COMPARISONS, p=np.array(p) / sum(p))])
             for _ in range(120)
         ]
-        results[name] = score(verdicts(*pairs), 20)
-    due = fitted({name: result.verdicts for name, result in results.items()})
+        results[name], played[name] = score(verdicts(*pairs), 20), games_of(pairs)
+    due = fitted(played)
     for name, result in results.items():
-        row = result.table.iloc[0]
-        assert row.rating == pytest.approx(due[name], abs=0.05)
+        rate = result.overall[0]
+        assert arena_hard.rating(rate / 100) == pytest.approx(due[name], abs=0.05)
         predicted = 100 / (1 + 10 ** ((1000 - due[name]) / 400))
-        assert row["win rate"] == pytest.approx(predicted, abs=0.01)
+        assert rate == pytest.approx(predicted, abs=0.01)
 
 
 def test_ratings_at_the_ends():
@@ -126,34 +126,18 @@ def test_ratings_at_the_ends():
     assert arena_hard.rating(0.0) == -np.inf and arena_hard.rating(1.0) == np.inf
 
 
-def test_intervals_over_questions_and_over_games():
-    """500 questions, all verdicts ">>" and equal in both games: drawn apart, the six games of a question look like six.
-
-    Over questions the error is that of 500 draws, 100 sqrt(.25 / 500) = 2.24; over games of 3,000 draws, 0.91.
-    """
+def test_intervals_are_over_questions():
+    """500 questions, all verdicts ">>" and equal in both games: 500 draws, with an error of 100 sqrt(.25 / 500)."""
     rng = np.random.default_rng(2)
     pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
-    row = score(verdicts(*pairs), 4000).table.iloc[0]
-    assert row["win rate"] == 50
-    for low, high, error in ((row.low, row.high, 2.236), (row["protocol low"], row["protocol high"], 0.9129)):
-        assert low == pytest.approx(50 - 1.96 * error, abs=0.35) and high == pytest.approx(50 + 1.96 * error, abs=0.35)
-
-
-def test_the_protocols_interval_is_that_of_copied_games():
-    """One multinomial draw against the protocol's way, every counted game a row and rows drawn with replacement."""
-    rng = np.random.default_rng(3)
-    pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(100)]
-    result = score(verdicts(*pairs), 20_000)
-    copies = [w / c for c, w in result.verdicts[["counted", "won"]].to_numpy() for _ in range(int(c))]
-    draws = 100 * rng.choice(copies, (20_000, len(copies))).mean(axis=1)
-    row = result.table.iloc[0]
-    due = np.quantile(draws, [0.025, 0.975])
-    np.testing.assert_allclose([row["protocol low"], row["protocol high"]], due, atol=0.3)
+    rate, low, high = score(verdicts(*pairs), 4000).overall
+    assert rate == 50 and low == pytest.approx(50 - 1.96 * 2.236, abs=0.35)
+    assert high == pytest.approx(50 + 1.96 * 2.236, abs=0.35)
 
 
 def test_nothing_read_is_no_rate():
-    row = score(verdicts((None, None), (None, None)), 10).table.iloc[0]
-    assert row.unparsable == 4 and row.games == 0 and np.isnan(row["win rate"]) and np.isnan(row["protocol low"])
+    result = score(verdicts((None, None), (None, None)), 10)
+    assert result.unparsable == 4 and np.isnan(result.overall).all()
     with pytest.raises(KeyError, match="u1/1"):
         arena_hard.score(questions(2), (), verdicts(("A=B", "A=B")))
 
@@ -174,8 +158,8 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
     with serve(plan) as server:
         asked = arena_hard.asks(some, ours, TEMPLATE)
         found = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
-    row = arena_hard.score(some, ours, found, n_boot=50).table.iloc[0]
-    assert row["win rate"] == pytest.approx(100 * 13 / 20) and row["first"] == 50 and row.unparsable == 0
+    result = arena_hard.score(some, ours, found, n_boot=50)
+    assert result.overall[0] == pytest.approx(100 * 13 / 20) and result.unparsable == 0
 
 
 # The public files
@@ -236,7 +220,7 @@ def test_the_judge_prompt_is_read_and_checked(tmp_path):
     assert arena_hard.prompts("folder", tmp_path) == TEMPLATE
     for wrong in ("[", "a: 1", json.dumps({"system_prompt": "S", "prompt_template": ["{question_1} {answer_1}"]})):
         file.write_text(wrong)
-        with pytest.raises(DataError, match=r"no system_prompt and one prompt_template|prompt_template lacks answer_2"):
+        with pytest.raises(DataError, match=r"prompt pair lacks (question_1|answer_2)"):
             arena_hard.prompts("folder", tmp_path)
 
 

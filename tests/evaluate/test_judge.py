@@ -87,6 +87,8 @@ def test_every_verdict_arrives_once_whatever_the_server_does(tmp_path):
     def plan(question, nth):
         i = number(question)
         fault = FAULTS[(i + 7 * nth) % len(FAULTS)]() if nth < 1 + (i % 3 == 0) else None
+        if fault and fault.delay:  # on a busy machine it may be there when the time is up, and then it counts
+            fault.text = grade(question, nth).text
         return fault or grade(question, nth)
 
     file = tmp_path / "verdicts.jsonl"

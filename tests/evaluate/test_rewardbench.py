@@ -62,7 +62,7 @@ def test_the_same_from_single_pairs(model):
     right = {s: round(paper.SUBSET_ACCURACY[model][s] * n) for s, n in paper.REWARDBENCH_COUNTS.items()}
     numbers = [int(p.id.split("/")[1]) < right[rewardbench.subset_of(p)] for p in benchmark.pairs]
     result = rewardbench.evaluate(benchmark, np.array([[1.0, 0.0] if r else [0.0, 1.0] for r in numbers]), n_boot=50)
-    assert result.title == "RewardBench" and not result.partial
+    assert result.title == "RewardBench"
     rows = result.paper_rows(model)
     assert list(rows.column) == ["chat", "chat-hard", "safety", "reasoning", "overall"]
     for column, ours, low, high in zip(rows.column, rows.ours, rows.low, rows.high, strict=True):
@@ -123,7 +123,7 @@ def test_intervals_draw_pairs_of_one_prompt_together():
 
 def test_wrong_shapes_and_values_are_refused():
     benchmark = Benchmark((pair("a/0"),), "own", "")
-    with pytest.raises(ValueError, match=r"expected scores of shape \(1, 2\), got \(1, 2, 5\)"):
+    with pytest.raises(ValueError, match=r"expected scores of shape \(1, 2\), .* got \(1, 2, 5\)"):
         rewardbench.evaluate(benchmark, np.zeros((1, 2, 5)))
     with pytest.raises(ValueError, match="nan"):
         rewardbench.evaluate(benchmark, np.array([[np.nan, 0]]))
@@ -138,7 +138,7 @@ def test_a_partial_benchmark_says_so_everywhere_and_has_no_overall(tmp_path):
     counts = {name: n for name, n in paper.REWARDBENCH_COUNTS.items() if name.startswith(("llmbar", "hep"))}
     benchmark = whole(counts)
     result = rewardbench.evaluate(benchmark, np.tile([1.0, 0.0], (len(benchmark.pairs), 1)), n_boot=20)
-    assert result.title == "partial RewardBench (11 of 23 subsets, 1,403 of 2,985 pairs)" and result.partial
+    assert result.title == "partial RewardBench (11 of 23 subsets, 1,403 of 2,985 pairs)"
     assert list(result.table[result.table.part != "subset"].name) == ["chat-hard (partial)", "reasoning (partial)"]
     assert result.paper_rows("x").empty
     assert "overall" not in set(result.table.part)
@@ -149,7 +149,7 @@ def test_a_partial_benchmark_says_so_everywhere_and_has_no_overall(tmp_path):
 def test_one_missing_pair_makes_it_partial():
     benchmark = Benchmark(whole().pairs[1:], "rewardbench", "x")
     result = rewardbench.evaluate(benchmark, np.tile([1.0, 0.0], (2984, 1)), n_boot=20)
-    assert result.partial and "2,984 of 2,985" in result.title
+    assert "2,984 of 2,985" in result.title
     assert "chat (partial)" in set(result.table.name) and "overall" not in set(result.table.name)
 
 
@@ -164,8 +164,8 @@ def test_the_result_file_is_rewardbench_s_format(tmp_path):
 def test_generated_pairs_are_called_generated():
     benchmark = pair_sets.load_pairs("embedded", n_per_section=3)
     assert benchmark.generated and len(benchmark.pairs) == 12 and "generated" in benchmark.source
-    longest_wins = lambda pairs: [len(r.text) for p in pairs for r in p.responses]  # noqa: E731
-    result = rewardbench.evaluate(benchmark, rewardbench.score(benchmark, longest_wins).values[:, :, 0], n_boot=20)
+    lengths = np.array([[len(r.text) for r in pair.responses] for pair in benchmark.pairs])
+    result = rewardbench.evaluate(benchmark, lengths, n_boot=20)
     assert result.title == "generated benchmark (not RewardBench)" and result.generated
     assert list(result.table.name) == ["chat", "chat-hard", "safety", "reasoning", "overall"]
     assert result.paper_rows("x").empty
@@ -458,23 +458,19 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_scores_nothing_twice(benchma
 @pytest.mark.slow
 def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
     code = f"""
-        import time
         from hs2lib.data.pairs import Benchmark
         from hs2lib.evaluate import rewardbench
         from hs2lib.group import Group, Response, Turn
+        from hs2lib.models.reward_model import RewardModel
         rewardbench.CHUNK = 4
         answers = Response("c", "yes"), Response("r", "no")
         pairs = tuple(Group(f"a/{{i}}", (Turn("user", str(i)),), answers) for i in range(400))
-        def slow(pairs):
-            time.sleep(.002)
-            return [s for p in pairs for s in (int(p.prompt[0].text) % 7 / 3, 1.0)]
-        file = {str(tmp_path / "k.jsonl")!r}
-        got = rewardbench.score(Benchmark(pairs, "own", ""), slow, kept=file, scorer_id="s")
-        print(got.values.sum())
+        benchmark, model, file = Benchmark(pairs, "own", ""), RewardModel.new("tiny"), {str(tmp_path / "k.jsonl")!r}
+        kept = rewardbench.score(benchmark, model, kept=file).values
+        assert (rewardbench.score(benchmark, model).values == kept).all()
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    expected = sum(i % 7 / 3 + 1 for i in range(400))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command)
     file = tmp_path / "k.jsonl"
     while process.poll() is None and not (file.is_file() and file.read_bytes().count(b"\n") > 20):
         pass
@@ -482,8 +478,7 @@ def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
     process.wait()
     lines = file.read_bytes().count(b"\n")
     assert 20 < lines < 401
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert float(done.stdout) == pytest.approx(expected)
+    subprocess.run(command, check=True)
 
 
 def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
@@ -494,16 +489,15 @@ def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
         model.backbone.get_input_embeddings().weight[5] += 1e-3
     with pytest.raises(ValueError, match=r"scorer was 'tiny-\w+', now 'tiny-\w+'.*use another file"):
         rewardbench.score(first, model, kept=tmp_path / "k.jsonl")
-    with pytest.raises(ValueError, match="scorer_id="):
-        rewardbench.score(first, lambda pairs: [0, 0] * len(pairs), kept=tmp_path / "k.jsonl")
 
 
 def test_bad_scores_are_refused_and_prompts_that_were_shortened_are_listed(tmp_path):
     one = Benchmark((pair("a/0"),), "own", "")
-    with pytest.raises(ValueError, match=r"shape \(3,\) for 2 responses"):
-        rewardbench.score(one, lambda pairs: [1, 2, 3])
+    broken = reward_model.RewardModel.new("tiny")
+    with torch.no_grad():
+        broken.head.weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match="pair a/0 a score that is not finite"):
-        rewardbench.score(one, lambda pairs: [1, float("nan")])
+        rewardbench.score(one, broken)
     long = (Turn("user", "old " * 100), Turn("assistant", "r"), Turn("user", "new"))
     talk = Group("a/1", long, pair("a/1").responses)
     scored = rewardbench.score(

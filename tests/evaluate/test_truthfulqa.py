@@ -111,7 +111,6 @@ HAND = MultipleChoice(
     "by hand",
     817,
     primer="Q: Who?\nA: I have no comment.\n\nQ: Where?\nA: There.",
-    own=True,
 )
 
 
@@ -289,17 +288,14 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
     (tmp_path / "truthfulqa" / "multiple_choice").mkdir(parents=True)
     with gzip.open(tmp_path / "truthfulqa" / "mc_task.json.gz", "wt") as file:
         json.dump(rows, file)
-    own = tmp_path / "own.jsonl"
-    own.write_text("".join(json.dumps(listed(r)) + "\n" for r in rows))
-    first, second = truthfulqa.load("folder", folder=tmp_path), truthfulqa.load(path=own)
+    first = truthfulqa.load("folder", tmp_path)
     assert "mc_task.json.gz (sha256 " in first.source and first.title == "TruthfulQA, 2 of 817 questions"
-    assert second.title == "own questions (not TruthfulQA; 2 questions)"
     hub = tmp_path / "truthfulqa" / truthfulqa.HUB.hub["both"][0]
     pd.DataFrame(map(listed, rows)).to_parquet(hub)
-    third = truthfulqa.load("folder", folder=tmp_path)
+    third = truthfulqa.load("folder", tmp_path)
     assert truthfulqa.HUB.hub["both"][0] in third.source, "the Hub's file comes first where both are"
-    answers = [[[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, second, third)]
-    assert str(answers[0]) == str(answers[1]) == str(answers[2])
+    answers = [[[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, third)]
+    assert str(answers[0]) == str(answers[1])
     assert str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
 
 
@@ -328,44 +324,36 @@ def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
     assert done.stdout == f"TruthfulQA, truthfulqa/truthful_qa@741b827 {name}|TruthfulQA, 1 of 817 questions|It is.\n"
 
 
-HALF = {"choices": ["Yes.", "No."], "labels": [1]}
 WRONG = {
-    "no true answer": (row(mc1={"a": 0, "b": 0}), "mc1_targets", "expected a true and a false answer, got labels"),
-    "two true answers": (row(mc1={"a": 1, "b": 1, "c": 0}), "mc1_targets", "expected one true answer, got 2"),
-    "no false answer": (row(mc2={"Yes.": 1}), "mc2_targets", "expected a true and a false answer"),
-    "a label of 2": (row(mc2={"a": 2, "b": 0}), "mc2_targets.a", "from 0 to 1, got 2"),
-    "a label of true": (row(mc2={"a": True, "b": 0}), "mc2_targets.a", "from 0 to 1, got true"),
-    "an empty answer": (row(mc2={" ": 1, "b": 0}), "mc2_targets", "text that can be seen"),
-    "an empty question": (row(question=""), "question", "text that can be seen"),
-    "labels that disagree": (row(mc2={"Yes.": 0, "b": 1}), "mc2_targets", '"Yes." .* is true in one list'),
-    "a list": (row() | {"mc2_targets": ["Yes."]}, "mc2_targets", "expected a valid dictionary"),
-    "a label short": (row() | {"mc2_targets": HALF}, "mc2_targets", "expected as many labels as choices"),
-    "an answer twice": (
-        row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}}, "mc2_targets", '"a" .* twice'
-    ),
-    "a choice that is no text": (
-        row() | {"mc2_targets": {"choices": [["a"], "b"], "labels": [1, 0]}}, "mc2_targets", "expected texts as choices"
-    ),
-    "a column short": ({"question": "?", "mc1_targets": {"a": 1, "b": 0}}, "mc2_targets", "the column is missing"),
-    "a column more": (row() | {"type": "x"}, "type", "an unknown extra column"),
-    "no object": ([1], None, "expected an object"),
-}  # fmt: skip
+    "no true answer": row(mc1={"a": 0, "b": 0}),
+    "two true answers": row(mc1={"a": 1, "b": 1, "c": 0}),
+    "no false answer": row(mc2={"Yes.": 1}),
+    "a label of 2": row(mc2={"a": 2, "b": 0}),
+    "a label of true": row(mc2={"a": True, "b": 0}),
+    "an empty answer": row(mc2={" ": 1, "b": 0}),
+    "an empty question": row(question=""),
+    "labels that disagree": row(mc2={"Yes.": 0, "b": 1}),
+    "a list": row() | {"mc2_targets": ["Yes."]},
+    "a label short": row() | {"mc2_targets": {"choices": ["Yes.", "No."], "labels": [1]}},
+    "an answer twice": row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}},
+    "a choice that is no text": row() | {"mc2_targets": {"choices": [["a"], "b"], "labels": [1, 0]}},
+    "a column short": {"question": "?", "mc1_targets": {"a": 1, "b": 0}},
+    "a question again": row("First?"),
+}
+
+
+def placed(folder, *rows):
+    """A data folder that holds these rows as TruthfulQA."""
+    (folder / "truthfulqa").mkdir()
+    (folder / "truthfulqa" / "mc_task.json").write_text(json.dumps(rows))
+    return folder
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_faulty_row_is_named(no_primer, tmp_path, case):
-    wrong, field, what = WRONG[case]
-    file = tmp_path / "own.json"
-    file.write_text(json.dumps([row("First?"), wrong]))
-    with pytest.raises(DataError, match=what) as error:
-        truthfulqa.load(path=file)
-    assert error.value.line == 2 and error.value.field == field and error.value.fix
-
-
-def test_a_question_that_comes_twice_is_refused(no_primer, tmp_path):
-    (tmp_path / "own.json").write_text(json.dumps([row("a?"), row("b?"), row("a?")]))
-    with pytest.raises(DataError, match=r"line 3, .*the question of row 1 again"):
-        truthfulqa.load(path=tmp_path / "own.json")
+    with pytest.raises(DataError, match=r"mc_task\.json, line 2: expected a new question") as error:
+        truthfulqa.load("folder", placed(tmp_path, row("First?"), WRONG[case]))
+    assert "truthful_qa" in error.value.fix
 
 
 def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeypatch):
@@ -374,8 +362,6 @@ def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeyp
         truthfulqa.load("folder")
     with pytest.raises(DataError, match="TruthfulQA is not in this folder; looked for truthfulqa/multiple_choice"):
         truthfulqa.load("folder", folder=tmp_path)
-    with pytest.raises(DataError, match="there is no such file"):
-        truthfulqa.load(path=tmp_path / "none.json")
     with pytest.raises(ValueError, match="unknown source 'disk'"):
         truthfulqa.load("disk")
     with pytest.raises(ValueError, match="got n=100000"):
