@@ -11,9 +11,9 @@ them, on prompts that nothing was trained on.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -227,8 +227,7 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
     return [Verdict(id, value, "", 1) for id, value in values.items()]
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """One policy's answers to a benchmark, and what was found of them.
 
     judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned.

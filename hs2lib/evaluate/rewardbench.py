@@ -13,7 +13,7 @@ wherever it appears and has no overall.
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -149,8 +149,7 @@ def _chunk(pairs: Sequence[Group], model, options: dict, too_long: str) -> list[
     return rows
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """Accuracies in percent. table: one row each for subsets, sections and overall, with columns part ("subset",
     "section", "overall"), name, pairs, ties, accuracy, low, high (95 % interval); title names the benchmark."""
 
