@@ -275,11 +275,10 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     folder = noted(folder)
     preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
-    outputs = {
-        file.name: pd.read_json(file, lines=True, dtype=False)
-        for file in sorted((folder / "outputs").glob("*.jsonl.gz"))
-    }
-    lengths = {file.removesuffix(".jsonl.gz"): rows.set_index("i").output.str.len() for file, rows in outputs.items()}
+    lengths = {}
+    for file in sorted((folder / "outputs").glob("*.jsonl.gz")):
+        rows = pd.read_json(file, lines=True, dtype=False)
+        lengths[file.name.removesuffix(".jsonl.gz")] = rows.set_index("i").output.str.len()
     rows = pd.concat(lengths, names=["model"]).rename("length").reset_index()
     rows = rows.merge(preferences, on=["model", "i"], how="left").assign(baseline_length=rows.i.map(lengths[BASELINE]))
     return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)

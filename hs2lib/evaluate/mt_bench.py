@@ -71,10 +71,9 @@ def prompts(source: str, folder: str | Path | None = None) -> dict[str, bench.Te
     """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
 
     def parse(path: Path) -> dict[str, bench.Template]:
-        named = {str(row.get("name")): row for _, row in rows(path)}
-        return {
-            name: bench.Template(row.get("system_prompt"), row.get("prompt_template")) for name, row in named.items()
-        }
+        keys = ("name", "system_prompt", "prompt_template")
+        texts = [[row.get(key) for key in keys] for _, row in rows(path)]
+        return {str(name): bench.Template(*prompt) for name, *prompt in texts}
 
     return bench.prompts("MT-Bench", FIELDS, parse, source, folder)
 
