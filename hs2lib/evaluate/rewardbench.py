@@ -122,8 +122,8 @@ def score(benchmark: Benchmark, model, *, kept=None, progress=False, too_long="r
             done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, model, options, too_long))
             bar.update(len(pairs))
     rows = [(pair, done[key]) for pair, key in zip(benchmark.pairs, keys, strict=True)]
-    left_out = {pair.id: row["left_out"] for pair, row in rows if row["left_out"]}
-    rows = [(pair, row) for pair, row in rows if not row["left_out"]]
+    left_out = {pair.id: row["left_out"] for pair, row in rows if row.get("left_out")}
+    rows = [(pair, row) for pair, row in rows if not row.get("left_out")]
     if not rows:
         raise ValueError(f"none of {len(keys)} pairs can be scored: {next(iter(left_out.values()), 'there are none')}")
     if left_out:
