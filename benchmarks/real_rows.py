@@ -1,7 +1,7 @@
 """Can a model of 135M weights tell the better of two real responses? HelpSteer2's validation rows, by prompt.
 
-    python benchmarks/real_rows.py --states     # read the texts once: about 25 minutes of one core, kept as it goes
-    python benchmarks/real_rows.py              # all the rest: ten minutes
+    python benchmarks/real_rows.py --states     # read the texts once: half an hour of one core, kept as it goes
+    python benchmarks/real_rows.py              # all the rest: four minutes
 
 838 responses with five ratings by people, and the preferences of 403 of their pairs, 331 with a direction (a folder
 named by HS2_DATA_DIR; tier laptop's data). SmolLM2-135M-Instruct is not trained: ridge regression reads its states.
@@ -138,7 +138,7 @@ class Rows:
         self.first, self.second = at.T
         self.strength = np.array([pair.preference for pair in pairs])
         self.length = np.array([len(response.text) for group in groups for response in group.responses])
-        self.read |= {"Open Assistant": self.from_oasst(folder)}
+        self.read |= {"Open Assistant": self.from_oasst(folder), "length": np.log1p(self.length)[:, None]}
 
     def from_oasst(self, folder: Path) -> np.ndarray:
         """[rows, 4]: helpfulness and quality by ridge on Open Assistant, from last states and from mean ones."""
@@ -196,6 +196,10 @@ WAYS = {
     "mean state, layer 22, ratings": (("mean 22",), "helpfulness"),
     "mean state, layer 22, standardised labels": (("mean 22",), "standardised"),
     "mean and end of layers 15 and 22, pairs": (("mean 15", "mean 22", "end 15", "end 22"), "pairs"),
+    "mean state, layers 8 and 15, pairs": (("mean 8", "mean 15"), "pairs"),
+    "mean state, layer 15, standardised labels": (("mean 15",), "standardised"),
+    "mean state, layer 15, and length, pairs": (("mean 15", "length"), "pairs"),
+    "mean state, layer 15, and surface, pairs": (("mean 15", "surface"), "pairs"),
     "log-probabilities and surface, pairs": (("log p", "surface"), "pairs"),
     "mean state, log-probabilities and surface, pairs": (("mean 22", "log p", "surface"), "pairs"),
     "mean state, log-probabilities and surface, standardised labels": (("mean 22", "log p", "surface"), "standardised"),
