@@ -24,16 +24,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.attention.flex_attention import flex_attention
+from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from hs2lib.engine import contract
-from hs2lib.engine import log_probs as vocabulary
 from hs2lib.engine.trees import BUDGET, Batch, block_mask, plan
 
 NAME = "hs2_groups"
@@ -41,6 +44,11 @@ NAME = "hs2_groups"
 flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+
+CHUNK = 256  # rows of logits at a time
+
+# Logits of up to this many bytes a call wait for the backward pass; more are computed a second time instead.
+KEPT = 2**30
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
@@ -50,12 +58,13 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     """
     model = _bare(model)
     if why := apart(model):
-        what = f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled from"
-        raise ValueError(f"{what}: {why}")
+        raise ValueError(
+            f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled from: {why}"
+        )
     if model.config._attn_implementation != NAME:
         model.hs2_own = model.config._attn_implementation
         model.set_attn_implementation(NAME)
-    return _decoder(model)
+    return model.base_model
 
 
 def unprepare(model: PreTrainedModel) -> None:
@@ -89,7 +98,7 @@ def _unlike(model: PreTrainedModel) -> str:
     return f"it has layers without full attention: {', '.join(sorted(others))}" if others else ""
 
 
-def _each_token(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+def _each_token(model: PreTrainedModel, batch: Batch) -> Tensor:
     if model.get_output_embeddings() is not None:
         return log_probs(model, batch)
     return states(model, batch)[[node for path in batch.paths() for node in path]]
@@ -104,10 +113,6 @@ def _bare(model) -> PreTrainedModel:
         what = f"expected a transformers model, got {type(model).__name__}"
         raise TypeError(f"{what} (inside DistributedDataParallel, call the engine in the wrapped module's forward)")
     return model
-
-
-def _decoder(model: PreTrainedModel) -> PreTrainedModel:
-    return getattr(model, model.base_model_prefix, model)
 
 
 @contextmanager
@@ -130,7 +135,7 @@ def precision(device: str, autocast: str):
     return nullcontext() if autocast == "float32" else torch.autocast(device, dtype=getattr(torch, autocast))
 
 
-def states(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
+def states(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Final hidden states [T, H] of a batch, each token's in the context of its own path.
 
     Raises ValueError where a sequence is longer than `check_length` allows, and as `prepare`.
@@ -148,8 +153,9 @@ def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) ->
     """
     config, name = model.config.get_text_config(), type(model).__name__
     if (limit := getattr(config, "max_position_embeddings", None)) and length > limit:
-        what = f"a sequence of {length:,} tokens exceeds the positions of {name} ({limit:,})"
-        raise ValueError(f"{what}: shorten its prompt before packing")
+        raise ValueError(
+            f"a sequence of {length:,} tokens exceeds the positions of {name} ({limit:,}): shorten its prompt"
+        )
     if not alone and (why := _long(config, length)):
         raise ValueError(f"{name} can only score a sequence of {length:,} tokens: {why}")
 
@@ -165,12 +171,15 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
         return False
     model = _bare(model)
     if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
-        contract.alone(model, why)
+        name = type(model).__name__
+        if name not in contract.ALONE:  # said once, and noted for the manifest
+            contract.ALONE[name] = why
+            print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
         check_length(model, batch.depth, alone=True)
     return bool(why)
 
 
-def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, attention: Callable, **options):
+def run(model: PreTrainedModel, tokens: Tensor, positions: Tensor, attention: Callable, **options):
     """The output of a prepared model on tokens [T] at positions [T].
 
     attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], `How`); it says who
@@ -182,27 +191,25 @@ def run(model: PreTrainedModel, tokens: torch.Tensor, positions: torch.Tensor, a
     return model(input_ids=tokens[None], position_ids=positions[None], **options)
 
 
-def end_states(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
+def end_states(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None) -> Tensor:
     """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
     if hidden is None and _alone(model, batch):
-        decoder = _decoder(_bare(model))
-        alone = [contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()]
-        return torch.stack(alone)
+        decoder = _bare(model).base_model
+        return torch.stack([contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()])
     hidden = states(model, batch) if hidden is None else hidden
     return hidden[batch.end.to(hidden.device)]
 
 
-def predicting_states(batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+def predicting_states(batch: Batch, hidden: Tensor) -> Tensor:
     """The hidden state [P, H] that predicts each token of `batch.node`: where a value head of PPO reads."""
     return hidden[batch.parent[batch.node].to(hidden.device)]
 
 
-def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None = None) -> torch.Tensor:
+def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None) -> Tensor:
     """Log-probability, float32 [P], of each token to predict after its path: rows in the order of the batch.
 
     A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
-    predicts anything, some states at a time (`hs2lib.engine.log_probs`). Raises ValueError where the batch was
-    packed without `predict`.
+    predicts anything, some states at a time. Raises ValueError where the batch was packed without `predict`.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
@@ -217,10 +224,10 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: torch.Tensor | None 
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
-    return vocabulary.log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
+    return chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
 
 
-def projection(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor]:
+def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
     """From hidden states to logits: the vocabulary projection, and the scale or cap that some models put on it.
 
     Raises ValueError for a model without one.
@@ -234,39 +241,117 @@ def projection(model: PreTrainedModel) -> Callable[[torch.Tensor], torch.Tensor]
     if scale == 1 and not cap:
         return head
 
-    def changed(hidden: torch.Tensor) -> torch.Tensor:
+    def changed(hidden: Tensor) -> Tensor:
         logits = head(hidden) * scale
         return torch.tanh(logits / cap) * cap if cap else logits
 
     return changed
 
 
-def per_sequence(x: torch.Tensor, batch: Batch) -> torch.Tensor:
+def chosen_log_probs(head, hidden: Tensor, row: Tensor, token: Tensor) -> Tensor:
+    """Log-probability [P], float32 or more, of token [P] under the logits of hidden [R, H] at row [P].
+
+    head: the vocabulary projection, H to V. `row` ascends; every row is projected once, CHUNK rows at a time.
+    Logits of more than KEPT bytes are not held for the backward pass but computed again. For a plain linear head the
+    gradient is written out, d logp[i] = onehot(token[i]) - softmax, so that no copy of the logits is made beside the
+    buffer they are computed in. Any other head (adapters, quantised) goes through autograd.
+    """
+    plain = type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
+    on = hidden.device.type
+    dtype = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else hidden.dtype
+    if plain:
+        held = torch.is_grad_enabled() and len(hidden) * head.out_features * dtype.itemsize <= KEPT
+        return _Chosen.apply(hidden, head.weight, head.bias, row, token, dtype, held)
+
+    def part(these: Tensor, at: Tensor, chosen: Tensor) -> Tensor:
+        logits = head(these).float()  # [rows, V]
+        return logits[at, chosen] - logits.logsumexp(-1)[at]
+
+    parts = ((hidden[a:b], row[c:d] - a, token[c:d]) for a, b, c, d in _parts(len(hidden), row))
+    return torch.cat([checkpoint(part, *arguments, use_reentrant=False) for arguments in parts])
+
+
+def _parts(rows: int, row: Tensor) -> Iterator[tuple[int, int, int, int]]:
+    """Chunks of rows and where their tokens lie: (first row, last + 1, first token, last + 1)."""
+    bounds = [*range(0, rows, CHUNK), rows]
+    cuts = torch.searchsorted(row, torch.tensor(bounds, device=row.device)).tolist()
+    for (a, b), (c, d) in zip(pairwise(bounds), pairwise(cuts), strict=True):
+        yield a, b, c, d
+
+
+class _Chosen(torch.autograd.Function):
+    """Log-probabilities by a linear head: logits in `dtype`, sums over the vocabulary in float32 or more."""
+
+    @staticmethod
+    def forward(ctx, hidden, weight, bias, row, token, dtype: torch.dtype, held: bool):
+        wide = torch.promote_types(dtype, torch.float32)
+        h, w = hidden.to(dtype), weight.to(dtype)
+        out, total = hidden.new_empty(len(row), dtype=wide), hidden.new_empty(len(hidden), 1, dtype=wide)
+        scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)
+        # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much as a pass over it.
+        room = hidden.new_empty(len(hidden) if held else len(scratch), len(weight), dtype=dtype)
+        for a, b, c, d in _parts(len(hidden), row):
+            logits = _project(h[a:b], w, bias, room[a:b] if held else room[: b - a])
+            top = logits.amax(-1, keepdim=True)
+            torch.sub(logits, top, out=scratch[: b - a]).exp_()
+            total[a:b] = scratch[: b - a].sum(-1, keepdim=True).log_() + top
+            out[c:d] = logits[row[c:d] - a, token[c:d]] - total[row[c:d], 0]
+        ctx.save_for_backward(hidden, weight, bias, row, token, total, room if held else None)
+        ctx.dtype = dtype
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        hidden, weight, bias, row, token, total, held = ctx.saved_tensors
+        h, w = hidden.to(ctx.dtype), weight.to(ctx.dtype)
+        scratch = total.new_empty(min(CHUNK, len(hidden)), len(weight))
+        room = h.new_empty(scratch.shape) if held is None else None
+        by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
+        share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[:, None]  # [R, 1]
+        for a, b, c, d in _parts(len(hidden), row):
+            logits = held[a:b] if room is None else _project(h[a:b], w, bias, room[: b - a])
+            slope = torch.sub(logits, total[a:b], out=scratch[: b - a]).exp_().mul_(-share[a:b])
+            slope.index_put_((row[c:d] - a, token[c:d]), grad[c:d].to(slope.dtype), accumulate=True)
+            slope = slope.to(ctx.dtype)  # [rows, V]: of the logits
+            if by_hidden is not None:
+                by_hidden[a:b] = slope @ w
+            if by_weight is not None and weight.dtype == ctx.dtype:
+                by_weight.addmm_(slope.T, h[a:b])
+            elif by_weight is not None:
+                by_weight += slope.T @ h[a:b]
+            if by_bias is not None:
+                by_bias += slope.sum(0)
+        return by_hidden, by_weight, by_bias, *[None] * 4
+
+
+def _project(h: Tensor, w: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    torch.mm(h, w.T, out=out)
+    return out if bias is None else out.add_(bias)
+
+
+def per_sequence(x: Tensor, batch: Batch) -> Tensor:
     """Sum x [P] over the tokens of each sequence: [R]."""
     return x.new_zeros(len(batch.end)).index_add(0, batch.owner.to(x.device), x)
 
 
-def in_order(
-    function: Callable[[Batch], torch.Tensor], token_groups: Iterable, budget: int = BUDGET, **options
-) -> torch.Tensor:
+def in_order(function: Callable[[Batch], Tensor], token_groups: Iterable, budget: int = BUDGET, **options) -> Tensor:
     """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
 
     `options` go to `plan`. Returns [all sequences, ...] on the CPU.
     """
-    out, count = None, 0
+    # One buffer that grows: thousands of small tensors kept between large short-lived ones would fragment memory.
+    kept, index = bytearray(), []
     with torch.no_grad():
         for batch in plan(token_groups, budget, **options):
-            rows = function(batch).cpu()
-            if out is None:
-                out = rows.new_empty(1024, *rows.shape[1:])
-            # One tensor that grows: thousands of small ones kept between large short-lived ones would fragment memory.
-            if (needed := int(batch.index.max()) + 1) > len(out):
-                out.resize_(max(needed, 2 * len(out)), *rows.shape[1:])
-            out[batch.index.cpu()] = rows
-            count += len(rows)
-    if out is None:
+            rows = function(batch).cpu().contiguous()
+            kept += rows.view(torch.uint8).numpy().data
+            index += batch.index.tolist()
+    if not index:
         raise ValueError("no groups to run")
-    return out[:count].clone()
+    return torch.frombuffer(kept, dtype=rows.dtype).view(-1, *rows.shape[1:])[torch.tensor(index).argsort()]
 
 
 class How(NamedTuple):
@@ -278,7 +363,7 @@ class How(NamedTuple):
     scale: float
     window: int | None
     softcap: float | None
-    sinks: torch.Tensor | None
+    sinks: Tensor | None
 
     @property
     def special(self) -> bool:
@@ -291,10 +376,9 @@ class _Tree:
 
     def __init__(self, batch: Batch):
         self.batch, self.depth = batch, batch.depth
-        self._calls: dict = {}
-        self._blocks: dict[int | None, BlockMask] = {}
+        self._calls, self._blocks = {}, {}
 
-    def mask(self, start: int, stop: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+    def mask(self, start: int, stop: int, window: int | None, dtype: torch.dtype) -> Tensor:
         """Who sees whom from start to stop, additive [n, n]."""
         last, at = self.batch.last[start:stop], self.batch.positions[start:stop]
         i = torch.arange(start, stop, device=last.device)  # [n]
@@ -316,7 +400,7 @@ class _Tree:
             self._calls[window, dtype] = masks, cross
         return self._calls[window, dtype]
 
-    def __call__(self, module, query, key, value, how: How) -> torch.Tensor:
+    def __call__(self, module, query, key, value, how: How) -> Tensor:
         if torch.is_autocast_enabled(query.device.type):
             dtype = torch.get_autocast_dtype(query.device.type)
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
@@ -382,18 +466,18 @@ class _Attention(torch.autograd.Function):
         return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None, None
 
 
-def group_attention(
-    module, query, key, value, attention_mask, *, hs2_attention=None, dropout=0.0, scaling=None, **kwargs
-):
+def group_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, hs2_attention=None, **more):
     """The attention function registered with transformers; outside of `run` it is plain SDPA."""
+    if more.get("position_bias") is not None:
+        raise ValueError(f"{type(module).__name__} asks its attention for position_bias, which group attention lacks")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    how = How(scale, *(kwargs.get(name) for name in ("sliding_window", "softcap", "s_aux")))
+    how = How(scale, *(more.get(name) for name in ("sliding_window", "softcap", "s_aux")))
     if hs2_attention is None:
         if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
             raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
         if how.special:
             raise ValueError(f"{type(module).__name__} needs its own attention here: set_attn_implementation('eager')")
-        options = {"dropout": dropout, "scaling": scaling, **kwargs}
+        options = {"dropout": dropout, "scaling": scaling, **more}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     if dropout:
         raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
@@ -404,7 +488,7 @@ def group_attention(
     return hs2_attention(module, query, key, value, how)[..., :width], None
 
 
-def formula(module, query, key, value, mask: torch.Tensor, how: How) -> torch.Tensor:
+def formula(module, query, key, value, mask: Tensor, how: How) -> Tensor:
     """The model's own formula of attention under an additive mask [n, n]: every token beside every other."""
     eager = sys.modules[type(module).__module__].eager_attention_forward
     options = {"scaling": how.scale, "softcap": how.softcap, "s_aux": how.sinks}

@@ -30,9 +30,7 @@ class Cache(dict):
     one model's numbers must not pass for another's.
     """
 
-    def __init__(
-        self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable[[dict], bool] | None = None
-    ):
+    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None):
         super().__init__()
         written = json.dumps(settings, sort_keys=True)
         self.settings, self.name, self.check = json.loads(written), name, check
@@ -57,9 +55,7 @@ class Cache(dict):
         self.update(new)
         if not self.file or not new:
             return
-        lines = [{"key": key, **row} for key, row in new.items()]
-        if not self._begun:
-            lines.insert(0, {"settings": self.settings})
+        lines = [{"settings": self.settings}] * (not self._begun) + [{"key": key, **row} for key, row in new.items()]
         content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         content = ("\n" * self._torn + content).encode(errors="replace")
         self.file.parent.mkdir(parents=True, exist_ok=True)

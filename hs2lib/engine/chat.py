@@ -78,9 +78,7 @@ class TokenGroup:
     dropped: int = 0
 
 
-def label_vector(
-    labels: Sequence[float], attributes: Sequence[str], outputs: Sequence[str] = ATTRIBUTES
-) -> tuple[float, ...]:
+def label_vector(labels: Sequence[float], attributes: Sequence[str], outputs=ATTRIBUTES) -> tuple[float, ...]:
     """A response's labels in the order of a model's outputs, MISSING (-100) where unlabelled.
 
     Paper: silent; the reference code's 9-vector is `outputs=NINE`. labels: values in the order of `attributes`, nan for
@@ -133,8 +131,6 @@ def _in_reference(turns: Sequence[Turn], label: str | None) -> str:
 
 def _in_chat(turns: Sequence[Turn], tokenizer) -> str:
     """The conversation as the tokenizer's chat template writes it."""
-    if not getattr(tokenizer, "chat_template", None):
-        raise ValueError("the tokenizer has no chat template: use template='reference', or set one")
     try:
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
         return tokenizer.apply_chat_template(messages, tokenize=False)
@@ -151,9 +147,9 @@ def _control(tokenizer, template: str, chat_template: str) -> tuple[re.Pattern, 
     """
     named = chat_template if template == "chat" else ""
     added = tokenizer.added_tokens_decoder.values()
-    tokens = [token.content for token in added if token.special or (token.content.strip() and token.content in named)]
-    pattern = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or "(?!)")
-    return pattern, _REFERENCE if template == "reference" else _markers(tokenizer, pattern)
+    words = [token.content for token in added if token.special or (token.content.strip() and token.content in named)]
+    tokens = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)")
+    return tokens, _REFERENCE if template == "reference" else _markers(tokenizer, tokens)
 
 
 def _markers(tokenizer, tokens: re.Pattern) -> tuple[str, ...]:
@@ -194,9 +190,7 @@ def written(tokenizer, prompt: Sequence[Turn], answer: str, **options) -> Render
     return _written(Group("", tuple(prompt), (Response("", answer),)), tokenizer, **options)[0]
 
 
-def _written(
-    group: Group, tokenizer, template="chat", label: str | None = None, control_text="escape"
-) -> list[Rendered]:
+def _written(group: Group, tokenizer, template="chat", label=None, control_text="escape") -> list[Rendered]:
     """`written` for each response."""
     one_of("template", template, TEMPLATES)
     one_of("control_text", control_text, CONTROL_TEXT)
@@ -205,10 +199,10 @@ def _written(
         what = f"the template's markers are plain text ({', '.join(markers)}), which any text can hold"
         raise ValueError(f"{what}: set control_text to escape or refuse")
     texts = [turn.text for turn in group.prompt] + [response.text for response in group.responses]
-    for marker in markers:
-        texts = [text.replace(marker, f"{marker[0]}\\{marker[1:]}") for text in texts]
-    # Marks of its own a text loses, as with transformers.
-    texts = [tokens.sub(f"{_START}\\g<0>{_END}", re.sub(f"[{_START}{_END}]", "", text)) for text in texts]
+    # Marks of its own a text loses, as with transformers; markers get a backslash.
+    for spelt, instead in [(_START, ""), (_END, ""), *((m, f"{m[0]}\\{m[1:]}") for m in markers)]:
+        texts = [text.replace(spelt, instead) for text in texts]
+    texts = [tokens.sub(f"{_START}\\g<0>{_END}", text) for text in texts]
     prompt = [Turn(turn.role, text) for turn, text in zip(group.prompt, texts, strict=False)]
 
     def render(answer: str) -> str:

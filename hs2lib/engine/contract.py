@@ -8,8 +8,7 @@ time. Paper: silent.
 
 import hashlib
 import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,7 +28,6 @@ ALONE: dict[str, str] = {}
 
 # Numbers of a configuration from which on some layers see less: a check has to go beyond them.
 _REACH = re.compile("window|chunk|topk|block_size|local_attention")
-_LONG = {"cpu": 1024, "cuda": 4096}  # but not beyond this many tokens
 
 
 def verdict(model, what: str, compare: Callable[[], str]) -> str:
@@ -67,19 +65,16 @@ def difference(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: 
     says already why it cannot be right. Raises ValueError for a model that transformers cannot run on one sequence
     alone, or in which what follows a token changes its numbers.
     """
-    name, most = type(model).__name__, tolerance(model)
-    groups = examples(model)
+    name, groups = type(model).__name__, examples(model)
     try:
         theirs = [plain(model, s) for group in groups for s in group]
     except Exception as error:
-        what = f"transformers cannot run {name} on one sequence of tokens alone"
-        raise ValueError(f"{what}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"transformers cannot run {name} on tokens: {type(error).__name__}: {error}") from error
     if any(numbers.isnan().any() for numbers in theirs):
         raise ValueError(f"{name}: what it computes is not finite: its weights are broken")
     whole, start = theirs[:2]  # the second sequence is how the first begins
-    if not (change := share(whole[: len(start)], start)) <= most:
-        what = f"what follows a token changes its numbers (by {change:.2%} here)"
-        raise ValueError(f"{name} as it is configured is no causal decoder: {what}, so they are not scores of a text")
+    if changed := unequal(model, [whole[: len(start)]], [start], "numbers of tokens that others follow"):
+        raise ValueError(f"{name} as it is configured is no causal decoder, so it scores no text: {changed}")
     if unlike:
         return unlike
     try:
@@ -88,25 +83,25 @@ def difference(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: 
         raise
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
     kind = "states" if model.get_output_embeddings() is None else "log-probabilities"
-    said = f"in groups its {kind} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
+    return unequal(model, ours, theirs, f"in groups its {kind}")
+
+
+def unequal(model, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], what: str) -> str:
+    """By how much the numbers of some sequence differ from transformers', "" where it is rounding."""
+    most = TOLERANCE.get(model.dtype, COARSE)
+    worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
+    said = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
     return "" if worst <= most else said
-
-
-def tolerance(model) -> float:
-    """The largest share by which numbers of this model may differ."""
-    return TOLERANCE.get(model.dtype, COARSE)
 
 
 def examples(model) -> list[list[list[int]]]:
     """Two groups of random tokens, the same ones at every call: short sequences, and long ones beyond any window."""
     rng, config = np.random.default_rng(0), model.config.get_text_config()
-    most = _LONG.get(model.device.type, _LONG["cpu"])
+    most = 4096 if model.device.type == "cuda" else 1024  # tokens
     reach = [n for k, n in config.to_dict().items() if _REACH.search(k) and isinstance(n, int) and n < most]
-    long = min([max([150, *reach]) + 10, getattr(config, "max_position_embeddings", None) or most])
-    if limit := switch(config):
-        long = min(long, limit)
+    limits = [getattr(config, "max_position_embeddings", None) or most, switch(config)]
+    long = min([max([150, *reach]) + 10, *filter(None, limits)])
 
     def draw(n: int) -> list[int]:
         return rng.integers(min(5, config.vocab_size - 1), config.vocab_size, max(n, 1)).tolist()
@@ -142,14 +137,6 @@ def switch(config) -> int | None:
     parts = [rope] if "rope_type" in rope else [part for part in rope.values() if isinstance(part, dict)]
     limits = [part["original_max_position_embeddings"] for part in parts if part.get("rope_type") == "longrope"]
     return min(limits, default=None)
-
-
-def alone(model, why: str) -> None:
-    """Say once that this model is scored one by one, and note it for the manifest."""
-    name = type(model).__name__
-    if name not in ALONE:
-        ALONE[name] = why
-        print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
 
 
 def share(ours: torch.Tensor, theirs: torch.Tensor) -> float:

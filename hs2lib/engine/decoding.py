@@ -8,13 +8,14 @@ are admitted beside the others. Paper: silent (an exact saving; `generate` repea
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hs2lib.engine import contract
 from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run, unprepare
@@ -28,9 +29,7 @@ def uniforms(seed: int, prompt: str, index: int, number: int) -> np.ndarray:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little"))).random(number)
 
 
-def choose(
-    logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float, forbidden: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def choose(logits: Tensor, draws: Tensor, temperature: float, top_p: float, forbidden: Tensor | None = None) -> tuple:
     """(tokens int64 [R], their log-probabilities at temperature 1, float32 [R]) of logits [R, V] and draws [R].
 
     Paper: section 4.3 (temperature 0.7, top-p 0.9). top_p keeps the fewest likeliest tokens whose probabilities at this
@@ -45,15 +44,13 @@ def choose(
     return tokens, logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
 
 
-def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = FIRST) -> torch.Tensor:
+def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Tensor:
     """Tokens [R] of logits over the temperature [R, V]; the `first` likeliest are looked at, then all if too few."""
     if top_p >= 1:
         return _inverse(scaled.double().softmax(-1), draws)
     total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]  # [R, 1]
-    # To sort all is quicker than a topk of all.
-    values, ids = (
-        scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
-    )  # [R, K] each
+    # [R, K] each; to sort all is quicker than a topk of all.
+    values, ids = scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
     p = (values.double() - total).exp()  # [R, K]
     mass = p.cumsum(-1)
     wide = (mass[:, -1] < top_p) & (first < size)  # [R]: more than these are kept
@@ -66,7 +63,7 @@ def _draw(scaled: torch.Tensor, draws: torch.Tensor, top_p: float, first: int = 
     return tokens
 
 
-def _inverse(weights: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+def _inverse(weights: Tensor, draws: Tensor) -> Tensor:
     """Positions [R] at which the cumulated weights [R, K] pass the share draws [R] of their sum."""
     mass = weights.cumsum(-1)
     at = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True)[:, 0]
@@ -96,9 +93,9 @@ class Cohort:
     rows: list[Row] = field(default_factory=list)
     length: int = 0  # tokens in the cache
     # layer -> prompt -> keys, values [1, key heads, L, D]
-    prefix: dict[int, dict[int, tuple[torch.Tensor, ...]]] = field(default_factory=dict)
-    own: dict[int, list[torch.Tensor]] = field(default_factory=dict)  # layer -> keys, values
-    members: list[tuple[int, torch.Tensor]] = field(default_factory=list)  # prompt, its rows
+    prefix: dict[int, dict[int, tuple[Tensor, ...]]] = field(default_factory=dict)
+    own: dict[int, list[Tensor]] = field(default_factory=dict)  # layer -> keys, values
+    members: list[tuple[int, Tensor]] = field(default_factory=list)  # prompt, its rows
 
     def regroup(self) -> None:
         """Note which rows belong to which prompt, and forget prompts that have none left."""
@@ -106,13 +103,17 @@ class Cohort:
         for place, row in enumerate(self.rows):
             by_prompt.setdefault(row.prompt, []).append(place)
         self.members = [(prompt, torch.tensor(places)) for prompt, places in by_prompt.items()]
-        for kept in self.prefix.values():
-            for prompt in set(kept) - set(by_prompt):
-                del kept[prompt]
+        kept = self.prefix.items()
+        self.prefix = {layer: {prompt: both[prompt] for prompt in by_prompt} for layer, both in kept}
 
-    def leave(self, done: list[int]) -> None:
-        """Take rows out: the last row moves into each free place, so that one row is copied and not all."""
-        for place in sorted(done, reverse=True):
+    def leave(self, most: int) -> list[Row]:
+        """Take out the rows that are finished or have so many tokens, and return them.
+
+        The last row moves into each free place, so that one row is copied and not all.
+        """
+        done = [place for place, row in enumerate(self.rows) if row.finished or len(row.tokens) == most]
+        gone = [self.rows[place] for place in done]
+        for place in reversed(done):
             last = self.rows.pop()
             if place < len(self.rows):
                 self.rows[place] = last
@@ -120,8 +121,9 @@ class Cohort:
                     cache[place, :, : self.length] = cache[len(self.rows), :, : self.length]
         if done:
             self.regroup()
+        return gone
 
-    def store(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def store(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add one token a row, [R, key heads, D], and return all there are, [R, key heads, length + 1, D]."""
         if layer not in self.own:
             self.own[layer] = [x.new_empty(x.shape[0], x.shape[1], 32, x.shape[2]) for x in (key, value)]
@@ -135,7 +137,7 @@ class Cohort:
         return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
 
 
-def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, how: How) -> torch.Tensor:
+def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, how: How) -> Tensor:
     """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept.
 
     segments: (prompt, start, stop), ..
@@ -149,22 +151,20 @@ def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query,
     return out.transpose(1, 2).to(query.dtype).contiguous()
 
 
-def step(cohorts: list[Cohort], module, query, key, value, how: How) -> torch.Tensor:
+def step(cohorts: list[Cohort], module, query, key, value, how: How) -> Tensor:
     """One pass of one token for every row of the cohorts, row after row, cohort after cohort."""
     q, k, v = _wide(query, key, value)
     (_, heads, _, width), key_heads = q.shape, k.shape[1]
     # [rows, key heads, queries of each, D]: heads that share keys are queries of one attention
     q = q[0].view(key_heads, heads // key_heads, -1, width).permute(2, 0, 1, 3)
     k, v = k[0].transpose(0, 1), v[0].transpose(0, 1)  # [rows, key heads, D]
-    out, start = q.new_empty(q.shape), 0
-    for cohort in cohorts:
-        rows = slice(start, start + len(cohort.rows))
-        out[rows] = _of_cohort(cohort, module.layer_idx, q[rows], k[rows], v[rows], how)
-        start = rows.stop
-    return out.reshape(1, start, heads, width).to(query.dtype)
+    sizes = [len(cohort.rows) for cohort in cohorts]
+    parts = zip(cohorts, q.split(sizes), k.split(sizes), v.split(sizes), strict=True)
+    out = torch.cat([_of_cohort(cohort, module.layer_idx, *part, how) for cohort, *part in parts])
+    return out.reshape(1, -1, heads, width).to(query.dtype)
 
 
-def _of_cohort(cohort: Cohort, layer: int, query, key, value, how: How) -> torch.Tensor:
+def _of_cohort(cohort: Cohort, layer: int, query, key, value, how: How) -> Tensor:
     query = query.contiguous()
     kept, number = cohort.store(layer, key, value), cohort.length + 1
     out, own = _attend(query, *(x[:, :, -how.window :] if how.window else x for x in kept), how)
@@ -183,7 +183,7 @@ def _of_cohort(cohort: Cohort, layer: int, query, key, value, how: How) -> torch
     return out
 
 
-def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
+def _wide(*tensors: Tensor) -> list[Tensor]:
     """Queries, keys and values in the precision they are computed in."""
     dtype, device = tensors[0].dtype, tensors[0].device.type
     if dtype != torch.float64 and device == "cpu":
@@ -193,7 +193,7 @@ def _wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [x.to(dtype) for x in tensors]
 
 
-def _causal(module, q, k, v, how: How) -> torch.Tensor:
+def _causal(module, q, k, v, how: How) -> Tensor:
     """Attention of a prompt's q [1, heads, L, D] to its own k, v, the window's alone: [1, heads, L, D]."""
     mask = None
     if how.special or (how.window and how.window < q.shape[-2]):
@@ -208,7 +208,7 @@ def _causal(module, q, k, v, how: How) -> torch.Tensor:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
 
 
-def _attend(q, k, v, how: How) -> tuple[torch.Tensor, torch.Tensor]:
+def _attend(q, k, v, how: How) -> tuple[Tensor, Tensor]:
     """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D], and the log-sum-exps [B, heads, Q] float32."""
     if q.device.type == "cpu" and not how.softcap:
         return flash(q, k, v, 0.0, False, scale=how.scale)
@@ -219,22 +219,13 @@ def _attend(q, k, v, how: How) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @torch.no_grad()
-def decode(
-    model,
-    prompts: Iterable[tuple[list[int], list[tuple[int, np.ndarray]]]],
-    *,
-    max_new_tokens: int,
-    ends: Callable[[list[int]], bool],
-    forbidden: torch.Tensor | None = None,
-    min_new_tokens: int = 0,
-    batch: int = 128,
-    **how,
-) -> Iterator[Row]:
+def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=None, min_new_tokens=0, batch=128, **how):
     """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.
 
-    prompts: (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends: whether these
-    tokens end a response. forbidden: bool [V], tokens not to be taken before min_new_tokens. batch: samples at once.
-    how: temperature and top_p of `choose`. Without gradients; under whatever autocast is on.
+    prompts: an iterable of (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends:
+    says of a list of tokens whether it ends a response. forbidden: bool [V], tokens not to be taken before
+    min_new_tokens. batch: samples at once. how: temperature and top_p of `choose`. Without gradients; under whatever
+    autocast is on.
     """
     decoder = prepare(model)  # raises for a model that is scored one by one
     bare = getattr(model, "get_base_model", lambda: model)()
@@ -244,45 +235,37 @@ def decode(
     waiting, cohorts, number = iter(prompts), [], 0
     ahead = next(waiting, None)
 
-    def advance(cohort: Cohort, logits: torch.Tensor) -> list[Row]:
+    def advance(cohort: Cohort, logits: Tensor) -> list[Row]:
         """Give each row its next token; those that are done leave and are returned."""
         draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
         tokens, log_probs = choose(logits, draws, forbidden=early, **how)
-        done = []
-        chosen = zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True)
-        for place, (row, token, log_prob) in enumerate(chosen):
+        for row, token, log_prob in zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True):
             row.tokens.append(token)
             row.log_probs.append(log_prob)
             row.finished = len(row.tokens) >= min_new_tokens and ends(row.tokens)
-            if row.finished or len(row.tokens) == max_new_tokens:
-                done.append(place)
-        gone = [cohort.rows[place] for place in done]
-        cohort.leave(done)
-        return gone
+        return cohort.leave(max_new_tokens)
 
     while ahead is not None or cohorts:
         room = batch - sum(len(cohort.rows) for cohort in cohorts)
         # Not each place that gets free is filled at once: a pass over one short prompt costs as much as a step.
         if ahead is not None and (room == batch or room >= max(len(ahead[1]), batch // 4)):
-            admitted, rows, size = [], [], 0
-            while ahead is not None and (
-                not admitted or (len(rows) + len(ahead[1]) <= room and size + len(ahead[0]) <= PREFILL)
-            ):
-                check_length(decoder, len(ahead[0]) + max_new_tokens)
-                admitted.append((number, ahead[0]))
-                rows += [Row(number, index, draws) for index, draws in ahead[1]]
-                size, number, ahead = size + len(ahead[0]), number + 1, next(waiting, None)
-            cohort, logits = _admit(model, admitted, rows, device)
-            yield from advance(cohort, logits)
-            cohorts += [cohort] if cohort.rows else []
-            continue
-        logits, start = _step(model, cohorts, device), 0
-        for cohort in cohorts:
-            stop = start + len(cohort.rows)
-            cohort.length += 1
-            yield from advance(cohort, logits[start:stop])
-            start = stop
+            tokens, bounds, rows, first = [], [0], [], number
+            while ahead is not None:
+                ids, samples = ahead
+                if tokens and (len(rows) + len(samples) > room or len(tokens) + len(ids) > PREFILL):
+                    break
+                check_length(decoder, len(ids) + max_new_tokens)
+                tokens += ids
+                bounds.append(len(tokens))
+                rows += [Row(number, index, draws) for index, draws in samples]
+                number, ahead = number + 1, next(waiting, None)
+            cohort, logits = _admit(model, first, tokens, bounds, rows, device)
+            stepped, cohorts = [cohort], [*cohorts, cohort]
+        else:
+            stepped, logits = cohorts, _step(model, cohorts, device)
+        for cohort, part in zip(stepped, logits.split([len(cohort.rows) for cohort in stepped]), strict=True):
+            yield from advance(cohort, part)
         cohorts = [cohort for cohort in cohorts if cohort.rows]
 
 
@@ -299,28 +282,30 @@ def _unlike(model) -> str:
     theirs = [contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows]
     prepare(model)
     ours = [torch.tensor(row.log_probs, device=model.device) for row in rows]
-    worst = float(np.max([contract.share(*both) for both in zip(ours, theirs, strict=True)]))
-    what = f"the log-probabilities of sampled tokens differ by {worst:.2%} from transformers'"
-    return "" if worst <= contract.tolerance(model) else what
+    return contract.unequal(model, ours, theirs, "the log-probabilities of sampled tokens")
 
 
-def _admit(model, prompts: list[tuple[int, list[int]]], rows: list[Row], device) -> tuple[Cohort, torch.Tensor]:
-    """A cohort of rows with its prompts computed, and the logits [rows, V] of their first tokens."""
-    cohort = Cohort({number: len(ids) for number, ids in prompts}, rows)
+def _admit(model, first: int, tokens: list[int], bounds: list[int], rows: list[Row], device) -> tuple[Cohort, Tensor]:
+    """A cohort of rows with its prompts computed, and the logits [rows, V] of their first tokens.
+
+    first: number of the first prompt. tokens: of all prompts, each from one of the bounds to the next.
+    """
+    segments = [(first + i, a, b) for i, (a, b) in enumerate(pairwise(bounds))]
+    cohort = Cohort({number: b - a for number, a, b in segments}, rows)
     cohort.regroup()
-    bounds = np.cumsum([0, *[len(ids) for _, ids in prompts]]).tolist()
-    segments = [(number, a, b) for (number, _), (a, b) in zip(prompts, pairwise(bounds), strict=True)]
-    tokens = torch.tensor([token for _, ids in prompts for token in ids], device=device)
-    positions = torch.cat([torch.arange(len(ids)) for _, ids in prompts]).to(device)
+    positions = torch.cat([torch.arange(b - a) for _, a, b in segments]).to(device)
     ends = torch.tensor(bounds[1:], device=device) - 1
-    out = run(model, tokens, positions, partial(prefill, cohort, segments), logits_to_keep=ends)
-    place = {number: i for i, (number, _) in enumerate(prompts)}
-    return cohort, out.logits[0][torch.tensor([place[row.prompt] for row in rows], device=device)]
+    attention = partial(prefill, cohort, segments)
+    out = run(model, torch.tensor(tokens, device=device), positions, attention, logits_to_keep=ends)
+    return cohort, out.logits[0][torch.tensor([row.prompt - first for row in rows], device=device)]
 
 
-def _step(model, cohorts: list[Cohort], device) -> torch.Tensor:
+def _step(model, cohorts: list[Cohort], device) -> Tensor:
     """Logits [rows, V] of the next token of every row of the cohorts."""
     rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
     tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)
     positions = torch.tensor([position for _, position in rows], device=device)
-    return run(model, tokens, positions, partial(step, cohorts)).logits[0]
+    logits = run(model, tokens, positions, partial(step, cohorts)).logits[0]
+    for cohort in cohorts:
+        cohort.length += 1
+    return logits

@@ -21,7 +21,7 @@ import copy
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,28 +58,14 @@ class Sample(Response):
     finished: bool = True
 
 
-def rollouts(
-    policy,
-    prompts: Sequence[Group],
-    *,
-    n: int,
-    max_new_tokens: int,
-    temperature: float = 0.7,
-    top_p: float = 0.9,
-    seed: int = 0,
-    label: str | Callable[[Group], str] | None = None,
-    file: Path | None = None,
-    batch: int = 128,
-    autocast: str = "float32",
-    progress: bool = True,
-    backend: str = "transformers",
-    min_new_tokens: int = 0,
-) -> list[Group]:
+def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, temperature: float = 0.7, top_p=0.9,
+             seed: int = 0, label: str | None = None, file: Path | None = None, batch: int = 128, autocast="float32",
+             progress=True, backend="transformers", min_new_tokens: int = 0) -> list[Group]:  # fmt: skip
     """The prompts in their order, each with n `Sample`s in place of its responses (id "<prompt id>/<index>").
 
     Paper: section 4.3 (n = 10, temperature 0.7, top-p 0.9). temperature 0 takes the likeliest token each time.
-    max_new_tokens: with the end of the turn. label: SteerLM's label string that opens every answer, or a function that
-    says it for each group; it is no part of the text. A prompt too long to leave room loses its oldest turns.
+    max_new_tokens: with the end of the turn. label: SteerLM's label string that opens every answer; it is no part of
+    the text. A prompt too long to leave room loses its oldest turns.
     file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
     stands for a file in it that is named by the policy and the settings.
     batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
@@ -130,7 +116,7 @@ def _sample(id: str, row: dict) -> Sample:
     return Sample(id, row["text"], (), (), tuple(row["tokens"]), tuple(row["log_probs"]), row["finished"])
 
 
-def as_tokens(policy, groups: Sequence[Group], label: str | Callable[[Group], str] | None = None) -> list[TokenGroup]:
+def as_tokens(policy, groups: Sequence[Group], label: str | None = None) -> list[TokenGroup]:
     """Groups of samples as the token sequences they were sampled as, for `Policy.log_probs` and the engine.
 
     Text tokenised anew may give other tokens, and its end of turn was never sampled where a response is unfinished.
@@ -138,16 +124,15 @@ def as_tokens(policy, groups: Sequence[Group], label: str | Callable[[Group], st
     """
     out = []
     for group in groups:
-        longest = max(len(sample.tokens) for sample in group.responses)
-        prompt = _prompt(policy, group, label, longest)
+        prompt = _prompt(policy, group, label, max(len(sample.tokens) for sample in group.responses))
         sequences = tuple([*prompt, *sample.tokens] for sample in group.responses)
         out.append(TokenGroup(group, sequences, (len(prompt),) * len(sequences)))
     return out
 
 
-def _prompt(policy, group: Group, label: str | Callable[[Group], str] | None, room: int) -> list[int]:
+def _prompt(policy, group: Group, label: str | None, room: int) -> list[int]:
     """The tokens to go on from, without the oldest turns where they leave no room for the response."""
-    options = policy.written | {"label": label(group) if callable(label) else label}
+    options = policy.written | {"label": label}
     ids = prompt_tokens(group.prompt, policy.tokenizer, **options)
     if policy.max_tokens and len(ids) + room > policy.max_tokens:
         ids = prompt_tokens(fitted(policy, group, room, **options), policy.tokenizer, **options)
@@ -195,8 +180,7 @@ def _transformers(policy, missing, special, stop, *, seed, max_new_tokens, autoc
 
     device = next(policy.backbone.parameters()).device
     size = policy.backbone.config.get_text_config().vocab_size
-    forbidden = torch.zeros(size, dtype=torch.bool, device=device)  # [V]
-    forbidden[list(special)] = True
+    forbidden = torch.tensor([token in special for token in range(size)], device=device)  # bool [V]
     prompts = ((ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in indices]) for id, ids, indices in missing)
     options |= dict(max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden)
     with computing(policy, autocast):
@@ -223,8 +207,7 @@ def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_token
                      enable_prefix_caching=True, logprobs_mode="raw_logprobs", seed=0)  # fmt: skip
         for start in range(0, len(missing), CHUNK):
             asked = [(id, i, ids) for id, ids, indices in missing[start : start + CHUNK] for i in indices]
-            seeds = [int(2**32 * uniforms(seed, id, i, 1)[0]) for id, i, _ in asked]
-            params = [SamplingParams(seed=number, **common) for number in seeds]
+            params = [SamplingParams(seed=int(2**32 * uniforms(seed, id, i, 1)[0]), **common) for id, i, _ in asked]
             prompts = [{"prompt_token_ids": ids} for _, _, ids in asked]
             for (id, i, _), reply in zip(asked, engine.generate(prompts, params, use_tqdm=False), strict=True):
                 out = reply.outputs[0]

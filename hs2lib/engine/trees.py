@@ -8,12 +8,13 @@ j <= i <= last[j]. Paper: silent (the paper scores every response on its own); `
 on these.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, pairwise, repeat
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
 # Consecutive chains of up to this many tokens in all share one attention call with a dense mask: a call costs as much
@@ -39,24 +40,22 @@ class Batch:
     `cross`: (query start, query stop, key start, key stop): every query attends to every key.
     """
 
-    tokens: torch.Tensor
-    positions: torch.Tensor
-    parent: torch.Tensor
-    last: torch.Tensor
-    end: torch.Tensor
-    index: torch.Tensor
-    group: torch.Tensor
-    node: torch.Tensor
-    owner: torch.Tensor
+    tokens: Tensor
+    positions: Tensor
+    parent: Tensor
+    last: Tensor
+    end: Tensor
+    index: Tensor
+    group: Tensor
+    node: Tensor
+    owner: Tensor
     own: tuple[tuple[int, int, bool], ...]
     cross: tuple[tuple[int, int, int, int], ...]
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its tensors on `device`."""
-        if self.tokens.device == torch.device(device):
-            return self
-        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{n: t.to(device) for n, t in tensors.items() if isinstance(t, torch.Tensor)})
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: x.to(device) for name, x in values.items() if isinstance(x, Tensor)})
 
     @property
     def depth(self) -> int:
@@ -86,9 +85,7 @@ def pack(token_groups: Sequence, predict: Sequence | None = None) -> Batch:
     return _pack([(g, starts[g], s, predict[g] if predict else None) for g, s in groups])
 
 
-def plan(
-    token_groups: Iterable, budget: int = BUDGET, predict: Iterable | None = None, *, window: int | None = 4096
-) -> Iterator[Batch]:
+def plan(token_groups, budget: int = BUDGET, predict=None, *, window: int | None = 4096) -> Iterator[Batch]:
     """Yield batches of at most `budget` tokens, groups whole, neighbours chosen to share what they can.
 
     Of `window` groups at a time (None: of all) the groups are sorted by their tokens and packed one after another, so
@@ -96,8 +93,6 @@ def plan(
     order (`hs2lib.engine.attention.in_order`). A group larger than the budget gets a batch of its own: nothing is cut.
     Raises ValueError for an empty group or sequence.
     """
-    if budget < 1:
-        raise ValueError(f"the budget of a batch is at least 1 token, got {budget}")
     source = enumerate(zip(token_groups, repeat(None) if predict is None else predict, strict=predict is not None))
     first = 0  # number of the window's first sequence, through all groups
     while items := list(islice(source, window)):
@@ -110,7 +105,7 @@ def plan(
         ready.sort(key=lambda item: item[:2])
         chosen, size, before = [], 0, b""
         for keys, g, start, sequences, spans in ready:
-            inside = _distinct(keys)
+            inside = sum(map(len, keys)) // 4 - sum(_common(a, b) // 4 for a, b in pairwise(keys))  # distinct tokens
             shared = _common(before, keys[0]) // 4
             if chosen and size + inside - shared > budget:
                 yield _pack(chosen)
@@ -199,9 +194,7 @@ def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
     return last, tuple(own), tuple(cross)
 
 
-def block_mask(
-    last: torch.Tensor, size: int = 128, positions: torch.Tensor | None = None, window: int | None = None
-) -> BlockMask:
+def block_mask(last: Tensor, size=128, positions: Tensor | None = None, window: int | None = None) -> BlockMask:
     """FlexAttention's block mask of a batch from its `last` [T], without looking at T x T pairs.
 
     window: of the tokens of its path each sees itself and those before, so many in all, by `positions` [T].
@@ -219,7 +212,7 @@ def block_mask(
     full &= (first + size <= n)[:, None]
     partly = (earlier & (padded.amax(1)[None] >= first[:, None])) | (first[None] == first[:, None])
 
-    def listed(which: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def listed(which: Tensor) -> tuple[Tensor, Tensor]:
         order = which.int().argsort(dim=1, descending=True, stable=True)
         return which.sum(1, dtype=torch.int32)[None, None], order.int()[None, None]
 
@@ -239,8 +232,7 @@ def _arrays(g: int, group: Sequence) -> list[np.ndarray]:
     sequences = [np.asarray(s) for s in group]
     for i, s in enumerate(sequences):
         if s.ndim != 1 or not len(s) or s.dtype.kind not in "iu" or s.min() < 0:
-            what = f"expected at least one token id; token ids are integers >= 0, got {s.dtype} of shape {s.shape}"
-            raise ValueError(f"group {g}, sequence {i}: {what}")
+            raise ValueError(f"group {g}, sequence {i}: token ids are integers >= 0, at least one, got {s!r:.40}")
     return sequences
 
 
@@ -250,11 +242,6 @@ def _spans(sequence: np.ndarray, wanted, g: int, i: int) -> list[tuple[int, int]
         if not 0 <= a <= b <= len(sequence):
             raise ValueError(f"group {g}, sequence {i}: cannot predict tokens {a} to {b} of {len(sequence)}")
     return [(max(a, 1), b) for a, b in spans]
-
-
-def _distinct(keys: list[bytes]) -> int:
-    """The number of tokens in the tree of sorted sequences."""
-    return sum(map(len, keys)) // 4 - sum(_common(a, b) // 4 for a, b in pairwise(keys))
 
 
 def _common(a: bytes, b: bytes) -> int:

@@ -7,8 +7,7 @@ try:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from hs2lib.run.runner import main
 
-    status = main()
+    sys.exit(main())
 except KeyboardInterrupt:
     print("\nstopped; what is done stays done, and the same command goes on from there", file=sys.stderr)
-    status = 130
-sys.exit(status)
+    sys.exit(130)

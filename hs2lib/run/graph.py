@@ -115,8 +115,7 @@ def upstream(run: str, tier: str, settled: tuple | None = None, reads: list[str]
     read = matching(definition(run, tier)[1] if reads is None else reads)
     named = {other.partition("@")[0]: other for other in read}
     if wrong := sorted(named.keys() - names):
-        needed = ", ".join(sorted(names)) or "none"
-        raise ParameterError(f"{run} reads {named[wrong[0]]}, which it does not need; it needs {needed}")
+        raise ParameterError(f"{run} reads {named[wrong[0]]}, and needs only {', '.join(sorted(names)) or 'none'}")
     return sorted(named.get(name, name) for name in names)
 
 
@@ -142,7 +141,10 @@ def by_hand(notebook: str, tier: str) -> dict[str, str]:
 
 
 def matching(names: list[str]) -> list[str]:
-    """Full names of the runs that a user typed, in order. Raises ParameterError for a name that fits none."""
+    """Full names of the runs that a user typed, in order: 01_dataset_statistics for 01, and with its @mine for 01@mine.
+
+    Raises ParameterError for a name that fits none.
+    """
     picked = set()
     for typed in names:
         name, at, own = typed.partition("@")
@@ -174,16 +176,6 @@ def with_upstream(names: list[str], tier: str = "smoke") -> list[str]:
     for name in sorted(names):
         add(name, [])
     return ordered
-
-
-def chosen(names: list[str], tier: str = "smoke") -> list[str]:
-    """Full names of the runs that a user typed, each after what it needs.
-
-    All notebooks for none, '01' for 01_dataset_statistics, '01@mine' for a named run of it. Raises ParameterError for a
-    name that fits none.
-    """
-    picked = matching(names or notebooks())
-    return [name for name in with_upstream(picked, tier) if name in picked]
 
 
 def outputs(run: str, tier: str) -> dict[str, Path]:
@@ -277,26 +269,21 @@ def library(notebook: str, generated: bool) -> list[Path]:
     return sorted(modules.union(*map(data_files, modules)))
 
 
-def code(notebook: str, values: dict, recipe: object) -> dict[str, Path]:
-    """The files of notebook and library that decide what the notebook gives with these values, by name."""
-    files = {f"notebooks/{notebook_path(notebook).name}": notebook_path(notebook)}
-    used = library(notebook, generates(notebook, values, recipe))
-    files |= {f"hs2lib/{file.relative_to(package()).as_posix()}": file for file in used}
-    if values.get("model_name") == "small":
-        files["hs2lib/corpus/base/model.safetensors"] = package() / "corpus" / "base" / "model.safetensors"
-    return files
-
-
 def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
     """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream."""
     above = upstream(run, tier, (values, recipe))
     read = {name: outputs(name, tier)["manifest"] for name in above}
     for other in {*values.get("beside", [])} - {tier}:  # other tiers whose reports are read
         read |= {f"{other}/{name}": outputs(name, other)["manifest"] for name in above}
+    used = library(run, generates(run, values, recipe))
+    if values.get("model_name") == "small":
+        used.append(package() / "corpus" / "base" / "model.safetensors")
+    code = {f"hs2lib/{file.relative_to(package()).as_posix()}": file for file in used}
+    code[f"notebooks/{notebook_path(run).name}"] = notebook_path(run)
     made = {
         "parameters": {name: value for name, value in values.items() if name != "recipe"},
         "recipe": asdict(recipe) if recipe else {},
-        "code": {name: digest(file) for name, file in code(run, values, recipe).items()},
+        "code": {name: digest(file) for name, file in code.items()},
         "upstream": {name: _results(manifest) for name, manifest in sorted(read.items())},
     }
     return json.loads(json.dumps(made))  # as a stamp has it, without tuples
@@ -324,13 +311,11 @@ def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
     Judged by its stamp, or by its manifest alone where the run was made elsewhere: then what is not here may be there.
     """
     made = outputs(run, tier)
-    kept, manifest = read_json(made["stamp"]), read_json(made["manifest"])
-    if manifest is None:
-        return ["its manifest is gone, or no manifest"]
-    here = bool(kept) and kept.get("manifest") == sha256(made["manifest"])
+    kept, manifest = read_json(made["stamp"]) or {}, read_json(made["manifest"]) or {}
+    here = kept.get("manifest") == sha256(made["manifest"])
     record = kept if here else manifest
     if not {"code", "parameters", "recipe", "upstream", "read", "written"} <= record.keys():
-        return ["its manifest is of an earlier version, and does not say what it was made of"]
+        return ["its manifest does not say what it was made of"]
     _, values, recipe = resolved(run, tier)
     hide(values)
     now = made_of(run, tier, values, recipe)

@@ -14,13 +14,12 @@ papermill only warns about an unknown parameter and never checks a type; here bo
 """
 
 import ast
-import dataclasses
 import difflib
-import importlib
 import json
 import math
+import pkgutil
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 from typing import get_origin
@@ -89,45 +88,25 @@ class Parameter:
         return value
 
 
-def setting(
-    default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = (), pattern: str = ""
-):
+def setting(default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = (), pattern=""):
     """A field of a recipe: its default, what it is with its unit, and its range, its choices or its pattern."""
-    limits = {"low": low, "high": high, "choices": one_of, "pattern": pattern}
-    return dataclasses.field(default=default, metadata={"help": help} | limits)
+    limits = dict(help=help, low=low, high=high, choices=one_of, pattern=pattern)
+    return field(default=default, metadata=limits)
 
 
 def settings(recipe: type) -> dict[str, Parameter]:
     """The fields of a recipe's dataclass by name, as parameters."""
-    return {
-        field.name: Parameter(field.name, get_origin(field.type) or field.type, field.default, **field.metadata)
-        for field in dataclasses.fields(recipe)
-    }
+    return {f.name: Parameter(f.name, get_origin(f.type) or f.type, f.default, **f.metadata) for f in fields(recipe)}
 
 
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
-
-
-def _limits(text: str, where: str) -> dict:
+def _limits(text: str) -> dict:
     """The range that a comment states after its help: `one of a, NAMES`, `each one of ..` or `LO to HI`."""
-    if span := re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", text):
-        return {"low": float(span[1]), "high": float(span[2])}
     if not (one_of := re.fullmatch(r"(?:each )?one of (.+)", text)):
-        raise ParameterError(f"{where}: the comment must read 'help, unit; one of a, b' or '; LO to HI'")
+        low, high = map(float, text.split(" to "))
+        return {"low": low, "high": high}
     words = [word.strip(' "') for word in one_of[1].split(",")]
     several = [getattr(names, word, (word,)) if word.isupper() else (word,) for word in words]
     return {"choices": tuple(chain.from_iterable(several))}
-
-
-def _recipe(help: str, where: str) -> type:
-    """The dataclass that the comment of `recipe` names after `see`."""
-    module, _, name = help.rpartition("see ")[2].strip().rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ParameterError(
-            f"{where}: the comment must end in its dataclass, as 'see a.module.Name': {error}"
-        ) from error
 
 
 def specification(notebook: Path) -> dict[str, Parameter]:
@@ -138,7 +117,7 @@ def specification(notebook: Path) -> dict[str, Parameter]:
     if len(cells) != 1:
         raise ParameterError(f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}")
     source = "".join(cells[0]["source"])
-    lines, known, fields = source.splitlines(), {}, {}
+    lines, known, of_recipe = source.splitlines(), {}, {}
     for node in reversed(ast.parse(source).body):  # the recipe first: the others may take their range from it
         where = f"{notebook.name}, parameters cell line {node.lineno}"
         text, mark, comment = "\n".join(lines[node.lineno - 1 : node.end_lineno]).rpartition("  # ")
@@ -148,19 +127,16 @@ def specification(notebook: Path) -> dict[str, Parameter]:
             line = "write 'name: type = literal  # help, unit; range', with no second '=' and no '|'"
             raise ParameterError(f"{where}: {line}; types: {', '.join(TYPES)} (dict for recipe alone)")
         help, _, limits = comment.partition("; ")
-        more = _limits(limits, where) if limits else {}
-        if name == "recipe":
-            more["recipe"] = _recipe(help, where)
-            fields = settings(more["recipe"])
         try:
-            default = ast.literal_eval(node.value)
-        except ValueError as error:
-            raise ParameterError(f"{where}: {name} must be a literal") from error
-        if field := fields.get(name):
-            if field.type is not (tuple if kind == "list" else TYPES[kind]):
-                raise ParameterError(f"{where}: {name} is {field.type.__name__} in {known['recipe'].recipe.__name__}")
-            if not limits:
-                more = {limit: getattr(field, limit) for limit in ("choices", "low", "high", "pattern")}
+            default, more = ast.literal_eval(node.value), _limits(limits) if limits else {}
+            if name == "recipe":
+                more["recipe"] = pkgutil.resolve_name(help.rpartition("see ")[2])
+                of_recipe = settings(more["recipe"])
+        except (ImportError, AttributeError, ValueError) as error:
+            form = "a literal, its comment 'help, unit', '; one of a, b', '; LO to HI', of recipe 'see a.module.Name'"
+            raise ParameterError(f"{where}: {name} must be {form}: {error}") from error
+        if not limits and (same := of_recipe.get(name)):
+            more = {limit: getattr(same, limit) for limit in ("choices", "low", "high", "pattern")}
         known[name] = Parameter(name, TYPES[kind], default, help, **more)
     known = dict(reversed(known.items()))
     check({name: parameter.default for name, parameter in known.items()}, known, f"{notebook.name}, parameters cell")
@@ -190,16 +166,15 @@ def read_values(file: Path) -> dict:
     return loaded
 
 
-def typed(text: str, parameter: Parameter) -> object:
+def typed(text: str, p: Parameter) -> object:
     """The value that `-p name=text` means, by the parameter's type: text as it is, else as Python or YAML writes it.
 
     Raises ParameterError for a text that is no such value.
     """
     try:
-        return parameter.type(text) if parameter.type in (int, float, str) else yaml.safe_load(text)
+        return p.type(text) if p.type in (int, float, str) else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
-        kind = parameter.type.__name__
-        raise ParameterError(f"-p {parameter.name}={text}: {parameter.name} is {kind} ({parameter.help})") from error
+        raise ParameterError(f"-p {p.name}={text}: {p.name} is {p.type.__name__} ({p.help})") from error
 
 
 def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = None, where: str = "overrides") -> dict:
@@ -220,6 +195,6 @@ def whole_recipe(known: dict[str, Parameter], values: dict) -> object | None:
     """The recipe that checked `values` make: the cell's parameters, its `recipe`, then defaults. None without one."""
     if "recipe" not in known:
         return None
-    recipe, fields = known["recipe"].recipe, settings(known["recipe"].recipe)
-    chosen = {name: value for name, value in values.items() if name in fields} | values.get("recipe", {})
-    return recipe(**check(chosen, fields, "recipe"))
+    recipe, own = known["recipe"].recipe, settings(known["recipe"].recipe)
+    chosen = {name: value for name, value in values.items() if name in own} | values.get("recipe", {})
+    return recipe(**check(chosen, own, "recipe"))

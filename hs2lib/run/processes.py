@@ -17,7 +17,6 @@ OWNER = "HS2_OWNER"  # the variable by which the processes of a run know that th
 PARENT = "HS2_PARENT"  # the variable by which a job knows its Snakemake
 PATIENCE_S = 2.0  # a process that was killed needs a moment until it is gone
 GOODBYE_S = 3.0  # what a command may take to end when it is interrupted; it is killed then
-PARENT_DEATH = 1  # PR_SET_PDEATHSIG of <linux/prctl.h>
 
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *none: None
 
@@ -38,7 +37,6 @@ def hold(folder: Path) -> TextIO:
         raise OSError(f"{folder} cannot be written to: {error.strerror}; mend that, or use another folder") from error
     if holder == owner:
         return file
-    file.close()
     raise BlockingIOError(f"another run ({holder}) holds {folder}: wait for it, or use another folder")
 
 
@@ -50,12 +48,11 @@ def _ask(file: TextIO, owner: str) -> str:
         file.truncate(0)
         file.write(owner)
         file.flush()
-    try:
+    holder = "one that begins"
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return "one that begins"
-    file.seek(0)
-    holder = file.read()
+        file.seek(0)
+        holder = file.read()
     if holder != owner:
         fcntl.flock(file, fcntl.LOCK_UN)
     return holder
@@ -63,7 +60,7 @@ def _ask(file: TextIO, owner: str) -> str:
 
 def end_with(parent: int) -> None:
     """Have this process killed as soon as `parent`, the process that started it, has ended in any way."""
-    _prctl(PARENT_DEATH, signal.SIGKILL)
+    _prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG of <linux/prctl.h>
     if os.getppid() != parent:  # it ended before we asked
         os._exit(1)
 

@@ -189,23 +189,12 @@ def define_runs(names: list[str], tier: str, words: list[str], reads: list[str])
         graph.define(*plan)
 
 
-EXAMPLE = """A run of your own has a name and folders of its own, as reports/demo/06_rewardbench_evaluation@mine:
-  python -m hs2lib.run --tier demo 06 --name mine -p model=owner/name -p recipe.folds=3
-Its definition may also lie in params/demo/06_rewardbench_evaluation@mine.yaml; then 06@mine names it.
-
-Options after -- go to Snakemake (for example: -- --workflow-profile profiles/slurm)."""
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    tiers = "\n".join(f"  {tier:6}  {what}" for tier, what in graph.TIERS.items())
-    parser = argparse.ArgumentParser(
-        prog="python -m hs2lib.run",
-        description="Bring notebooks up to date at a tier: parameters checked first, then Snakemake and papermill.",
-        epilog=f"Tiers:\n{tiers}\n\n{EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    what = "Bring notebooks up to date at a tier: parameters checked first, then Snakemake and papermill."
+    more = "Options after -- go to Snakemake: -- --workflow-profile profiles/slurm. Runs of your own: docs/guide.md."
+    parser = argparse.ArgumentParser(prog="python -m hs2lib.run", description=what, epilog=more)
     add, many = parser.add_argument, {"action": "append", "default": []}
     add("notebook", nargs="*", help="names or numbers (01), or named runs (01@mine); all by default")
     add("--tier", choices=list(graph.TIERS), default="smoke", help="which tier (default: smoke)")
@@ -233,7 +222,8 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     names = graph.matching(own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])])
     if args.set or args.reads:
         define_runs(names, tier, args.set, args.reads)
-    names, needed = graph.chosen(names, tier), graph.with_upstream(names, tier)
+    needed = graph.with_upstream(names, tier)
+    names = [name for name in needed if name in names]
     for name in needed:  # every file is checked before anything runs
         graph.resolved(name, tier)
     if args.list or args.verify:

@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
-from hs2lib.engine import log_probs as module
-from hs2lib.engine.log_probs import log_probs
+from hs2lib.engine import attention as module
+from hs2lib.engine.attention import chosen_log_probs
 
 ROWS, WIDTH, VOCABULARY = 7, 5, 11
 
@@ -41,7 +41,7 @@ def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, chunk, kept,
     monkeypatch.setattr(module, "KEPT", kept)
     given = example(bias)
     expected = outcome(plain, *given)
-    for ours, theirs in zip(outcome(log_probs, *given), expected, strict=True):
+    for ours, theirs in zip(outcome(chosen_log_probs, *given), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
@@ -50,7 +50,7 @@ def test_a_head_with_code_of_its_own_is_called(monkeypatch):
     head, hidden, row, token = example()
     seen = []
     head.register_forward_hook(lambda module, given, output: seen.append(len(given[0])) or 2 * output)
-    got = outcome(log_probs, head, hidden, row, token)
+    got = outcome(chosen_log_probs, head, hidden, row, token)
     assert max(seen) == 3
     expected = outcome(lambda h, x, r, t: (2 * torch.nn.functional.linear(x, h.weight)).log_softmax(-1)[r, t],
                        head, hidden, row, token)  # fmt: skip
@@ -61,13 +61,13 @@ def test_a_head_with_code_of_its_own_is_called(monkeypatch):
 def test_a_frozen_head_or_frozen_states_get_no_gradient():
     head, hidden, row, token = example()
     head.weight.requires_grad_(False)
-    log_probs(head, hidden, row, token).sum().backward()
+    chosen_log_probs(head, hidden, row, token).sum().backward()
     assert head.weight.grad is None and hidden.grad is not None
     head.weight.requires_grad_(True)
-    log_probs(head, hidden.detach(), row, token).sum().backward()
+    chosen_log_probs(head, hidden.detach(), row, token).sum().backward()
     assert head.weight.grad is not None
     with torch.no_grad():
-        assert not log_probs(head, hidden, row, token).requires_grad
+        assert not chosen_log_probs(head, hidden, row, token).requires_grad
 
 
 @pytest.mark.parametrize("kept", [0, 10**9])
@@ -76,7 +76,7 @@ def test_autocast_rounds_as_autograd_does(monkeypatch, kept):
     given = example(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         expected = outcome(lambda *a: plain(*a).float(), *given)
-        got = outcome(log_probs, *given)
+        got = outcome(chosen_log_probs, *given)
     assert got[0].dtype == torch.float32 and got[1].dtype == torch.float32
     for ours, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(ours, theirs.float(), rtol=0.02, atol=0.02)
@@ -86,5 +86,5 @@ def test_extreme_logits_stay_finite():
     head, hidden, row, token = example()
     with torch.no_grad():
         head.weight.mul_(1e5)
-    for x in outcome(log_probs, head, hidden, row, token):
+    for x in outcome(chosen_log_probs, head, hidden, row, token):
         assert torch.isfinite(x).all()

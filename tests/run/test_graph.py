@@ -318,7 +318,7 @@ def test_a_run_by_hand_never_writes_the_report_of_the_checkout(checkout, monkeyp
     assert report.completed("demo", SECOND).table("read.csv").weights[0] == 5, "the next by hand reads what it made"
     assert stale(MODEL) == ""
     with pytest.raises(ParameterError, match="by-hand"):
-        graph.chosen(["02@by-hand"], "demo")
+        graph.matching(["02@by-hand"])
 
 
 def test_named_runs_have_rows_of_their_own_in_site_and_readme(checkout, monkeypatch, capsys):
