@@ -125,7 +125,7 @@ def test_a_recipe_is_the_cell_then_the_file_then_the_defaults(method):
         ("recipe: {keep: 2.5}", r"recipe: keep is int \(best checkpoints.* got float 2.5"),
         ("recipe: {backend: trk}", r"recipe: backend = 'trk' is not one of groups, trl; nearest: trl"),
         ("recipe: {betas: [0.9, 2]}", r"betas = 2 is outside 0 to 1"),
-        ("recipe: {clip: .nan}", r"clip = nan is outside"),
+        ("recipe: {clip: .nan}", r"clip = nan is not finite"),
         ("recipe: {beta: 0.1}", r"recipe: beta is in the cell itself: set it as a parameter"),
         ("recipe: 3", r"recipe is dict"),
         ("beta: 11", r"beta = 11.0 is outside 1e-06 to 10"),
@@ -225,7 +225,7 @@ def test_every_value_of_tier_paper_says_where_it_is_from():
 
 
 def test_every_parameter_file_of_the_suite_fits_its_notebook():
-    files = sorted((root() / "params").glob("*/*.yaml"))
+    files = [file for file in sorted((root() / "params").glob("*/*.yaml")) if "@" not in file.stem]
     assert files
     for file in files:
         parameters.resolve(root() / "notebooks" / f"{file.stem}.ipynb", file.parent.name, root() / "params")
