@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu clean-nb clean lock
+.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -83,7 +83,7 @@ test: lint ## lint, then all tests, on all cores: before a commit
 
 bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=load_rows
 	@export CUDA_VISIBLE_DEVICES=; \
-	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*) ;; *) $(BIN)/python $$f;; esac; done
+	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
 
 MODEL ?= Qwen/Qwen2.5-0.5B-Instruct
 ON_GPU := score_pairs train_reward dpo_step steerlm2_step rollout
@@ -95,6 +95,9 @@ bench-gpu: $(READY) ## run the benchmarks that a GPU can run, on one: make bench
 	    $(BIN)/python benchmarks/$$name.py --device cuda --model "$(MODEL)" || failed="$$failed $$name"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+gpu-check: ## is all exact and fast on this GPU: make gpu-check PYTHON=/any/python/with/torch/and/transformers
+	@export CUDA_VISIBLE_DEVICES="$${CUDA_VISIBLE_DEVICES:-0}"; PYTHONPATH=. "$(PYTHON)" benchmarks/gpu_check.py
 
 clean-nb: $(READY) ## strip outputs from the notebooks
 	@$(BIN)/nbstripout --keep-id notebooks/*.ipynb

@@ -26,7 +26,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hs2lib import paths
-from hs2lib.report import report
 
 # Operations a second of dense products by the makers' data sheets, without sparsity; by the name that torch gives.
 PEAKS = {
@@ -181,7 +180,9 @@ def data_sheet(name: str, dtype: str) -> float | None:
 
 def utilisation(model: float, hardware: float, seconds: float, rate: float, dtype: str) -> dict:
     """Shares of the dense rate and of the data sheet's peak: `model` and `hardware` operations done in `seconds`."""
-    sheet = data_sheet(report.device(), dtype)
+    import torch
+
+    sheet = data_sheet(torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", dtype)
     done = {"model": model / seconds, "hardware": hardware / seconds}
     return {
         "of the dense rate": {name: x / rate for name, x in done.items()},
@@ -209,6 +210,8 @@ def write(
     sure that both gave the same result, `timings` are the raw seconds; `packages` are those whose versions matter;
     `on` is "cpu" or "cuda".
     """
+    from hs2lib.report import report
+
     result = {
         "name": name,
         "compared": compared,

@@ -4,6 +4,7 @@ No GPU is needed. What only one can show is that its kernels give the results of
 and the devices are stood in for, and what is tested is what is made of them.
 """
 
+import ast
 import importlib
 import io
 import json
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import redirect_stdout
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -31,12 +33,14 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, fuzz, kills, real_rows, rollout, same_tables, score_pairs, steerlm2_step, train_reward = map(
-    importlib.import_module,
-    (
-        *("common", "dpo_step", "fuzz", "kills", "real_rows", "rollout", "same_tables", "score_pairs"),
-        *("steerlm2_step", "train_reward"),
-    ),
+common, dpo_step, fuzz, gpu_check, kills, real_rows, rollout, same_tables, score_pairs, steerlm2_step, train_reward = (
+    map(
+        importlib.import_module,
+        (
+            *("common", "dpo_step", "fuzz", "gpu_check", "kills", "real_rows", "rollout", "same_tables", "score_pairs"),
+            *("steerlm2_step", "train_reward"),
+        ),
+    )
 )
 sys.path.pop(0)
 
@@ -237,7 +241,8 @@ def test_a_peak_is_named_only_where_it_is_known(name, peak):
 
 
 def test_utilisation_by_hand(monkeypatch):
-    monkeypatch.setattr(common.report, "device", lambda: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
     found = common.utilisation(989e12, 494.5e12, 2.0, 400e12, "bfloat16")
     assert found["of the data sheet"] == {"model": 0.5, "hardware": 0.25}
     assert found["of the dense rate"]["hardware"] == pytest.approx(247.25 / 400)
@@ -389,6 +394,59 @@ def test_bench_gpu_goes_on_after_a_failure_and_names_it(tmp_path):
     assert ran == [f"benchmarks/{m.__name__}.py" for m in (score_pairs, train_reward, dpo_step, steerlm2_step, rollout)]
     assert "--device cuda --model one/small" in done.stdout
     assert done.returncode != 0 and "failed: dpo_step rollout" in done.stderr
+
+
+# --- the check of a GPU -------------------------------------------------------------------------------------------
+
+
+def imports(file: Path) -> set[str]:
+    """What a file imports at its top, and what of this checkout that imports in turn: names of packages not ours."""
+    waiting, seen, others = [file], set(), set()
+    while waiting:
+        seen.add(path := waiting.pop())
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                ours = [folder / f"{name.replace('.', '/')}.py" for folder in (root(), root() / "benchmarks")]
+                waiting += [path for path in ours if path.is_file() and path not in seen]
+                others |= {name.partition(".")[0]} - {"hs2lib", *sys.stdlib_module_names}
+    return others - {path.stem for path in seen}
+
+
+def test_the_check_of_a_gpu_needs_torch_and_transformers_alone():
+    """A machine with a GPU has a Python of its own: one package more, and it says nothing at all."""
+    assert imports(root() / "benchmarks" / "gpu_check.py") == {"numpy", "torch", "transformers"}
+    assert imports(root() / "benchmarks" / "train_reward.py") > {"pandas", "pydantic"}  # others are seen
+
+
+@pytest.mark.slow
+def test_the_check_of_a_gpu_runs_whole_on_a_cpu(tmp_path):
+    """The same code, tiny: what it compares is the same, and a difference fails it."""
+    assert gpu_check.main(["--device", "cpu", "--small"]) == 0
+    found = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
+    ran = {name for name, part in found["parts"].items() if part["ok"]}
+    assert ran == {"exact", "decode", "step", "score", "train", "rollout", "fit"} and found["passed"]
+    gradients = found["parts"]["exact"]["shapes"]["Mistral, window 64"]["gradients, float32"]["apart"]
+    assert 0 < gradients < 1e-5
+
+
+def test_a_part_that_fails_is_reported_and_the_others_run(monkeypatch, tmp_path, capsys):
+    def broken(check):
+        raise RuntimeError("no kernel")
+
+    parts = {"a": broken, "b": lambda check: {"ok": True}, "c": lambda check: {"ok": False, "apart": 0.5}}
+    monkeypatch.setattr(gpu_check, "PARTS", parts)
+    assert gpu_check.main(["--device", "cpu", "--small"]) == 1
+    found = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
+    assert not found["passed"] and found["parts"]["a"]["error"] == "RuntimeError: no kernel"
+    assert [found["parts"][name]["ok"] for name in "abc"] == [False, True, False]
+
+
+def test_without_a_gpu_it_says_so_in_one_line():
+    with pytest.raises(SystemExit, match=r"^no CUDA device was found .*CUDA_VISIBLE_DEVICES$"):
+        gpu_check.main([])
 
 
 # --- tables before and after --------------------------------------------------------------------------------------

@@ -244,6 +244,8 @@ SOURCES = sorted(path for folder in ("hs2lib", "benchmarks") for path in (ROOT /
 
 # File -> why it imports a part of hs2lib inside a function. Empty is best: such an import hides a circle.
 INNER_IMPORTS = {
+    "benchmarks/common.py": "gpu_check runs where torch and transformers are, and nothing that draws reports",
+    "benchmarks/gpu_check.py": "what a Python without the rest of the environment leaves out, and says so",
     "benchmarks/stats_million.py": "the process that starts the measured one stays small, and so does its memory",
 }
 

@@ -333,8 +333,9 @@ def _project(h: Tensor, w: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
 
 
 def per_sequence(x: Tensor, batch: Batch) -> Tensor:
-    """Sum x [P] over the tokens of each sequence: [R]."""
-    return x.new_zeros(len(batch.end)).index_add(0, batch.owner.to(x.device), x)
+    """Sum x [P] over the tokens of each sequence: [R]. The same bits at every call, on a GPU too."""
+    total, owner = x.new_zeros(len(batch.end)), batch.owner.to(x.device)
+    return total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
 
 
 def in_order(function: Callable[[Batch], Tensor], token_groups: Iterable, budget: int = BUDGET, **options) -> Tensor:
@@ -409,6 +410,7 @@ class _Tree:
             return formula(module, query, key, value, self.mask(0, query.shape[-2], window, query.dtype), how)
         if query.device.type == "cpu":
             return _Attention.apply(query, key, value, self, scale, window)
+        check_kernel(query.device, query.shape[-1], query.dtype)
         if window not in self._blocks:
             self._blocks[window] = block_mask(self.batch.last, positions=self.batch.positions, window=window)
         out = _compiled()(query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True)
@@ -495,10 +497,22 @@ def formula(module, query, key, value, mask: Tensor, how: How) -> Tensor:
     return eager(module, query, key, value, mask[None, None], **options)[0]
 
 
+def check_kernel(device: torch.device, width: int, dtype: torch.dtype) -> None:
+    """Raise ValueError where FlexAttention has no kernel: for this device, heads so wide, numbers of this kind."""
+    cuda = device.type == "cuda"
+    name, power = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)) if cuda else ("", ())
+    kinds = (torch.float32, torch.float16, *[torch.bfloat16] * (power >= (8, 0)))
+    if not cuda or width < 16 or dtype not in kinds:
+        wants = "CUDA, heads at least 16 wide, float32 or (from compute capability 8.0 on) bfloat16"
+        got = f"{name or device.type} {'.'.join(map(str, power))}, heads {width} wide, {dtype}"
+        raise ValueError(f"groups on a GPU want {wants}; got {got}: set autocast to float32, or use the CPU")
+
+
 @cache
 def _compiled() -> Callable:
-    """FlexAttention, compiled on first use: the compiler alone takes a second to import."""
-    return torch.compile(flex_attention)
+    """FlexAttention, compiled on first use: one variant for all lengths, and never its dense form in its place."""
+    torch._dynamo.config.recompile_limit = 64  # models of several shapes, in two precisions, with and without gradients
+    return torch.compile(flex_attention, dynamic=True, fullgraph=True)
 
 
 AttentionInterface.register(NAME, group_attention)

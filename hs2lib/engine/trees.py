@@ -216,9 +216,12 @@ def block_mask(last: Tensor, size=128, positions: Tensor | None = None, window: 
         order = which.int().argsort(dim=1, descending=True, stable=True)
         return which.sum(1, dtype=torch.int32)[None, None], order.int()[None, None]
 
+    # A tensor, so that windows of all sizes share one compiled kernel.
+    reach = torch.tensor(window, device=last.device) if window else None
+
     def on_path(b, h, query, key):
         seen = (key <= query) & (query <= last[key])
-        return seen & (positions[query] - positions[key] < window) if window else seen
+        return seen if reach is None else seen & (positions[query] - positions[key] < reach)
 
     if window:
         full = torch.zeros_like(full)  # the window may cut any block

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import torch
 import transformers as hf
+from accelerate import init_empty_weights
+from huggingface_hub import snapshot_download
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from hs2lib import paths
@@ -49,10 +51,10 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     Its tokenizer is SmolLM2's cut to the first tokens: merges are listed in the order they were learnt, so any
     beginning of the list is a tokenizer too.
     """
-    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     size |= {"tie_word_embeddings": True, "max_position_embeddings": 8192}
-    if architecture not in ("gpt_neox", "gpt2"):
-        size["num_key_value_heads"] = 2
+    if architecture not in ("gpt_neox", "gpt2"):  # their heads are 16 wide already, which a GPU's kernel asks for
+        size |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
 
     def build(folder: Path) -> None:
         config = hf.AutoConfig.for_model(architecture, vocab_size=TINY, **size, **IDS)
@@ -61,7 +63,7 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
             hf.AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
         _tokenizer(TINY).save_pretrained(folder)
 
-    return _once(folder, f"tiny-{architecture}-{TINY}-seed{seed}", build)
+    return _once(folder, f"tiny-{architecture}-{TINY}-16-seed{seed}", build)
 
 
 SMALL = Path(__file__).parents[1] / "corpus" / "base"  # where `hs2lib.align.pretrain` writes the small base
@@ -85,6 +87,8 @@ def _checked(file: Path, digest: str, fix: str) -> None:
     if (arrived := paths.sha256(file)) != digest:
         raise ValueError(f"{file} is damaged: sha256 {arrived[:12]}.., expected {digest[:12]}.. Restore it: {fix}")
 
+
+STREAM = "HS2_STREAM"  # set by `run.launch --stream`: no process holds the trained model whole, each reads its share
 
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
 NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "small": small_model, "embedded": embedded_model}
@@ -127,6 +131,12 @@ def load_backbone(
     if head:
         plain = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
         loader = hf.AutoModelForCausalLM if plain else hf.AutoModelForImageTextToText
+    if os.environ.get(STREAM) and str(name) not in NAMED:
+        with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
+            model = loader.from_config(config, dtype=dtype)
+        model.tie_weights()
+        model.hs2_weights = place if Path(place).is_dir() else snapshot_download(place, revision=revision)
+        return model
     options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
     try:
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)

@@ -60,6 +60,10 @@ class Decoder(nn.Module):
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
         return cls(backbone, tokenizer, base=str(name), revision=commit, **options)
 
+    def to(self, *args, **options):
+        """As of any module; a model whose weights are still to be read stays where it is."""
+        return self if self.backbone.device.type == "meta" else super().to(*args, **options)
+
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]

@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import nbformat
+import torch
 
 from hs2lib.paths import RUN, notebook, runs
 from hs2lib.run import graph, processes
@@ -35,10 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hs2lib.run.launch", description=__doc__.split("\n\n")[0])
     parser.add_argument("notebook", help="name or number (05), or a named run (05@mine)")
     parser.add_argument("--tier", choices=list(graph.TIERS), required=True)
+    parser.add_argument("--stream", action="store_true", help="each process reads its share of the weights (with fsdp)")
     args, done = parser.parse_args(arguments), {"__name__": "__main__"}
+    os.environ |= {"HS2_STREAM": "1"} if args.stream else {}
     if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun's processes are one run, and end with it
         processes.end_with(os.getppid())
         os.environ[processes.OWNER] = f"torchrun at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    if torch.cuda.is_available():  # "cuda" is then this process's own GPU
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
         with processes.hold(runs()), tempfile.TemporaryDirectory() as nowhere:
             os.environ["HS2_REPORTS"] = nowhere

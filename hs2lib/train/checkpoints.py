@@ -10,7 +10,9 @@ process writes its own part, as safetensors, and any number of processes can go 
 Paper: silent (the reference code uses tensor and pipeline parallelism).
 """
 
+import copy
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterable
@@ -18,6 +20,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 from torch.distributed import checkpoint
@@ -27,6 +30,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
+
+from hs2lib.engine.attention import prepare
 
 WEIGHTS, PARTS = "model.safetensors", "sharded"
 
@@ -160,6 +165,33 @@ def shard(outputs: nn.Module, device: torch.device, processes: int, autocast: st
     # What is left is gathered for the whole of a step: the engine reads embeddings and heads outside their modules.
     whole = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
     fully_shard(outputs, mesh=mesh, mp_policy=whole, reshard_after_forward=False)
+    if backbone.device.type == "meta":
+        outputs._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t)
+        stream(backbone, device, mesh.get_rank(), processes)
+
+
+def stream(backbone: nn.Module, device: torch.device, process: int, processes: int) -> None:
+    """Fill a backbone that was shared out while it had no data: each process reads its own rows of every tensor.
+
+    So no byte is read twice, and no process ever holds a whole model. A random copy of two layers is what the
+    architecture contract looks at. Raises ValueError where a tensor is in no file, and as `attention.prepare`.
+    """
+    config, prefix = copy.deepcopy(backbone.config), f"{backbone.base_model_prefix}."
+    config.num_hidden_layers, layers = 2, getattr(config, "layer_types", None)
+    config.layer_types = layers[:2] if layers else None
+    prepare(type(backbone)(config).to(device))
+    files = {}
+    for file in sorted(Path(backbone.hs2_weights).glob("*.safetensors")):
+        with safe_open(file, "pt") as opened:
+            files |= dict.fromkeys(opened.keys(), file)
+    for name, parameter in backbone.named_parameters():
+        rows, own = math.ceil(len(parameter) / processes), parameter.detach().to_local()
+        key = next((k for k in (name, prefix + name, name.removeprefix(prefix)) if k in files), None)
+        if key is None:
+            raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
+        with safe_open(files[key], "pt") as opened:
+            own.copy_(opened.get_slice(key)[process * rows : process * rows + len(own)])
+    backbone.hs2_contract = (backbone.dtype, backbone.device), "", backbone.config._attn_implementation
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

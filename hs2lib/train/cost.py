@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
+import torch
 import yaml
+from torch import nn
 
 from hs2lib import paper
 from hs2lib.run import parameters
@@ -105,6 +107,26 @@ def dry_run(
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {gpus} GPUs", hours / gpus, "hours"))
     return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
+
+
+def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, float]:
+    """Bytes that each of so many processes holds at most while it trains a model, by phase.
+
+    Paper: silent. "weights": once they are read; "step": with gradients and AdamW's two moments; "compute": that, the
+    layers gathered or cast to bfloat16, and activations of `tokens` tokens, where each layer's are computed twice
+    (checkpointing). model: a reward model or policy, on the meta device too, so that none of its weights is read; what
+    it does not train (under adapters) is held in float32 and shared out as the rest is.
+    """
+    config, names = model.backbone.config.get_text_config(), set(model.backbone._no_split_modules or ())
+    layers = [sum(map(torch.numel, m.parameters())) for m in model.modules() if type(m).__name__ in names]
+    every = sum(map(torch.numel, model.parameters()))
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    weights, step = 4 * every / processes, (4 * every + 12 * trained) / processes
+    # Shared out: two layers in bfloat16 and the gradient of one; embeddings and heads whole. Alone: a layer's casts.
+    gathered = 8 * max(layers) + 8 * (every - sum(layers)) if processes > 1 else 2 * max(layers)
+    inside = 18 * config.hidden_size + 8 * config.intermediate_size  # bytes of one token in the layer computed again
+    activations = tokens * (4 * config.hidden_size * len(layers) + inside)
+    return {"weights": weights, "step": step, "compute": step + gathered + activations}
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.

@@ -6,7 +6,6 @@ a response. Log-probabilities of whole responses are sums over tokens, in float3
 
 import numpy as np
 import torch
-from scipy.special import betainc, betaincc
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -104,6 +103,8 @@ def attribute_log_probs(
     distribution is a point and any other level has log-probability minus infinity; at .01 a predicted 4 leaves
     a 3 one chance in 2,800 (fifths) or 240 (rounding).
     """
+    from scipy.special import betainc, betaincc  # here, so that the other losses need torch alone
+
     one_of("edges", edges, EDGES)
     r = predictions.detach().double().cpu().numpy()
     if not np.isfinite(r).all():

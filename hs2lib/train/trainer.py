@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, TrainingArguments
@@ -53,8 +54,6 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             gradient_accumulation_steps=recipe.accumulation, ddp_find_unused_parameters=False,
             ddp_broadcast_buffers=False, remove_unused_columns=False,
         )  # fmt: skip
-        if args.n_gpu > 1:
-            raise ValueError(f"{args.n_gpu} GPUs are visible to one process: start it with torchrun, or show it one")
         if recipe.batch % (args.world_size * recipe.accumulation):
             parts = f"{args.world_size} processes x {recipe.accumulation} accumulation"
             raise ValueError(f"a global batch of {recipe.batch} groups cannot be shared out to {parts}")
@@ -216,7 +215,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 def arguments(kind: type, folder: Path, recipe: Recipe, steps: int, validates: bool, **own) -> TrainingArguments:
     """A recipe as transformers' arguments, or as TRL's, which are kinds of these; `own` are those of one trainer."""
     processes, cpu = int(os.environ.get("WORLD_SIZE", "1")), not torch.cuda.is_available()
-    return kind(
+    made = kind(
         output_dir=str(folder), max_steps=steps, learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup,
         weight_decay=recipe.weight_decay, adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1],
         max_grad_norm=recipe.clip, seed=recipe.seed, use_cpu=cpu, ddp_backend="gloo" if processes > 1 and cpu else None,
@@ -224,6 +223,8 @@ def arguments(kind: type, folder: Path, recipe: Recipe, steps: int, validates: b
         eval_strategy="steps" if validates else "no", eval_steps=recipe.validate_every,
         save_strategy="steps", save_steps=recipe.save_every, dataloader_pin_memory=False, **own,
     )  # fmt: skip
+    made._n_gpu = min(1, made.n_gpu)  # one process trains on one GPU, however many it sees; torchrun starts several
+    return made
 
 
 def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -242,7 +243,8 @@ def _apart(item: Item) -> list[Item]:
 def _prepared(model: nn.Module) -> None:
     """Set the group attention on all parts of a model, on the device it trains on."""
     for part in filter(None, (model.backbone, getattr(model, "critic", None))):
-        prepare(part)
+        if part.device.type != "meta":  # those are looked at when their weights are read
+            prepare(part)
 
 
 # These may differ between the two halves of one run: they change rounding, speed or memory, not what is computed.
@@ -276,6 +278,9 @@ def fit(
     the number of outputs is not the objective's, or the recipe asks for no step; FloatingPointError, before the
     weights change, for a loss or gradient that is not finite.
     """
+    # What a model computed, log-probabilities say, differs between processes in its last bits: the first one's holds.
+    PartialState(cpu=not torch.cuda.is_available())
+    items, validation, about = broadcast_object_list([items, validation, about])
     steps, started = _checked(model, items, validation, objective, recipe), time.time()
     folder, configuration = run_folder(parent, model, items, validation, objective, recipe, about)
     outputs = Outputs(model, objective, recipe.autocast)

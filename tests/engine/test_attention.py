@@ -4,6 +4,7 @@ That is the licence to use it for every number of the suite, so it is tested on 
 shapes against a brute-force mask, and against plain transformers, never against itself alone.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -221,6 +222,53 @@ def test_flex_attention_sees_the_same():
         theirs = flex_attention(q, k, v, block_mask=blocks, enable_gqa=True).transpose(1, 2)
         ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 0.25, window)
         assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("device", "width", "dtype", "power", "got"),
+    [
+        ("cuda", 8, torch.float32, (9, 0), "A GPU 9.0, heads 8 wide, torch.float32"),
+        ("cuda", 64, torch.bfloat16, (7, 5), "A GPU 7.5, heads 64 wide, torch.bfloat16"),
+        ("cuda", 64, torch.float64, (9, 0), "A GPU 9.0, heads 64 wide, torch.float64"),
+        ("mps", 64, torch.float32, (), "mps , heads 64 wide, torch.float32"),
+        ("cuda", 16, torch.bfloat16, (8, 0), ""),
+        ("cuda", 128, torch.float32, (7, 5), ""),
+    ],
+)
+def test_what_a_gpus_kernel_cannot_do_is_said_before_it_is_chosen(monkeypatch, device, width, dtype, power, got):
+    """The compiler's own words come from deep inside, after minutes."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: power)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
+    if not got:
+        return groups.check_kernel(torch.device(device), width, dtype)
+    with pytest.raises(ValueError, match=f"groups on a GPU want CUDA, heads at least 16 wide.*got {got}: set autocast"):
+        groups.check_kernel(torch.device(device), width, dtype)
+
+
+@pytest.mark.slow
+def test_flex_attention_is_compiled_once_for_all_lengths(monkeypatch):
+    """Past its limit of variants the compiler runs FlexAttention uncompiled: scores of all tokens by all tokens."""
+    made = []
+
+    def counted(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=counted))
+    groups._compiled.cache_clear()
+    try:
+        for window in (None, 7, 9):
+            for seed in range(4):
+                batch = pack(example(seed))
+                q, k, v = (torch.randn(1, h, len(batch.tokens), 16) for h in (4, 2, 2))
+                blocks = block_mask(batch.last, positions=batch.positions, window=window)
+                with torch.no_grad():
+                    out = groups._compiled()(q, k, v, block_mask=blocks, scale=0.25, enable_gqa=True).transpose(1, 2)
+                ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 0.25, window)
+                assert torch.allclose(out, ours, atol=1e-5)
+    finally:
+        groups._compiled.cache_clear()
+    assert len(made) == 2  # without a window, and with one
 
 
 def test_plan_keeps_groups_whole_and_to_the_budget():

@@ -134,7 +134,7 @@ def test_frequencies_of_a_model_are_its_probabilities(policy):
     policy.backbone.set_attn_implementation("sdpa")
     with torch.no_grad():
         logits = policy.backbone(torch.tensor([ids])).logits[0, -1].double()
-    for temperature in (0.05, 0.1, 0.15, 0.2, 0.3):  # the first at which the test says something
+    for temperature in np.arange(0.02, 0.3, 0.01):  # the first at which the test says something
         p, order = (logits / temperature).softmax(-1).sort(descending=True)
         kept = int((p.cumsum(0) < 0.9).sum()) + 1
         if kept >= 5:
@@ -291,7 +291,7 @@ class Killed(Exception):
 
 def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatch):
     """Killed after every few samples, a torn line left each time: at the end every sample is there once, unchanged."""
-    file, due = tmp_path / "samples.jsonl", texts(run(policy))
+    file, due = tmp_path / "samples.jsonl", texts(run(policy, seed=2))
     real, kills = decoding.choose, 0
     while True:
         calls = iter(range(17))
@@ -303,7 +303,7 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:
-            found = run(policy, file=file, batch=4)
+            found = run(policy, file=file, batch=4, seed=2)
             break
         except Killed:
             kills += 1
@@ -313,7 +313,7 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
     lines = [json.loads(line) for line in file.read_text().splitlines() if not line.endswith('"te')]
     assert "settings" in lines[0] and sorted(line["key"].split()[0] for line in lines[1:]) == sorted(due)
     monkeypatch.setattr(decoding, "choose", None)
-    assert run(policy, file=file) == found, "all there: nothing is computed"
+    assert run(policy, file=file, seed=2) == found, "all there: nothing is computed"
 
 
 def test_more_samples_and_prompts_go_on_with_a_file(policy, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tiny_training import tiny
 
 from hs2lib.train import cost
 from hs2lib.train.recipes import DPO
@@ -53,6 +54,20 @@ def test_a_dry_run_makes_the_recipe_small_too():
     tiny = dict(reward="tiny", eval_split="both", max_tokens=0, epochs=1.0, batch=4, budget=4096, beta=2.0)
     assert small == {"batch": 4, "beta": 2.0, "recipe": replace(recipe, **tiny)}
     assert cost.settings(recipe).value[["batch", "beta"]].tolist() == [128, 0.5]
+
+
+def test_bytes_of_each_process_by_hand():
+    """4 bytes a weight, 4 its gradient, 8 AdamW's moments, shared out; of adapters the frozen weights' 4 alone."""
+    model = tiny()
+    n, layer = sum(p.numel() for p in model.parameters()), sum(p.numel() for p in model.backbone.layers[0].parameters())
+    one, two = cost.held(model, 1, tokens=100), cost.held(model, 2, tokens=100)
+    assert (one["weights"], one["step"], two["weights"], two["step"]) == (4 * n, 16 * n, 2 * n, 8 * n)
+    activations = 100 * (2 * 16 * 4 + 18 * 16 + 8 * 32)
+    assert one["compute"] == 16 * n + 2 * layer + activations
+    assert two["compute"] == 8 * n + 8 * layer + 8 * (n - 2 * layer) + activations
+    trained = sum(p.numel() for p in model.lora(rank=2).parameters() if p.requires_grad)
+    n = sum(p.numel() for p in model.parameters())
+    assert trained < n / 2 and cost.held(model, 2)["step"] == 2 * n + 6 * trained
 
 
 def test_frozen_models_and_nothing_to_do():

@@ -4,6 +4,7 @@ import json
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.run import launch
 from hs2lib.run.parameters import ParameterError
 from hs2lib.stats import metrics
-from hs2lib.train import checkpoints
+from hs2lib.train import checkpoints, trainer
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares
 from hs2lib.train.objectives import REGRESSION, bradley_terry, ordered_pairs
 from hs2lib.train.progress import curves
@@ -291,6 +292,13 @@ def test_a_full_disk_is_one_error_and_the_last_checkpoint_is_whole(tmp_path):
     models = tiny(), tiny()
     again, straight = (fit(model, *task, tmp_path / name) for model, name in zip(models, ("full", "b"), strict=True))
     assert again.history == straight.history and torch.equal(models[0].head.weight, models[1].head.weight)
+
+
+@pytest.mark.parametrize(("visible", "used"), [(0, 0), (1, 1), (8, 1)])
+def test_one_process_trains_on_one_gpu_however_many_it_sees(tmp_path, visible, used):
+    """With two, Trainer would wrap the model in DataParallel, which splits no packed batch."""
+    made = trainer.arguments(lambda **options: SimpleNamespace(n_gpu=visible), tmp_path, recipe(), 1, False)
+    assert made._n_gpu == used
 
 
 def test_each_configuration_has_a_folder_of_its_own(tmp_path):

@@ -1,0 +1,277 @@
+"""Training over processes, 2 and 4 of them (FSDP2 on gloo) beside one: losses, memory, resuming, kills, differences.
+
+    python benchmarks/processes.py [--dry]
+
+A random Llama of 8 layers and random items; reward model, SFT, DPO and SteerLM 2.0. "apart" is the largest difference
+of a step's loss or gradient norm from those of one process, as a share. "share held" is what a process held at most of
+weights, gradients and optimiser states at a step, over what one process alone holds. Two processes stopped after step 3
+go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SIGKILL): how long the other lives, what
+torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
+(more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
+transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
+Three minutes on two cores.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import common
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
+
+from hs2lib.engine.chat import TokenGroup
+from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.train import cost, objectives
+from hs2lib.train.items import Item
+from hs2lib.train.recipes import Recipe
+from hs2lib.train.trainer import fit
+
+SHAPE = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 8,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
+METHODS = ("reward model", "SFT", "DPO", "SteerLM 2.0")
+STEPS = 6
+
+
+def model(method: str):
+    """The model that a method trains, the same in every process; a policy's embeddings are tied."""
+    torch.manual_seed(0)
+    if method == "reward model":
+        return RewardModel(LlamaModel(LlamaConfig(**SHAPE)), None, ("helpfulness", "verbosity"))
+    return Policy(LlamaForCausalLM(LlamaConfig(**SHAPE, tie_word_embeddings=True)), None)
+
+
+def task(method: str, trained, off: float = 0.0):
+    """(items, objective) of a method; off: nats added to the log-probabilities of the reference."""
+    rng, items = np.random.default_rng(0), []
+    for i in range(24):
+        prompt = rng.integers(0, 512, rng.integers(4, 20)).tolist()
+        group = tuple(prompt + rng.integers(0, 512, rng.integers(4, 16)).tolist() for _ in range(2))
+        items.append(Item(f"{i:02d}", group, rng.normal(2, 1, (2, 2)).astype(np.float32), (len(prompt),) * 2))
+    if method == "reward model":
+        return items, objectives.REGRESSION
+    lengths = [np.array([[len(s) - start] for s, start in zip(x.sequences, x.starts, strict=True)]) for x in items]
+    if method == "SFT":
+        targets, objective = lengths, objectives.sft()
+    else:
+        total, _ = trained.log_probs([TokenGroup(None, item.sequences, item.starts) for item in items])
+        own = total.numpy().reshape(-1, 2, 1) + off
+        order = np.array([[1.0], [0.0]])
+        if method == "DPO":
+            targets, objective = [np.hstack([order, row]) for row in own], objectives.dpo(0.1)
+        else:
+            weights = np.log(np.array([[0.7], [0.3]]))
+            targets = [np.hstack([weights, row, length]) for row, length in zip(own, lengths, strict=True)]
+            objective = objectives.steerlm2()
+    made = [Item(x.id, x.sequences, y.astype(np.float32), x.starts) for x, y in zip(items, targets, strict=True)]
+    return made, objective
+
+
+def here(tensors) -> int:
+    """Bytes of tensors that lie in this process."""
+    return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in tensors)
+
+
+class Watch(TrainerCallback):
+    """Bytes held by phase; a byte in a file for each step done; stops after `stop` steps, or waits a little at each."""
+
+    def __init__(self, folder: Path, stop: int, slow: bool):
+        self.folder, self.stop, self.slow, self.held = folder, stop, slow, {}
+
+    def note(self, phase: str, size: int) -> None:
+        self.held[phase] = max(self.held.get(phase, 0), size)
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        self.note("weights", here(model.parameters()))
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v) and v.ndim]
+        if states:  # from the second step on
+            self.note("step", here([*model.parameters(), *grads, *states]))
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if args.process_index == 0:
+            with (self.folder / "reached").open("a") as reached:
+                reached.write(".")
+        time.sleep(0.3 if self.slow else 0)
+        if self.stop and state.global_step >= self.stop:
+            raise KeyboardInterrupt
+
+
+def child(options) -> None:
+    """Train the methods in this process, alone or as one of several."""
+    torch.set_num_threads(1)
+    rank, number = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    for method in options.methods:
+        trained, folder = model(method), options.child / method
+        folder.mkdir(parents=True, exist_ok=True)
+        items, objective = task(method, trained, options.off * rank)
+        recipe = Recipe(steps=STEPS, batch=8, learning_rate=1e-3, warmup=2, autocast="float32", save_every=2, keep=0,
+                        fsdp=number > 1 or options.parts)  # fmt: skip
+        watch = Watch(folder, options.stop, options.slow)
+        with contextlib.suppress(KeyboardInterrupt):
+            fit(trained, items, [], objective, recipe, folder, callbacks=[watch])
+        (folder / f"held-{rank}.json").write_text(json.dumps(watch.held))
+    if number > 1:
+        torch.distributed.destroy_process_group()
+
+
+def start(folder: Path, processes: int, *more: str, methods=METHODS) -> subprocess.Popen:
+    """Begin `child` in so many processes; what they say goes to a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"] * (processes > 1)
+    command = [sys.executable, *launch, __file__, "--child", str(folder), *more, "--methods", *methods]
+    with (folder / "log").open("w") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
+
+
+def run(folder: Path, processes: int, *more: str, **options) -> None:
+    """`start`, and wait: nothing here takes five minutes."""
+    process = start(folder, processes, *more, **options)
+    if process.wait(300):
+        sys.exit(f"{folder.name}: {(folder / 'log').read_text()[-3000:]}")
+
+
+def place(folder: Path, method: str) -> Path:
+    """The one folder of a method's run."""
+    (found,) = (folder / method).glob("training-*")
+    return found
+
+
+def curve(folder: Path, method: str) -> np.ndarray:
+    """(loss, gradient norm) of each step."""
+    history = json.loads((place(folder, method) / "done.json").read_text())["history"]
+    return np.array([(row["loss"], row["grad_norm"]) for row in history if "loss" in row])
+
+
+def apart(folder: Path, one: Path, method: str) -> float:
+    """The largest difference of two runs' losses and gradient norms, as a share."""
+    return float(np.abs(curve(folder, method) / curve(one, method) - 1).max())
+
+
+def held(folder: Path, method: str, processes: int, phase: str = "step") -> list[int]:
+    """Bytes that each process held at most in a phase."""
+    return [json.loads((folder / method / f"held-{rank}.json").read_text())[phase] for rank in range(processes)]
+
+
+def killed(folder: Path, one: Path) -> dict:
+    """Kill one rank of two at a step, then start again."""
+    process = start(folder, 2, "--slow", methods=METHODS[:1])
+    reached, patience = folder / METHODS[0] / "reached", time.time() + 120
+    while not (reached.exists() and reached.stat().st_size >= 3):
+        if process.poll() is not None or time.time() > patience:
+            sys.exit((folder / "log").read_text()[-3000:])
+        time.sleep(0.05)
+    ranks = [int(p.name) for p in Path("/proc").glob("[0-9]*") if parent(p) == process.pid]
+    os.kill(max(ranks), signal.SIGKILL)
+    sent = time.monotonic()
+    code = process.wait(120)
+    ended = time.monotonic() - sent
+    said = [line.strip() for line in (folder / "log").read_text().splitlines() if "SIGKILL" in line or "FAILED" in line]
+    run(folder, 2, methods=METHODS[:1])
+    return {"exit code": code, "seconds until all had ended": round(ended, 1), "said": said[:2],
+            "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
+
+
+def parent(process: Path) -> int:
+    """The process that started one of /proc; -1 where it has ended."""
+    with contextlib.suppress(OSError):
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    return -1
+
+
+def exported(folder: Path) -> dict:
+    """What DPO wrote, read by plain transformers."""
+    (file,) = place(folder, "DPO").rglob("model.safetensors")
+    weights = {name.removeprefix("model.backbone."): value for name, value in load_file(file).items()}
+    plain = LlamaForCausalLM(LlamaConfig(**SHAPE, tie_word_embeddings=True))
+    missing, unexpected = plain.load_state_dict(weights, strict=False)
+    plain.tie_weights()
+    return {"missing": [x for x in missing if x != "lm_head.weight"], "unexpected": unexpected, "tied": len(missing)}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """All runs, one after the other; write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dry", action="store_true", help="do not write the result")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--methods", nargs="+", default=METHODS, help=argparse.SUPPRESS)
+    parser.add_argument("--stop", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--off", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--slow", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.child:
+        child(options)
+        return
+    seconds, found = {}, {}
+    with tempfile.TemporaryDirectory() as name:
+        folders = {number: Path(name) / str(number) for number in (1, 2, 4)}
+        for number, folder in folders.items():
+            begun = time.time()
+            run(folder, number)
+            seconds[f"{number} processes"] = [time.time() - begun]
+        one, first = folders[1], METHODS[0]
+        for number in (2, 4):
+            found[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
+            whole = {m: held(one, m, 1)[0] for m in METHODS}
+            found[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
+        found["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
+        found["export"] = exported(folders[2])
+        again = {}
+        for number in (1, 2, 4):
+            folder = Path(name) / f"again-{number}"
+            run(folder, 2, "--stop", "3", methods=METHODS[:1])
+            run(folder, number, *["--parts"] * (number == 1), methods=METHODS[:1])
+            again[number] = apart(folder, one, first)
+        found["apart, stopped as 2 and gone on as"] = again
+        found["a rank killed"] = killed(Path(name) / "killed", one)
+        differ = Path(name) / "differ"
+        run(differ, 2, "--off", "1e-3", methods=["DPO"])
+        found["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
+        predicted = {}
+        for number in (1, 2, 4):
+            with torch.device("meta"):
+                said = cost.held(model(first), number)
+            for phase in ("weights", "step"):
+                counted = max(held(folders[number], first, number, phase))
+                predicted[f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
+        found["cost"] = predicted
+    print(json.dumps(found, indent=1))
+    losses = max(max(found[f"apart, {number}"].values()) for number in (2, 4))
+    half, quarter = (max(found[f"share held, {number}"].values()) for number in (2, 4))
+    kept = found["a rank killed"]["apart after a second start"], found["apart, ranks differ by 1e-3 nat"]
+    after = max(*again.values(), *kept)
+    off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted.values())
+    tied = found["export"] == {"missing": [], "unexpected": [], "tied": 1}
+    met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied
+    if not options.dry:
+        common.write(
+            "processes",
+            "FSDP2 on 2 and 4 gloo processes beside one: reward model, SFT, DPO, SteerLM 2.0",
+            1 / half,
+            "losses within 1e-3, at most .6 of the memory with two, resumed by 1, 2, 4 and after a kill, no hang",
+            met,
+            f"losses apart {losses:.1e}, after a stop or kill {after:.1e}; of four {quarter:.2f}, cost.py {off:.1%}",
+            seconds,
+            packages=("torch", "transformers", "accelerate"),
+            found=found,
+        )
+
+
+if __name__ == "__main__":
+    main()
