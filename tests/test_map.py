@@ -52,6 +52,15 @@ def test_the_rooms_are_those_of_the_linter():
     assert re.findall(r'"(\w+)"', layers)[::-1] == list(ROOMS)
 
 
+def test_every_fault_of_old_is_held_by_tests_that_are_there():
+    rows = [row for row in (ROOT / "docs" / "trust.md").read_text().splitlines() if re.match(r"\| \d", row)]
+    assert len(rows) == 10
+    for row in rows:
+        held = re.findall(r"`(tests/[\w/]+\.py)`: ([\w, ]+\w)", row)
+        assert held and not [name for file, names in held for name in names.split(", ")
+                             if f"def {name}(" not in (ROOT / file).read_text()], row  # fmt: skip
+
+
 def test_tests_lie_in_the_room_of_what_they_test():
     """Who changes a module finds its tests without a search: test_MODULE*.py, or the room's or a notebook's name."""
     for path in (ROOT / "tests").glob("*/test_*.py"):
