@@ -1,6 +1,7 @@
 """A full disk, a read-only report folder, NaN and numbers out of range: one clear error each, earlier results whole.
 
-    python benchmarks/full_disk.py     # Linux with user namespaces; writes reports/benchmarks/full_disk.json
+    python benchmarks/full_disk.py                 # Linux, user namespaces; writes reports/benchmarks/full_disk.json
+    python benchmarks/full_disk.py --whole FOLDER  # with the undisturbed run, reports/ and runs/, that lies there
 
 Notebooks 05 and 08 to 12 at tier smoke, on a disk of their own (tmpfs) that holds an undisturbed run. Each is made
 stale and run again with hardly any room, with a little less room than it needs, with reports on a read-only mount, with
@@ -9,6 +10,7 @@ error that names its reason, and every report must be as it was. With room again
 tables.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -112,11 +114,15 @@ def main() -> None:
     if INSIDE not in os.environ:
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--map-root-user", "--mount", sys.executable, *sys.argv])
-    began, rows = time.time(), []
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--whole", type=Path, help="folder of an undisturbed run of this checkout")
+    options, began, rows = parser.parse_args(), time.time(), []
     with tempfile.TemporaryDirectory() as scratch:
         disk = Path(scratch) / "disk"
         disk.mkdir()
         mount("-t", "tmpfs", "-o", "size=4g", "none", disk)
+        for place in ("runs", "reports") if options.whole else ():
+            shutil.copytree(options.whole / place, disk / place, symlinks=True)
         if (done := run(disk, *NOTEBOOKS))["status"]:
             sys.exit(f"the undisturbed run failed:\n{done['said'][-4000:]}")
         whole = tables(disk)
