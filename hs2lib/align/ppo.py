@@ -5,7 +5,7 @@
     prompts, left_out = fitting(policy, groups, recipe.max_new_tokens)
     sample = sampling(prompts, goodness, recipe)
     result = train(model, as_items(policy, prompts), sample, reference, recipe, parent)
-    frame = rounds(result.history)                                        # also in result.folder / "rounds.csv"
+    frame = rounds(result.history)
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
 fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. A round is one rollout
@@ -86,8 +86,7 @@ class ActorCritic(nn.Module):
             for parameter in self.head.parameters():
                 nn.init.zeros_(parameter)
             return
-        vocabularies = [m.tokenizer and m.tokenizer.get_vocab() for m in (policy, reward_model)]
-        if vocabularies[0] != vocabularies[1]:
+        if policy.tokenizer and policy.tokenizer.get_vocab() != reward_model.tokenizer.get_vocab():
             raise ValueError('policy and reward model have different tokens: use critic="shared"')
         copied = copy.deepcopy(reward_model).requires_grad_(True).merge()
         if policy.adapter:
@@ -450,8 +449,6 @@ class PPOTrainer(GroupTrainer):
             self.tally.zero_()
             logs = logs | self.stats | dict(zip(TALLY, [*(x / max(1.0, number) for x in sums), number], strict=True))
         super().log(logs, start_time)
-        if self.args.should_save and "loss" in logs:
-            write(self.folder / "rounds.csv", rounds(self.state.log_history).to_csv(index=False))
 
     def validated(self) -> dict[str, float]:
         *_, stats = self._sampled(self.validation, -1)
@@ -472,7 +469,7 @@ def train(
     the KL is counted from, frozen; None: the policy without its adapters. recipe: batch in prompts, steps. validation
     prompts are answered every `validate_every` steps, always with the same random numbers, and judged by their
     penalised reward. options: about and callbacks of `fit`. The result's folder holds what one of `trainer.fit` holds,
-    and rounds.csv, a line for each round so far. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are
+    and the samples of each round. Paper: section 4.4. Raises as `fit`, and ValueError where rounds are
     not whole or there is nothing to refer to.
     """
     if recipe.fsdp:

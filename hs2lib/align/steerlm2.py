@@ -11,7 +11,7 @@ sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `re
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +40,7 @@ OWN = ("n_samples", "temperature", "top_p", "max_new_tokens", "concentration", "
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 
 
-@dataclass(frozen=True)
-class Weighed:
+class Weighed(NamedTuple):
     """One prompt's n samples with all that equations 6 and 7 need: four float64 [n], logarithms in nats."""
 
     read: TokenGroup  # prompt with label, and responses: Q_theta(y|a,x) is computed on these

@@ -7,8 +7,9 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 backward), at a share of the accelerator's peak that is a parameter. Paper: silent on cost.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -21,8 +22,7 @@ from hs2lib.run import parameters
 CHARACTERS_A_TOKEN = 4.5  # English chat under a vocabulary of 100,000 or more
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Tokens of one stage: trained on (forward and backward), scored (forward only), and sampled one by one."""
 
     trained: float = 0.0
@@ -30,8 +30,7 @@ class Work:
     sampled: float = 0.0
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """The accelerators: how many, and of each its memory (bytes), peak (operations/s, bfloat16), memory rate (bytes/s).
 
     `used` is the share of the peak that training and scoring reach, `used_bandwidth` that of the memory rate which

@@ -6,7 +6,7 @@ batch is the same however the batch is cut into micro-batches.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -53,8 +53,7 @@ def over_vocabulary(model, batch: Batch, hidden: torch.Tensor, function: Callabl
         return torch.cat([function(head(part).float()) for part in hidden[parents].split(chunk)])[inverse]
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(NamedTuple):
     """A loss on groups.
 
     total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable. count(targets, group)

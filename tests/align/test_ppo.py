@@ -346,8 +346,6 @@ def test_what_is_logged_lies_in_files(tmp_path):
     folder = result.folder
     curves = rounds(result.history)
     assert curves["round"].tolist() == list(range(8)) and not curves.isna().any(axis=None)
-    table = (folder / "rounds.csv").read_text().splitlines()
-    assert len(table) == 9 and table[0].startswith("round,step,reward,kl,")
     samples = (folder / "samples" / "round-0007.jsonl").read_text().splitlines()
     assert len(samples) == 16
     assert np.mean([json.loads(x)["rewards"][0] for x in samples]) == pytest.approx(curves.reward.iloc[-1])
@@ -500,8 +498,8 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
     assert not (run_folder(folder) / "done.json").exists()
     run(folder, passes=2)
     assert history_of(folder) == history_of(straight)
-    for name in ("rounds.csv", "samples/round-0003.jsonl"):
-        assert (run_folder(folder) / name).read_bytes() == (run_folder(straight) / name).read_bytes()
+    samples = "samples/round-0003.jsonl"
+    assert (run_folder(folder) / samples).read_bytes() == (run_folder(straight) / samples).read_bytes()
     saved = sorted(path.relative_to(straight) for path in straight.rglob("*.safetensors"))
     assert saved and saved == sorted(path.relative_to(folder) for path in folder.rglob("*.safetensors"))
     for path in saved:
