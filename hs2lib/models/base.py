@@ -19,7 +19,6 @@ from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
-from hs2lib.names import CONTROL_TEXT, TEMPLATES, one_of
 
 STATE = "hs2.json"
 
@@ -42,8 +41,6 @@ class Decoder(nn.Module):
         revision=None, origin=None
     ):  # fmt: skip
         super().__init__()
-        one_of("template", template, TEMPLATES)
-        one_of("control_text", control_text, CONTROL_TEXT)
         self.backbone, self.tokenizer, self.template, self.control_text = backbone, tokenizer, template, control_text
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
@@ -69,11 +66,9 @@ class Decoder(nn.Module):
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
         digest = hashlib.sha256(json.dumps(settings).encode())
         for name, weight in self.state_dict().items():
-            # Sums of the bits as integers: every number counts, and no order of summation or thread changes them.
-            kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[weight.element_size()]
-            bits = weight.detach().contiguous().view(kind).flatten()
-            sums = [bits.sum(dtype=torch.int64).item(), *bits[:: max(1, len(bits) // 64)].tolist()]
-            digest.update(f"{name} {tuple(weight.shape)} {sums}".encode())
+            # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+            some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+            digest.update(f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}".encode())
         return f"{Path(self.base).name or 'model'}-{digest.hexdigest()[:16]}"
 
     @property

@@ -70,11 +70,9 @@ def dry_run(
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
     sharded over the GPUs). other_models: how many frozen models of N weights are held beside it (a reward model, a
     sampler). Activations are computed twice (checkpointing). The purpose is to see, before a cluster is asked for, that
-    a run fits and how long it takes. Raises ValueError for a model or stages of no size.
+    a run fits and how long it takes.
     """
     n, gpus, rows, hours = parameters, machine.gpus, [], 0.0
-    if n <= 0 or not any(w.trained + w.scored + w.sampled for w in stages.values()):
-        raise ValueError(f"a model of {n:g} weights and {len(stages)} stages without a token are no run")
     rate = machine.peak * machine.used
     read = machine.bandwidth * machine.used_bandwidth * machine.at_once
     computing = f"({machine.peak:.3g}/s x {machine.used:g})"
@@ -140,8 +138,7 @@ def small(parameters: dict, **more) -> dict:
     values = SMALL | more
     replaced = {name: value for name, value in values.items() if name in parameters and not callable(parameters[name])}
     if recipe := parameters.get("recipe"):
-        names = vars(recipe).keys() & values
-        replaced["recipe"] = replace(recipe, **{name: values[name] for name in names})
+        replaced["recipe"] = replace(recipe, **{name: values[name] for name in vars(recipe).keys() & values})
     return replaced
 
 
