@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -199,13 +199,6 @@ def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
     tokens = [prompt_tokens(group.prompt, policy.tokenizer, **policy.written) for group in prompts]
     empty = np.zeros((1, 0), np.float32)
     return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
-
-
-def as_row(group: Group) -> dict:
-    """A prompt's samples as a line of the run's `samples/`."""
-    samples = group.responses
-    row = {"id": group.id, "texts": [s.text for s in samples], "responses": [s.tokens for s in samples]}
-    return row | {"finished": [s.finished for s in samples], "rewards": [s.labels[0] for s in samples]}
 
 
 # Rounds
@@ -403,7 +396,7 @@ class PPOTrainer(GroupTrainer):
         mine = np.array_split([item.id for item in prompts], self.args.world_size)[self.args.process_index].tolist()
         groups = gather_object(self.sample(policy, mine, round))
         if self.args.should_save and round >= 0:
-            lines = "".join(json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in groups)
+            lines = "".join(json.dumps(asdict(group), ensure_ascii=False) + "\n" for group in groups)
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", lines)
         items, empty = [], np.zeros((self.recipe.n_samples, 0), np.float32)
         for item, group in zip(prompts, groups, strict=True):

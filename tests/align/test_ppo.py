@@ -348,7 +348,7 @@ def test_what_is_logged_lies_in_files(tmp_path):
     assert curves["round"].tolist() == list(range(8)) and not curves.isna().any(axis=None)
     samples = (folder / "samples" / "round-0007.jsonl").read_text().splitlines()
     assert len(samples) == 16
-    assert np.mean([json.loads(x)["rewards"][0] for x in samples]) == pytest.approx(curves.reward.iloc[-1])
+    assert np.mean([json.loads(x)["responses"][0]["labels"] for x in samples]) == pytest.approx(curves.reward.iloc[-1])
     best = [x for x in result.history if "eval_loss" in x]
     assert result.best_loss == pytest.approx(min(x["eval_loss"] for x in best))
     assert best[0]["eval_loss"] == pytest.approx(-best[0]["eval_penalised reward"])
@@ -453,13 +453,13 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     task = ppo.as_items(policy, kept), ppo.sampling(kept, goodness, how), reference, how
     result = ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
-    answers = {line["id"]: line for line in lines}
+    answers = {line["id"]: line["responses"] for line in lines}
     texts_again = [
-        replace(g, responses=tuple(Response(str(i), x) for i, x in enumerate(answers[g.id]["texts"]))) for g in kept
+        replace(g, responses=tuple(Response(str(i), x["text"]) for i, x in enumerate(answers[g.id]))) for g in kept
     ]
-    rewards = [x for group in kept for x in answers[group.id]["rewards"]]
+    rewards = [x["labels"][0] for group in kept for x in answers[group.id]]
     assert goodness.score(texts_again)[:, 0].tolist() == pytest.approx(rewards, abs=1e-3)
-    assert all(len(set(map(tuple, line["responses"]))) == 2 for line in answers.values())
+    assert all(len({tuple(one["tokens"]) for one in ones}) == 2 for ones in answers.values())
 
 
 def test_prompts_that_leave_no_room_lose_old_turns_or_are_left_out(texts):
