@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from hs2lib.engine.chat import TokenGroup
 from hs2lib.engine.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
@@ -58,8 +57,7 @@ def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
 
 
 def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
-    total, _ = policy.log_probs([TokenGroup(None, item.sequences, item.starts) for item in pairs], **options)
-    return total.numpy().reshape(len(pairs), 2)
+    return policy.rows(pairs, "log-probs", **options).numpy().reshape(len(pairs), 2)
 
 
 class SampledPairs(NamedTuple):

@@ -13,9 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hs2lib.engine.attention import computing, log_probs
 from hs2lib.engine.chat import Rendered, encode, written
-from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Group, Turn
 from hs2lib.train.items import Item, labels_of
 
@@ -108,14 +106,10 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     return items, counts
 
 
-def nll(policy, items: Sequence[Item], *, budget: int = BUDGET, autocast: str = "float32") -> float:
+def nll(policy, items: Sequence[Item], **options) -> float:
     """Mean of -log pi over all trained tokens of the items, nats a token: the loss of SFT.
 
-    Paper: section 4.2. Its exponential is the perplexity of what the assistant says.
+    Paper: section 4.2. Its exponential is the perplexity of what the assistant says. options: as for `Policy.rows`.
     """
-    total, count = 0.0, 0
-    with computing(policy, autocast):
-        for batch in plan([item.sequences for item in items], budget, [item.starts for item in items]):
-            each = log_probs(policy.backbone, batch)  # [P]
-            total, count = total - each.double().sum().item(), count + len(each)
-    return total / count
+    total = policy.rows(items, "log-probs", **options)  # [R]
+    return -total.double().sum().item() / sum(item.targets.item() for item in items)

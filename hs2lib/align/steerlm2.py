@@ -20,7 +20,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hs2lib.engine.attention import log_probs, per_sequence
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
@@ -28,7 +27,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
 from hs2lib.train.items import Item
-from hs2lib.train.objectives import steerlm2, steerlm2_distances
+from hs2lib.train.objectives import response_log_probs, steerlm2, steerlm2_distances
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import TrainingResult, fit, targets_of
 
@@ -181,7 +180,7 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
     estimates: tuple[list, list] = ([], [])
     for one in groups:
         batch = pack([one.read.sequences], [list(one.read.starts)])
-        log_q = per_sequence(log_probs(policy.backbone, batch), batch)  # [n]
+        log_q = response_log_probs(policy, batch)[:, 0]  # [n]
         w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
         b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()
         for kept, coefficient in zip(estimates, (w, w - b), strict=True):

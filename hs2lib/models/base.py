@@ -114,9 +114,10 @@ class Decoder(nn.Module):
     ) -> torch.Tensor:
         """What this model computes of every response, float32 [R, ...], in the caller's order.
 
-        budget: tokens a batch. autocast: "bfloat16" for speed. cache: a folder; the results are kept there as they
-        come, under this name, by the weights and the tokens, and read again. A run that was killed goes on, and ends
-        with the same numbers bit for bit. Paper: silent. Raises ValueError for no groups.
+        groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.
+        cache: a folder; the results are kept there as they come, under this name, by the weights and the tokens, and
+        read again. A run that was killed goes on, and ends with the same numbers bit for bit. Paper: silent. Raises
+        ValueError for no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)

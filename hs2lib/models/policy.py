@@ -10,17 +10,19 @@ Paper: section 4. SteerLM's label goes before the answer and so into the prompt:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import torch
 
-from hs2lib.engine.attention import computing, in_order, log_probs, per_sequence
+from hs2lib.engine.attention import computing, in_order
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
 from hs2lib.models.base import STATE, Decoder
+from hs2lib.train.objectives import response_log_probs
 
 
 class Policy(Decoder):
@@ -69,12 +71,9 @@ class Policy(Decoder):
         return self.rows(tokens, "log-probs", **options), torch.tensor(lengths)  # [R] each
 
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
-        def total_of(batch) -> torch.Tensor:
-            return per_sequence(log_probs(self.backbone, batch), batch)
-
         sequences, starts = ([getattr(group, name) for group in groups] for name in ("sequences", "starts"))
         with computing(self, autocast):
-            return in_order(total_of, sequences, budget, predict=starts)  # [R]
+            return in_order(partial(response_log_probs, self), sequences, budget, predict=starts)[:, 0]  # [R]
 
 
 def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:
