@@ -91,9 +91,7 @@ def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[Tok
     marker is not asked. Raises ValueError where the two tokenizers differ.
     """
     if judge.tokenizer.get_vocab() != sampler.tokenizer.get_vocab():
-        raise ValueError(
-            "the two policies have different tokenizers: their log-probabilities are not of the same tokens"
-        )
+        raise ValueError("the two policies have different tokenizers, so the same tokens mean other texts")
     theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
 
     def ended(tokens: list[int]) -> list[int]:
