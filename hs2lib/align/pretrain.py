@@ -30,7 +30,6 @@ from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group
 from hs2lib.models.backbones import BEGIN, END, IDS, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.names import PRECISIONS
 from hs2lib.report.report import commit, device
 from hs2lib.run.parameters import setting
 from hs2lib.train import objectives, progress
@@ -66,7 +65,6 @@ class Pretraining(Recipe):
     learning_rate: float = setting(2e-3, "highest, after the warm-up; then it falls to 0 in a straight line", 0, 1)
     warmup: int = setting(100, "steps of warm-up", 0, 100_000)
     betas: tuple[float, float] = setting((0.9, 0.95), "of AdamW", 0, 1)
-    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=PRECISIONS)
     budget: int = setting(2048, "size of a micro-batch, tokens", 1, 10_000_000)
     keep: int = setting(0, "the last weights are kept", 0, 0)
 

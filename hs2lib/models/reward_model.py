@@ -37,12 +37,11 @@ class RewardModel(Decoder):
         super().__init__(backbone, tokenizer, **options)
         self.attributes = check_attributes(attributes)
         self.folded: dict | None = None  # the weights, mean and SD of a head that `hs2lib.models.export.fold` made
-        wide = width(backbone)
-        self.head = nn.Linear(wide, len(self.attributes), bias=bias, dtype=torch.float32)
+        self.head = nn.Linear(width(backbone), len(self.attributes), bias=bias, dtype=torch.float32)
         # A small start: predictions begin near 0, so that the first steps are not spent undoing noise.
         with torch.no_grad():
             draw = torch.Generator().manual_seed(seed)
-            self.head.weight.normal_(0, 0.02 / wide**0.5, generator=draw)
+            self.head.weight.normal_(0, 0.02 / self.head.in_features**0.5, generator=draw)
             if bias:
                 self.head.bias.zero_()
 
