@@ -23,7 +23,6 @@ from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.group import MISSING, Group, Response, named_numbers, prompt_string
 from hs2lib.models.policy import Policy
-from hs2lib.names import LABELLED, one_of
 from hs2lib.train.items import Item, tokenised
 
 
@@ -63,7 +62,6 @@ def label(
     format, written whole at the end; the scores lie beside it as they come, so a run that was killed goes on.
     options: budget and autocast of `RewardModel.score`. Raises ValueError for "ratings" without one of the attributes.
     """
-    one_of("kind of levels", levels, LABELLED)
     each = answers(groups)
     if levels == "ratings":
         each, values = _rated(each, reward_model.attributes)

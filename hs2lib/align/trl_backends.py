@@ -84,12 +84,7 @@ def fit_sft(
     policy.backbone.set_attn_implementation("sdpa")
     own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
     task = policy, items, validation, sft(), recipe, parent
-    try:
-        return _fit(TokenSFTTrainer, SFTConfig, sft_rows, task, rows_a_batch, callbacks, **own)
-    finally:
-        vars(policy.backbone).pop(
-            "forward", None
-        )  # SFTTrainer puts one of its own on the model; the class's comes back
+    return _fit(TokenSFTTrainer, SFTConfig, sft_rows, task, rows_a_batch, callbacks, **own)
 
 
 def fit_dpo(
@@ -133,6 +128,7 @@ def _fit(trainer, configuration, rows: Callable, task: tuple, rows_a_batch: int,
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     policy.eval()
+    vars(policy.backbone).pop("forward", None)  # SFTTrainer puts one of its own on it; the class's comes back
     names = {"eval_rewards/accuracies": "eval_accuracy", "eval_rewards/margins": "eval_margin"}
     names |= {"eval_mean_token_accuracy": "eval_accuracy"}
     history = [{names.get(name, name): value for name, value in entry.items()} for entry in trainer.state.log_history]

@@ -16,7 +16,6 @@ import numpy as np
 from hs2lib.engine.chat import TokenGroup, label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
-from hs2lib.names import TOO_LONG, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +196,8 @@ def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> 
 def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:
     """Token groups of `model.tokenise(groups, **options)` in order; None for one that does not fit `model.max_tokens`.
 
-    Paper: silent. too_long: "raise", or "leave out" for the Nones. Raises ValueError for another word.
+    Paper: silent. too_long: "raise", or "leave out" for the Nones.
     """
-    one_of("way with what is too long", too_long, TOO_LONG)
     if too_long == "raise":
         yield from model.tokenise(groups, **options)
         return

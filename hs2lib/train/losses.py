@@ -105,7 +105,6 @@ def attribute_log_probs(
     """
     from scipy.special import betainc, betaincc  # here, so that the other losses need torch alone
 
-    one_of("edges", edges, EDGES)
     r = predictions.detach().double().cpu().numpy()
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")

@@ -27,14 +27,13 @@ class Log(TrainerCallback):
 
 
 class Live(TrainerCallback):
-    """In a notebook the curves so far, drawn anew in place of the last, at most every `seconds`."""
+    """In a notebook the curves so far, drawn anew in place of the last, at most every five seconds."""
 
-    def __init__(self, seconds: float = 5.0):
-        self.seconds, self.drawn, self.handle = seconds, 0.0, None
+    drawn, handle = 0.0, None
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         last = state.global_step >= state.max_steps
-        if get_ipython() is None or (time.time() - self.drawn < self.seconds and not last):
+        if get_ipython() is None or (time.time() - self.drawn < 5 and not last):
             return
         figure, self.drawn = draw(*curves(state.log_history)), time.time()
         figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)

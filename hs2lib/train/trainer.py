@@ -24,7 +24,6 @@ from transformers import PrinterCallback, TrainingArguments
 
 from hs2lib.engine.attention import precision, prepare
 from hs2lib.engine.trees import plan
-from hs2lib.names import PRECISIONS, one_of
 from hs2lib.paths import write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, order, shares, tokens
@@ -341,7 +340,6 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     expected = 0 if objective.log_probs else items[0].targets.shape[1]
     if (outputs := len(model.attributes)) != expected:
         raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
-    one_of("autocast", recipe.autocast, PRECISIONS)
     return steps_of(recipe, len(items))
 
 

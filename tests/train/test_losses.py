@@ -224,7 +224,6 @@ def test_ppo_value_loss_clips():
             "unknown form 'odd'.*: plain, margin, scaled",
         ),
         (lambda: losses.goodness(LABELS, torch.ones(5)), "weights for attributes"),
-        (lambda: losses.attribute_log_probs(torch.ones(1), edges="odd"), "unknown edges .*: fifths, rounding"),
         (lambda: losses.attribute_log_probs(torch.tensor([math.nan])), "not finite"),
         (lambda: losses.target_log_prob(torch.zeros(2, 5, 5), torch.tensor([5, 0, 0, 0, 0])), "levels 0-4"),
     ],
