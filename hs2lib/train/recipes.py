@@ -42,13 +42,7 @@ class Recipe(Settings):
     fsdp: bool = setting(False, "shard the model over the processes that torchrun started")
 
 
-class Rows(Settings):
-    """How rows are read."""
-
-    strict: bool = setting(True, "stop at the first bad row, or set bad rows aside and count them")
-
-
-class OwnRows(Rows):
+class OwnRows(Settings):
     """A file of the user's own."""
 
     path: str = setting("", "file to read in place of the data set's own, or with ratings for data set ratings")
@@ -76,9 +70,10 @@ class Written(Settings):
         return how | {"control_text": self.control_text or "escape"}
 
 
-class Weights(Settings):
-    """Which weights are trained."""
+class Trained(Settings):
+    """Which rows are trained on, and which weights."""
 
+    strict: bool = setting(True, "stop at the first bad row, or set bad rows aside and count them")
     method: str = setting("full", "all weights or adapters", one_of=names.TRAINED)
     lora_rank: int = setting(16, "rank of the adapters", 1, 1024)
 
@@ -98,7 +93,7 @@ class Measured(Resampled):
     eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
-class Aligned(Measured, Weights, Rows, Recipe):
+class Aligned(Measured, Trained, Recipe):
     """What the recipes of all policies share."""
 
     warmup: int = setting(0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000)
@@ -116,7 +111,7 @@ class DPO(OwnRows, Written, Aligned):
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-class RewardModel(OwnRows, Resampled, Written, Weights, Recipe):
+class RewardModel(OwnRows, Resampled, Written, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, TrainingArguments
 
@@ -33,15 +35,18 @@ from hs2lib.train.recipes import Recipe
 
 
 class Outputs(nn.Module):
-    """A model as one forward from a packed batch to what the objective reads: what DDP and FSDP wrap."""
+    """A model as one forward from packed batches to what the objective reads: what DDP and FSDP wrap."""
 
     def __init__(self, model: nn.Module, objective: Objective, autocast: str):
         super().__init__()
         self.model, self.objective, self.autocast = model, objective, autocast
 
-    def forward(self, batch):
+    def forward(self, *batches):
+        run = partial(self.objective.outputs, self.model)
+        if len(batches) > 1:  # a group that does not fit into memory: each part is computed again on the way back
+            run = partial(checkpoint, run, use_reentrant=False)
         with precision(next(self.model.parameters()).device.type, self.autocast):
-            return self.objective.outputs(self.model, batch)
+            return torch.cat([run(batch) for batch in batches])
 
 
 class GroupTrainer(checkpoints.WholeCheckpoints):
@@ -116,24 +121,10 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
         """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss."""
         targets, group = targets_of(items, self.args.device)  # [R, k], [R]
-        silent = nullcontext if last else (lambda: self.accelerator.no_sync(model))
-        if len(batches) == 1:
-            rows = batches[0].index.to(self.args.device)  # [R]
-            with silent():
-                loss = self.objective.total(model(batches[0]), targets[rows], group[rows]) * scale
-                self.accelerator.backward(loss)
-            return loss.item()
-        # A loss of outputs that do not fit into memory together: their gradient is taken first, without the model's
-        # activations, then each part is computed again and its share sent back. Exact, for one forward more.
-        with torch.no_grad():
-            rows = torch.cat([batch.index for batch in batches]).to(self.args.device)  # [R]
-            outputs = torch.cat([model(batch) for batch in batches])[rows.argsort()]  # [R, m]
-        outputs.requires_grad_()
-        loss = self.objective.total(outputs, targets, group) * scale
-        (grad,) = torch.autograd.grad(loss, outputs)
-        for at, batch in enumerate(batches):
-            with silent() if at == len(batches) - 1 else self.accelerator.no_sync(model):
-                self.accelerator.backward((model(batch) * grad[batch.index.to(grad.device)]).sum())
+        rows = torch.cat([batch.index for batch in batches]).to(self.args.device)  # [R]
+        with nullcontext() if last else self.accelerator.no_sync(model):
+            loss = self.objective.total(model(*batches), targets[rows], group[rows]) * scale
+            self.accelerator.backward(loss)
         return loss.item()
 
     def _clip_grad_norm(self, model):
