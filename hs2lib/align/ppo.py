@@ -385,8 +385,7 @@ class PPOTrainer(GroupTrainer):
         prompts = [self.items[i] for i in asked([item.id for item in self.items], self.recipe, round)]
         items, sampled, stats = self._sampled(prompts, round)
         self.stats = {"round": round} | stats
-        made = targets(*sampled, self.recipe).flatten(1).numpy()  # [R, 5 W]
-        parts = np.split(made, len(items))
+        parts = np.split(targets(*sampled, self.recipe).flatten(1).numpy(), len(items))  # [n, 5 W] each
         self.round = {item.id: replace(item, targets=part) for item, part in zip(items, parts, strict=True)}
 
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:

@@ -69,8 +69,7 @@ def label(
         each = [group for group in map(reward_model.admitted, each) if group.responses]
         values = reward_model.score(each, cache=file and file.parent, **options)
     if levels == "fifths":
-        ranks = values.argsort(dim=0, stable=True).argsort(dim=0)
-        values = (5 * ranks).div(len(values), rounding_mode="floor")
+        values = (5 * values.argsort(dim=0, stable=True).argsort(dim=0)).div(len(values), rounding_mode="floor")
     out = []
     for group, row in zip(each, values.tolist(), strict=True):
         answer = replace(group.responses[0], labels=whole(row))
@@ -147,8 +146,7 @@ def targets(base: str, attribute: str, levels: Sequence[int]) -> dict[int, str]:
     values = named_numbers(base)
     if attribute not in values:
         raise ValueError(f"{base!r} does not name {attribute!r}: there is nothing to vary")
-    names = tuple(values)
-    return {level: label_string((values | {attribute: level}).values(), names) for level in levels}
+    return {level: label_string((values | {attribute: level}).values(), tuple(values)) for level in levels}
 
 
 def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:

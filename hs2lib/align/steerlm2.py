@@ -179,8 +179,7 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
     weights = [weight for weight in policy.parameters() if weight.requires_grad]
     estimates: tuple[list, list] = ([], [])
     for one in groups:
-        batch = pack([one.read.sequences], [list(one.read.starts)])
-        log_q = response_log_probs(policy, batch)[:, 0]  # [n]
+        log_q = response_log_probs(policy, pack([one.read.sequences], [one.read.starts]))[:, 0]  # [n]
         w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
         b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()
         for kept, coefficient in zip(estimates, (w, w - b), strict=True):

@@ -170,8 +170,7 @@ def advantages(
     """
     _same(rewards=rewards, values=values, mask=mask)
     values = torch.where(mask, values.detach(), 0.0)
-    following = F.pad(values[:, 1:], (0, 1))
-    delta = torch.where(mask, rewards + gamma * following - values, 0.0)  # [R, T]
+    delta = torch.where(mask, rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values, 0.0)  # [R, T]
     out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))
     for t in range(delta.shape[1] - 1, -1, -1):
         carried = delta[:, t] + gamma * lam * carried

@@ -89,8 +89,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def training_step(self, model, inputs, num_items_in_batch=None):
         model.train()
         # The processes' gradients are averaged, so each multiplies by their number to get the sum.
-        scale = self.args.world_size / max(1, num_items_in_batch)
-        jobs = [(*job, scale) for job in self._jobs(inputs)]
+        jobs = [(*job, self.args.world_size / max(1, num_items_in_batch)) for job in self._jobs(inputs)]
         if self.sharded:  # every forward gathers weights from all processes: all need the same number of them
             rounds = int(self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max())
             jobs += [(*jobs[-1][:2], 0.0)] * (rounds - len(jobs))
