@@ -248,9 +248,9 @@ def _tokenizer(vocabulary: int | None = None):
 def byte_level(model):
     """A tokenizer of bytes, its digits apart, over a model of the tokenizers library."""
     core = Tokenizer(model)
-    digits = pre_tokenizers.Digits(individual_digits=True)  # lost in transformers' own conversion
-    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    core.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
+    # The digits are lost in transformers' own conversion.
+    parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    core.pre_tokenizer = pre_tokenizers.Sequence(parts)
     core.decoder = decoders.ByteLevel()
     return core
 

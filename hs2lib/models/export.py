@@ -144,5 +144,4 @@ def model_card(model: RewardModel, name: str, constant=(), data="not stated", re
 
 
 def _cell(value) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return (f"{value:.4g}" if isinstance(value, float) else str(value)).replace("|", "\\|").replace("\n", " ")

@@ -50,8 +50,7 @@ class Policy(Decoder):
         however long they are. Otherwise as `chat.tokenise`.
         """
         options = self.written | {"max_tokens": self.max_tokens if shorten else None}
-        of = label if callable(label) else lambda group: label
-        for text, several in groupby(groups, key=of):
+        for text, several in groupby(groups, key=label if callable(label) else lambda group: label):
             surplus = len(closing_tokens(self.tokenizer, template=self.template, label=text)) - len(self.ending(text))
             for group in tokenise(several, self.tokenizer, label=text, **options):
                 yield replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))

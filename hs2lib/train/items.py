@@ -134,8 +134,7 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
 def padded_tokens(items: Sequence[Item], size: int = 8) -> int:
     """Tokens that padded batches of `size` rows would compute, rows as they come: what prefix trees save."""
     lengths = [len(sequence) for item in items for sequence in item.sequences]
-    rows = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-    return sum(max(row) * len(row) for row in rows)
+    return sum(max(row) * len(row) for row in (lengths[i : i + size] for i in range(0, len(lengths), size)))
 
 
 def tokens(token_groups: Iterable[Sequence]) -> int:

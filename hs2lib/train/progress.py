@@ -32,8 +32,7 @@ class Live(TrainerCallback):
     drawn, handle = 0.0, None
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        last = state.global_step >= state.max_steps
-        if get_ipython() is None or (time.time() - self.drawn < 5 and not last):
+        if get_ipython() is None or (time.time() - self.drawn < 5 and state.global_step < state.max_steps):
             return
         figure, self.drawn = draw(*curves(state.log_history)), time.time()
         figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)
