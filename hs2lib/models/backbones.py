@@ -267,8 +267,10 @@ def _convert(folder: Path) -> None:
     source = _gguf()
     read = hf.AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
     # The model read from a GGUF refuses to be saved; its weights in a model that was never quantised do not.
-    kept = {name: value for name, value in read.config.to_dict().items() if name != "quantization_config"}
-    model = hf.LlamaForCausalLM(hf.LlamaConfig(**kept | IDS | {"tie_word_embeddings": True, "dtype": torch.float32}))
+    keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    keys += ("num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "rope_parameters", "head_dim")
+    kept = {key: getattr(read.config, key) for key in keys}
+    model = hf.LlamaForCausalLM(hf.LlamaConfig(**kept, **IDS, tie_word_embeddings=True, dtype=torch.float32))
     model.load_state_dict(read.state_dict())
     model.tie_weights()
     model.generation_config = hf.GenerationConfig(**IDS)
