@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
 from hs2lib import paths
-from hs2lib.engine.chat import SYSTEM_PROMPT, closing_tokens
+from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import replace_folder
 from hs2lib.models.reward_model import RewardModel
@@ -81,8 +81,6 @@ def export(model: RewardModel, folder: Path, **card) -> float:
     if model.template == "reference":  # as a chat template, so that a plain tokenizer writes what ours writes
         template = (_HERE / "reference_chat.txt").read_text().rstrip("\n")
         tokenizer.chat_template = template.replace("SYSTEM_PROMPT", SYSTEM_PROMPT.replace("'", "\\'"))
-    if closing_tokens(tokenizer)[-1] == tokenizer.pad_token_id:
-        raise ValueError(f"texts end in the pad token {tokenizer.pad_token!r}, which pooling skips: choose another")
     plain = _classifier(model, tokenizer)
     if bias.any():
         plain.config.hs2_constant = bias.tolist()

@@ -317,7 +317,7 @@ def test_adapters_are_merged_into_a_copy(model, tmp_path):
 def test_what_cannot_be_exported_exactly_is_refused_and_nothing_is_written(model, tmp_path, monkeypatch):
     padded = reward_model.RewardModel.new("tiny")
     padded.tokenizer.pad_token = padded.tokenizer.convert_ids_to_tokens(chat.closing_tokens(padded.tokenizer)[-1])
-    with pytest.raises(ValueError, match="end in the pad token"):
+    with pytest.raises(ValueError, match="nothing was written"):  # pooling skips the token that texts end in
         export.export(padded, tmp_path / "m")
     monkeypatch.setattr(export, "TOLERANCE", -1.0)
     with pytest.raises(ValueError, match="nothing was written"):
