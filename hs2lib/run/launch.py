@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     if torch.cuda.is_available():  # "cuda" is then this process's own GPU
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        with processes.hold(runs()), tempfile.TemporaryDirectory() as nowhere:
+        os.dup(processes.hold(runs()).fileno())  # freed by the end of this process alone, however long it fails
+        with tempfile.TemporaryDirectory() as nowhere:
             os.environ["HS2_REPORTS"] = nowhere
             (name,) = graph.matching([args.notebook])
             values = graph.resolved(name, args.tier)[1]

@@ -124,3 +124,16 @@ def test_a_training_by_torchrun_beside_a_run_is_refused(tmp_path, monkeypatch, c
     with processes.hold(tmp_path):
         assert launch.main(["--tier", "smoke", "05"]) == 2
     assert capsys.readouterr().err.startswith(f"error: another run (the runner) holds {tmp_path}")
+
+
+def test_a_training_that_fails_keeps_the_folder_until_its_process_is_gone(tmp_path, monkeypatch):
+    """Of two training processes one was killed: the other, seconds in its last words, had freed what both write."""
+    monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    monkeypatch.setenv(processes.OWNER, "the training")
+    monkeypatch.setattr(launch, "cells", lambda name: [("fit", "raise RuntimeError('Connection reset by peer')")])
+    with pytest.raises(RuntimeError):
+        launch.main(["--tier", "smoke", "05"])
+    monkeypatch.setenv(processes.OWNER, "another")
+    assert held(tmp_path)
