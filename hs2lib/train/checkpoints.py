@@ -191,7 +191,7 @@ def stream(backbone: nn.Module, device: torch.device, process: int, processes: i
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
         with safe_open(files[key], "pt") as opened:
             own.copy_(opened.get_slice(key)[process * rows : process * rows + len(own)])
-    backbone.hs2_contract = (backbone.dtype, backbone.device), "", backbone.config._attn_implementation
+    backbone.hs2_verdicts = {("groups", backbone.dtype, backbone.device): ""}
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
