@@ -28,6 +28,7 @@ import math
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -535,8 +536,10 @@ def facts(check: Check) -> dict:
     """The device and the versions of what computes."""
     out = {"device": "cpu", "python": platform.python_version(), "torch": torch.__version__}
     out["transformers"] = importlib.metadata.version("transformers")
-    done = subprocess.run(["git", "-C", str(paths.root()), "rev-parse", "--short=12", "HEAD"], capture_output=True)
-    out["commit"] = done.stdout.decode().strip() or "not known"
+    out["commit"] = "not known"
+    if shutil.which("git"):
+        command = ["git", "-C", str(paths.root()), "rev-parse", "--short=12", "HEAD"]
+        out["commit"] = subprocess.run(command, capture_output=True, text=True).stdout.strip() or "not known"
     if check.device == "cuda":
         about = torch.cuda.get_device_properties(0)
         capability = f"{about.major}.{about.minor}"
