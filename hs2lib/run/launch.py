@@ -45,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     if torch.cuda.is_available():  # "cuda" is then this process's own GPU
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        os.dup(processes.hold(runs()).fileno())  # freed by the end of this process alone, however long it fails
-        with tempfile.TemporaryDirectory() as nowhere:
+        with processes.hold(runs()) as lock, tempfile.TemporaryDirectory() as nowhere:
+            os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
             os.environ["HS2_REPORTS"] = nowhere
             (name,) = graph.matching([args.notebook])
             values = graph.resolved(name, args.tier)[1]
