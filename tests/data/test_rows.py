@@ -378,7 +378,7 @@ SCORES = {"quality": {"value": 1.5}}
 
 OTHERS = [
     ("helpsteer", rated(coherence=9), "coherence", "from 0 to 4"),
-    ("helpsteer", rated("<extra_id_0>System\na"), "prompt", "a prompt starts with a user turn"),
+    ("helpsteer", rated("<extra_id_0>System\na"), "prompt", "a user's first (after at most one system turn)"),
     ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2]}, None, "[3, 3, 3, 3, 2]"),
     ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2, 2.5]}, "verbosity[2]", "a whole number"),
     ("helpsteer2-disagreements", {**LISTS, "helpfulness": []}, "helpfulness", "at least 1 item"),
