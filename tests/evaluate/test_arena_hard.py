@@ -213,7 +213,7 @@ def test_both_published_forms_are_read(tmp_path, monkeypatch):
 
 def test_the_judge_prompt_is_read_and_checked(tmp_path):
     file = tmp_path / "arena_hard" / "judge_config.yaml"
-    with pytest.raises(DataError, match=r"judge prompt is not in this folder.*7f1b7f5dd6ce"):
+    with pytest.raises(DataError, match=r"judge prompt is not in this folder; looked for arena_hard/judge_config.yaml"):
         arena_hard.prompts("folder", tmp_path)
     file.parent.mkdir()
     file.write_text(json.dumps({"system_prompt": TEMPLATE.system, "prompt_template": [TEMPLATE.text]}))

@@ -179,9 +179,8 @@ def test_published_answers_and_their_prompts(model, mean):
 
 @needs_data
 def test_what_is_not_in_the_folder_is_named_with_its_address():
-    with pytest.raises(DataError, match=r"gpt-4-0125-preview is not in this folder.*hub.*962316eba4e9") as info:
+    with pytest.raises(DataError, match=r"gpt-4-0125-preview is not in this folder; .*source='hub'"):
         mt_bench.load("folder")
-    assert "raw.githubusercontent.com/lm-sys/FastChat/962316eba4e9db86bc8002243290e4074dabf48e/" in str(info.value)
 
 
 def write(path, rows):

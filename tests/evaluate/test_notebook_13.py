@@ -222,9 +222,9 @@ def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     drawn = Questions("MT-Bench", questions, "by hand", 80, generated=True)
     table = policies.sizes(made, None, [drawn, read, drawn]).set_index("quantity").value
     assert table["Arena Hard prompts"] == 500 and table.notna().sum() == 1
-    assert {claim.reported.row for claim in claims.CLAIMS if claim.reported and "sizes" in claim.reported.file} <= set(
-        table.index
-    )
+    assert {
+        claim.reported["row"] for claim in claims.CLAIMS if claim.reported and "sizes" in claim.reported["file"]
+    } <= set(table.index)
     (tmp_path / "truthfulqa").mkdir()
     (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text("\ufeffType,Category\nx,Law\nx,Health\ny,Law\n")
     assert truthfulqa.categories("folder", tmp_path) == 2

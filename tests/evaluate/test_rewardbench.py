@@ -496,7 +496,7 @@ def test_bad_scores_are_refused_and_prompts_that_were_shortened_are_listed(tmp_p
     broken = reward_model.RewardModel.new("tiny")
     with torch.no_grad():
         broken.head.weight[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="pair a/0 a score that is not finite"):
+    with pytest.raises(ValueError, match="score is not finite"):
         rewardbench.score(one, broken)
     long = (Turn("user", "old " * 100), Turn("assistant", "r"), Turn("user", "new"))
     talk = Group("a/1", long, pair("a/1").responses)

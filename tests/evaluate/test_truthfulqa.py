@@ -358,7 +358,7 @@ def test_a_faulty_row_is_named(no_primer, tmp_path, case):
 
 def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeypatch):
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    with pytest.raises(DataError, match="set HS2_DATA_DIR"):
+    with pytest.raises(DataError, match="HS2_DATA_DIR to the folder"):
         truthfulqa.load("folder")
     with pytest.raises(DataError, match="TruthfulQA is not in this folder; looked for truthfulqa/multiple_choice"):
         truthfulqa.load("folder", folder=tmp_path)
