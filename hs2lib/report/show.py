@@ -51,16 +51,19 @@ def groups(shown: Sequence[Group], longest: int = 600) -> None:
     display(HTML("<hr>".join(group_html(group, longest) for group in shown)))
 
 
-def browse(all_groups: Sequence[Group]) -> ipywidgets.interactive:
+def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
     """A browser of groups for a live notebook: a slider picks one, a text leads to the next that holds it."""
-    last = len(all_groups) - 1
-
-    def shown(number: int, find: str) -> None:
-        for hit in (*range(number, last + 1), *range(number)):
-            group = all_groups[hit]
-            if any(find.casefold() in turn.text.casefold() for turn in (*group.prompt, *group.responses)):
-                return groups([group], 1500)
-        display(Markdown("no group holds that text"))
-
+    slider = ipywidgets.IntSlider(0, 0, len(all_groups) - 1, description="group")
     text = ipywidgets.Text(placeholder="text to find, then Enter", continuous_update=False)
-    return ipywidgets.interactive(shown, number=ipywidgets.IntSlider(0, 0, last, description="group"), find=text)
+    view = ipywidgets.HTML(group_html(all_groups[0]))
+
+    def show(_) -> None:
+        view.value = "no group holds that text"
+        for group in (*all_groups[slider.value :], *all_groups[: slider.value]):
+            if any(text.value.casefold() in turn.text.casefold() for turn in (*group.prompt, *group.responses)):
+                view.value = group_html(group)
+                break
+
+    for widget in (slider, text):
+        widget.observe(show, "value")
+    return ipywidgets.VBox([slider, text, view])
