@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import os
+import signal
 from functools import partial
 
 # Before torch is imported, and for the processes that tests start.
@@ -13,6 +14,9 @@ from pathlib import Path
 import made_reports
 import pytest
 import torch
+
+# Where the tests run in the background of a shell, which ignores the signal, what they start can be interrupted still.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Scripts that tests start (torchrun, runs to be killed, kernels) import what the tests import.
 HERE = Path(__file__).parent

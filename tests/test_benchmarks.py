@@ -185,14 +185,14 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
 
 # --- FLOPs --------------------------------------------------------------------------------------------------------
 
-# Two layers of tiny: q and o 32 x 32, k and v 32 x 16, three products 32 x 64; 4 heads of 8.
-WEIGHTS = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
+# Two layers of tiny: q and o 32 x 64, k and v 32 x 32, three products 32 x 64; 4 heads of 16.
+WEIGHTS = 2 * (2 * 32 * 64 + 2 * 32 * 32 + 3 * 32 * 64)
 
 
 def test_flops_of_two_layers_by_hand():
-    """10 tokens in one sequence: 55 pairs of a query and a key; each costs 2 x 32 to score and 2 x 32 to sum up."""
+    """10 tokens in one sequence: 55 pairs of a query and a key; each costs 2 x 64 to score and 2 x 64 to sum up."""
     model = AutoModel.from_pretrained(tiny_model())
-    by_hand = 2 * WEIGHTS * 10 + 2 * (4 * 32) * 55
+    by_hand = 2 * WEIGHTS * 10 + 2 * (4 * 64) * 55
     assert common.work([10]) == (10, 55)
     assert [common.flops(model, 10, 55, passes) for passes in (1, 3, 4)] == [by_hand, 3 * by_hand, 4 * by_hand]
 

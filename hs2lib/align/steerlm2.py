@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
@@ -27,7 +28,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses
 from hs2lib.train.items import Item
-from hs2lib.train.objectives import response_log_probs, steerlm2, steerlm2_distances
+from hs2lib.train.objectives import steerlm2, steerlm2_distances
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import TrainingResult, fit, targets_of
 

@@ -227,6 +227,11 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None
     return chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
 
 
+def response_log_probs(model, batch: Batch) -> Tensor:
+    """A policy's log-probability [R, 1], float32, of each response after its prompt, summed over its tokens."""
+    return per_sequence(log_probs(model.backbone, batch), batch)[:, None]
+
+
 def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
     """From hidden states to logits: the vocabulary projection, and the scale or cap that some models put on it.
 

@@ -102,19 +102,6 @@ def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int
     return np.asarray(alphas)[error.argmin(0)]
 
 
-def crossed(X: np.ndarray, Y: np.ndarray, clusters: np.ndarray, *, n_folds: int = 5, seed: int = 0) -> np.ndarray:
-    """Predictions [rows, k] of every row by ridge on the other folds, each column's alpha chosen inside those.
-
-    Paper: silent. X [rows, d]; Y [rows, k], -100 = missing; clusters [rows]: what stays in one fold. Raises as `folds`.
-    """
-    fold, out = folds(clusters, n_folds, seed), np.empty(Y.shape)
-    for f in range(n_folds):
-        known = fold != f
-        W, b = ridge(X[known], Y[known], best_alpha(X[known], Y[known], clusters[known], seed=seed))
-        out[~known] = X[~known] @ W + b
-    return out
-
-
 def column_means(Y: np.ndarray) -> np.ndarray:
     """The mean of the labelled cells of each column, float64 [k]."""
     Y = np.asarray(Y, dtype=np.float64)

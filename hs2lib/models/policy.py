@@ -16,13 +16,12 @@ from pathlib import Path
 
 import torch
 
-from hs2lib.engine.attention import computing, in_order
+from hs2lib.engine.attention import computing, in_order, response_log_probs
 from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
 from hs2lib.models.base import STATE, Decoder
-from hs2lib.train.objectives import response_log_probs
 
 
 class Policy(Decoder):

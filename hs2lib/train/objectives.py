@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from hs2lib.engine.attention import end_states, log_probs, per_sequence, projection, states
+from hs2lib.engine.attention import end_states, log_probs, per_sequence, projection, response_log_probs, states
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
 from hs2lib.stats.metrics import validation_metrics
@@ -20,11 +20,6 @@ from hs2lib.train import losses
 def end_outputs(model, batch: Batch) -> torch.Tensor:
     """A reward model's outputs [R, A], float32, at each response's last token."""
     return model.predict(end_states(model.backbone, batch))
-
-
-def response_log_probs(model, batch: Batch) -> torch.Tensor:
-    """A policy's log-probability [R, 1], float32, of each response after its prompt, summed over its tokens."""
-    return per_sequence(log_probs(model.backbone, batch), batch)[:, None]
 
 
 def answer_outputs(model, batch: Batch) -> torch.Tensor:

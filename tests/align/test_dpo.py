@@ -12,10 +12,11 @@ from transformers import TrainerCallback
 
 from hs2lib.align import dpo as preferences
 from hs2lib.corpus import generate
+from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
-from hs2lib.train.objectives import REGRESSION, dpo, response_log_probs
+from hs2lib.train.objectives import REGRESSION, dpo
 from hs2lib.train.trainer import Recipe, fit, targets_of
 
 

@@ -203,7 +203,7 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
                 Group(name, (Turn("user", f"Is it {word}?"),), (Response(name, text, (4, 4, 4, 2, verbosity)),))
             )
     policy = load_policy("tiny")
-    recipe = Recipe(steps=60, batch=12, learning_rate=1e-2, warmup=0, autocast="float32", save_every=100)
+    recipe = Recipe(steps=120, batch=12, learning_rate=5e-3, warmup=0, autocast="float32", save_every=100)
     result = fit(policy, steerlm.items(policy, groups), [], objectives.sft(), recipe, tmp_path / "run")
     history = [x["loss"] for x in result.history if "loss" in x]
     assert history[0] == pytest.approx(math.log(4096), rel=0.05) and history[-1] < 0.3

@@ -29,7 +29,11 @@ LABEL = label_string((4, 4, 4, 2, 2))
 
 @pytest.fixture(scope="module")
 def policy():
-    return load_policy("tiny")
+    """Surer than a random one, whose 4,096 tokens are so alike that a rounding decides which of them top-p keeps."""
+    policy = load_policy("tiny")
+    with torch.no_grad():
+        policy.backbone.model.norm.weight.mul_(2)
+    return policy
 
 
 def run(policy, prompts=PROMPTS, **changes):
