@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> None:
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("score_pairs needs HS2_DATA_DIR, the folder with rewardbench/ (see the README)")
     folder, on = where(options.model), options.device
-    benchmark = pairs.load_pairs("folder", wording="instruction")
+    benchmark = pairs.load_pairs("folder")
     every = [list(t.sequences) for t in tokenise(benchmark.pairs, load_tokenizer(folder))]
     number = len(every) if options.full else options.pairs
     chosen = [every[i] for i in sorted(random.Random(0).sample(range(len(every)), number))]
