@@ -1,12 +1,15 @@
 """Whether a kill can hurt a run: of the runner, Snakemake, a job, its kernel, torchrun or one of its two processes.
 
-    python benchmarks/kills.py            # 100 kills, writes reports/benchmarks/kills.json
-    python benchmarks/kills.py --kills 40 # the first 40; called again it goes on after those already done
+    python benchmarks/kills.py            # 100 kills; writes reports/benchmarks/kills.json after each
+    python benchmarks/kills.py --kills 40 # the first 40; called again it goes on after those of this commit
+    python benchmarks/kills.py --earlier  # goes on after those of earlier commits too
 
 Each kill falls on one notebook at tier smoke, at a random moment. Afterwards: no process of the run is left five
 seconds after the runner ended; no other run can take its folders while a kernel or a training process of it lives; and
 the next call ends by itself with tables byte-identical to an undisturbed run's. Each kill goes to the target, signal
 and notebook furthest behind its share of the kills so far (cheap notebooks have more): the first six hit six targets.
+Each kill has the commit it was made at, whose undisturbed run it is compared with. One of an earlier commit that was
+not clean stays in the result and does not count: what it showed is mended, or it comes again.
 """
 
 import argparse
@@ -26,6 +29,7 @@ import common
 from smoke import differences, tables
 
 from hs2lib import paths
+from hs2lib.report.report import commit
 from hs2lib.run import processes
 
 LAUNCH = "hs2lib.run.launch"
@@ -188,43 +192,54 @@ def by_two(scratch: Path) -> Path:
     return ranks
 
 
+def counted(done: list[dict], here: str) -> list[dict]:
+    """The kills that hit, but for those of an earlier commit that were not clean."""
+    return [row for row in done if row["outcome"] == "killed" and (row["clean"] or row["commit"] == here)]
+
+
+def write(done: list[dict], here: str, goal: int, seconds: dict[str, float]) -> None:
+    """Write the result of these kills."""
+    killed = counted(done, here)
+    common.write(
+        "kills",
+        compared="calls after a kill with an undisturbed run, by target, signal and notebook",
+        ratio=sum(row["clean"] for row in killed) / max(1, len(killed)),
+        goal=f"{goal} kills, all clean",
+        met=len(killed) >= goal and all(row["clean"] for row in done if row["commit"] == here),
+        check=f"{len(killed)} kills: {sum(not row['differing'] for row in killed)} with identical tables after the "
+        f"next call, {sum(bool(row['left']) for row in killed)} with a process left after {LEFT_S:.0f} s, "
+        f"{sum(row['second_writer'] for row in killed)} with a second writer",
+        timings={"others_s": max((row["others_s"] for row in killed), default=0.0), "notebooks_s": seconds},
+        packages=["snakemake", "papermill", "ipykernel", "torch"],
+        counts={key: Counter(row[key] for row in killed) for key in ("target", "signal", "notebook", "commit")},
+        ended_before=sum(row["outcome"] != "killed" for row in done),
+        kills=done,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these (all)")
     parser.add_argument("--seed", type=int, default=0, help="of targets, signals, notebooks and moments")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further kill after so many")
+    parser.add_argument("--earlier", action="store_true", help="count kills of earlier commits too")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what it puts aside deaf to SIGINT
     processes.PATIENCE_S = 0.0  # asked twenty times a second
     os.environ[processes.OWNER] = "another run"
-    scratch, began = paths.runs() / f"kills-{options.seed}", time.monotonic()
-    seconds, kept = undisturbed(scratch, options.of), scratch / "kills.jsonl"
-    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    for number in range(len(done), options.kills):
-        if time.monotonic() - began > 60 * options.minutes:
-            break
-        killed = [row for row in done if row["outcome"] == "killed"]
-        done.append(trial(scratch, number, options.seed, seconds, killed))
-        with kept.open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
-        print({key: value for key, value in done[-1].items() if value not in ("", [], False)}, flush=True)
-    killed = [row for row in done if row["outcome"] == "killed"]
-    counts = {key: Counter(row[key] for row in killed) for key in ("target", "signal", "notebook")}
-    common.write(
-        "kills",
-        compared="calls after a kill with an undisturbed run, by target, signal and notebook",
-        ratio=sum(row["clean"] for row in done) / len(done),
-        goal=f"{options.kills} kills, all clean",
-        met=len(killed) >= options.kills and all(row["clean"] for row in done),
-        check=f"{len(killed)} kills: {sum(not row['differing'] for row in killed)} with identical tables after the "
-        f"next call, {sum(bool(row['left']) for row in killed)} with a process left after {LEFT_S:.0f} s, "
-        f"{sum(row['second_writer'] for row in killed)} with a second writer",
-        timings={"others_s": max((row["others_s"] for row in killed), default=0.0), "notebooks_s": seconds},
-        packages=["snakemake", "papermill", "ipykernel", "torch"],
-        counts=counts,
-        ended_before=len(done) - len(killed),
-        not_clean=[row for row in done if not row["clean"]],
-    )
+    here, began = commit(), time.monotonic()
+    result = paths.reports() / "benchmarks" / "kills.json"
+    rows = json.loads(result.read_text()).get("kills", []) if result.exists() else []
+    done = [row for row in rows if options.earlier or row["commit"] == here]
+    scratch = paths.runs() / "-".join(["kills", here, *options.of])
+    seconds = undisturbed(scratch, options.of)
+    write(done, here, options.kills, seconds)
+    while len(counted(done, here)) < options.kills and time.monotonic() - began < 60 * options.minutes:
+        row = trial(scratch, len(done), options.seed, seconds, counted(done, here)) | {"commit": here}
+        print({key: value for key, value in row.items() if value not in ("", [], False)}, flush=True)
+        done.append(row)
+        write(done, here, options.kills, seconds)
 
 
 if __name__ == "__main__":

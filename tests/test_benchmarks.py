@@ -76,6 +76,23 @@ def test_a_hundred_kills_leave_no_target_signal_or_notebook_out():
     assert abs(notebooks["a"] - notebooks["b"]) <= 1 and notebooks["c"] >= 8
 
 
+def test_kills_of_an_earlier_commit_count_where_they_were_clean_and_this_ones_all(monkeypatch):
+    """What was mended since must not stand against the count, and nothing of today's may drop out of it."""
+    written, same = {}, {"signal": "SIGINT", "notebook": "a", "differing": "", "left": [], "others_s": 0.0}
+    monkeypatch.setattr(kills.common, "write", lambda name, **result: written.update(result))
+    for commit, clean, outcome, number, met in (
+        ("old", True, "killed", 2, True),
+        ("old", False, "killed", 1, False),
+        ("now", False, "killed", 2, False),
+        ("now", True, "ended before the kill", 1, False),
+    ):
+        row = {"target": "job", "second_writer": not clean, "clean": clean, "commit": commit, "outcome": outcome}
+        first = {**row, "clean": True, "second_writer": False, "commit": "now", "outcome": "killed"}
+        done = [same | first, same | row]
+        kills.write(done, "now", 2, {})
+        assert (len(kills.counted(done, "now")), written["met"], written["kills"]) == (number, met, done)
+
+
 def test_real_rows_are_predicted_by_what_never_saw_them(monkeypatch):
     """A figure that is chosen by what it is measured on is worth nothing: other ratings of a fold must change nothing
     in what is predicted for it, whatever the penalty and the way chosen, and all that is predicted for other folds."""
