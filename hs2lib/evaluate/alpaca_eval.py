@@ -39,7 +39,7 @@ from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
 from hs2lib.paths import noted, write
 
-MEASURE = "LC win rate, %"
+MEASURE, RAW_SE = "LC win rate, %", "SE of the raw win rate, points"
 
 BASELINE = "gpt4_1106_preview"
 
@@ -84,12 +84,16 @@ class WinRate(NamedTuple):
 class LengthControlled(NamedTuple):
     """A length-controlled win rate, in per cent, and how it was made.
 
-    form: PUBLISHED, MINIMAL or ESTIMATED. raw: the raw rate of the same preferences, whose standard error the brackets
-    of the paper's Table 4 are.
+    standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
+    was used, since all chances are then one. form: PUBLISHED, MINIMAL or ESTIMATED. weights: phi, psi (nan where no
+    difficulty was used) and theta. raw: the raw rate of the same preferences, whose standard error the brackets of the
+    paper's Table 4 are.
     """
 
     rate: float
+    standard_error: float
     form: str
+    weights: dict[str, float]
     raw: WinRate
 
 
@@ -157,20 +161,23 @@ def score(
 
     Paper: Table 4. published: difficulties, as `read_published` gives them; they are of the 805 instructions and cannot
     be used for others. Fewer verdicts than the fit has folds give no rate. overall: the length-controlled rate and a
-    95 % interval of the raw rate's SE, as its own SE leaves out which instructions were drawn. measure: "LC win rate"
-    only for the published form, otherwise which form it was. n_boot: not used here, where the error has a formula.
+    95 % interval of the raw rate's SE, as its own SE leaves out which instructions were drawn; both SEs and the weights
+    stand beside it. measure: "LC win rate" only for the published form, otherwise which form it was. n_boot: not used
+    here, where the error has a formula.
     """
     p, ids = preferences(questions, verdicts, seed=seed), [group.id for group in questions.groups]  # [N]
     lengths, theirs, read = bench.characters(answers), bench.characters(questions.baseline), ~np.isnan(p)
-    overall, form = (np.nan,) * 3, MINIMAL
+    overall, form, beside = (np.nan,) * 3, MINIMAL, {}
     if read.sum() >= FOLDS and np.ptp(theirs - lengths):
         numbers = [int(id) for id in ids] if published else None
         fit = length_controlled(p, lengths, theirs, published=published, instructions=numbers)
         half, form = 1.96 * fit.raw.standard_error, fit.form
         overall = fit.rate, fit.rate - half, fit.rate + half
+        beside = {RAW_SE: fit.raw.standard_error, "SE of the LC win rate alone, points": fit.standard_error}
+        beside |= {f"weight {name}": fit.weights[name] for name in ("phi", "psi", "theta")}
     measure = MEASURE if form == PUBLISHED else f"LC win rate, {form.partition(':')[0]}, %"
     values = pd.Series(100 * (p - 1), index=ids, name=PREFERRED)
-    return bench.JudgedScore(measure, overall, int((~read).sum()), values)
+    return bench.JudgedScore(measure, overall, int((~read).sum()), values, beside)
 
 
 def save_outputs(path: Path, model: str, answers: Sequence[Group]) -> Path:
@@ -234,7 +241,10 @@ def length_controlled(
     w = _fit(X_train, y, weight)
     X[:, 0] = 0.0  # at equal lengths
     chance = 1 / (1 + np.exp(-X @ w))
-    return LengthControlled(100 * float(chance.mean()), form, raw)
+    names = ("phi", "theta") if gamma is None else ("phi", "psi", "theta")
+    weights = {"psi": np.nan} | {name: float(value) for name, value in zip(names, w, strict=True)}
+    error = 100 * float(chance.std(ddof=1) / np.sqrt(len(chance)))
+    return LengthControlled(100 * float(chance.mean()), error, form, weights, raw)
 
 
 def estimated_difficulty(preferences: np.ndarray) -> np.ndarray:

@@ -26,6 +26,8 @@ from hs2lib.paper import WON
 
 WHOLE, MEASURE = 500, "win rate, %"
 
+LOW, HIGH = "protocol's low, points", "protocol's high, points"  # from the win rate, as Table 4 prints them
+
 HEAVY = 3  # games that "significantly better" counts as. Paper: silent; the weight of Arena Hard v0.1
 
 
@@ -99,11 +101,27 @@ def score(
     """The win rate of a model against the baseline in percent, by the protocol of Arena Hard v0.1.
 
     Paper: Table 4. The interval is over questions: both games of a question are drawn together, which is what would
-    vary with other questions. The paper's own draw every counted game for itself, the three of a ">>" apart, and are
-    narrower than the data warrant. A verdict not read counts in nothing but `unparsable`. verdicts: as `games`.
+    vary with other questions. Beside it stands the protocol's. A verdict not read counts in nothing but `unparsable`.
+    verdicts: as `games`.
     """
     frame = games(questions, verdicts)
-    rate = bench.share(frame.won, frame.counted, frame.question, **resampled)
+    rate = tuple(100 * part for part in bench.share(frame.won, frame.counted, frame.question, **resampled))
     sums = frame.groupby("question", sort=False)[["won", "counted"]].sum()
     values = (100 * sums.won / sums.counted.replace(0, np.nan)).rename(WON)
-    return bench.JudgedScore(MEASURE, tuple(100 * part for part in rate), int(frame.verdict.isna().sum()), values)
+    protocol = dict(zip((LOW, HIGH), protocol_interval(frame, **resampled) - rate[0], strict=True))
+    return bench.JudgedScore(MEASURE, rate, int(frame.verdict.isna().sum()), values, protocol)
+
+
+def protocol_interval(frame: pd.DataFrame, *, n_boot: int = 1000, seed: int = 0) -> np.ndarray:
+    """The 95 % interval [2] that Arena Hard v0.1 gives a win rate, in per cent; nan where no game counts.
+
+    Paper: Table 4. Every counted game is drawn for itself, the three of a ">>" apart and both of a question, so that it
+    is narrower than the data warrant. Drawing N of N games that are won, halved or lost is a multinomial draw: no game
+    is copied. frame: as `games` makes it.
+    """
+    if not (n := int(frame.counted.sum())):
+        return np.full(2, np.nan)
+    half = (frame.won % 1 > 0).sum()
+    won = frame.won.sum() - half / 2
+    draws = np.random.default_rng(seed).multinomial(n, np.array([won, half, n - won - half]) / n, size=n_boot)
+    return np.quantile(100 * (draws[:, 0] + draws[:, 1] / 2) / n, [0.025, 0.975])  # of draws [n_boot, 3]

@@ -251,7 +251,9 @@ class Judged(NamedTuple):
         ids = [question_id(answer) for answer in self.answers]
         if self.result is not None:
             unread = f", {self.result.unparsable} unparsable" if self.result.unparsable else ""
-            rows = [(self.result.measure, *self.result.overall, f"judge {self.judge}{unread}")]
+            note = f"judge {self.judge}{unread}"
+            rows = [(self.result.measure, *self.result.overall, note)]
+            rows += [(name, value, np.nan, np.nan, note) for name, value in self.result.beside.items()]
         if self.judge == "reward_model":
             rows.append((self.reward.name, *mean(self.reward, ids, **resampled), "no judge"))
         n_cut = sum(not getattr(answer.responses[0], "finished", True) for answer in self.answers)  # of samples known

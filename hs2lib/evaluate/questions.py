@@ -290,13 +290,14 @@ class JudgedScore(NamedTuple):
 
     measure: what the score may be called, with its unit. overall: (score, 95 % low, high). unparsable: verdicts that
     could not be read. values [answers]: the verdict on each answer, nan where none was read; its name is one of
-    `hs2lib.paper.GRADE`, `WON`, `PREFERRED`.
+    `hs2lib.paper.GRADE`, `WON`, `PREFERRED`. beside: further numbers by name, which have no interval.
     """
 
     measure: str
     overall: tuple[float, float, float]
     unparsable: int
     values: pd.Series
+    beside: Mapping[str, float] = {}
 
 
 def share(above: Sequence[float], below: Sequence[float], clusters: Sequence, n_boot=1000, seed=0) -> Interval:

@@ -65,7 +65,8 @@ def test_a_length_effect_is_taken_out():
     found = alpaca_eval.length_controlled(p, lengths, baseline)
     assert found.raw.rate < 20
     assert found.rate == pytest.approx(40.1, abs=0.3)
-    assert found.form == alpaca_eval.MINIMAL
+    assert found.weights["phi"] == pytest.approx(-3, abs=0.05) and np.isnan(found.weights["psi"])
+    assert found.form == alpaca_eval.MINIMAL and found.standard_error == pytest.approx(0, abs=1e-12)
 
 
 def test_without_a_length_effect_the_rate_stays():
@@ -82,6 +83,11 @@ def test_difficulty_is_averaged_over_all_instructions():
     found = alpaca_eval.length_controlled(p, lengths, baseline, difficulty=gamma)
     truth = 100 * np.mean(1 / (1 + np.exp(-(2 * gamma - 0.4))))
     assert found.rate == pytest.approx(truth, abs=0.3) and found.form == alpaca_eval.ESTIMATED
+    assert found.weights["psi"] == pytest.approx(2, abs=0.05) and found.weights["theta"] == pytest.approx(
+        -0.4, abs=0.05
+    )
+    chances = 1 / (1 + np.exp(-(2 * gamma - 0.4)))
+    assert found.standard_error == pytest.approx(100 * chances.std(ddof=1) / np.sqrt(400), rel=0.03)
 
 
 def test_swapping_sides_mirrors_the_rate():
@@ -183,6 +189,7 @@ def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
         with sklearn.config_context():  # the package switches an option of scikit-learn's on and leaves it so
             theirs = glm.get_length_controlled_winrate(frame.copy(), glm_name=name, save_weights_dir=None)
         assert found.rate == pytest.approx(theirs["length_controlled_winrate"], abs=1e-6), name
+        assert found.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
         assert found.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
         assert found.raw.standard_error == pytest.approx(theirs["standard_error"], abs=1e-9)
 

@@ -135,9 +135,29 @@ def test_intervals_are_over_questions():
     assert high == pytest.approx(50 + 1.96 * 2.236, abs=0.35)
 
 
+def test_the_protocols_interval_draws_games_and_not_questions():
+    """The same 500 questions are 3,000 counted games: 100 sqrt(.25 / 3000) = .91 points instead of 2.24."""
+    rng = np.random.default_rng(2)
+    pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
+    beside = score(verdicts(*pairs), 4000).beside
+    assert list(beside) == ["protocol's low, points", "protocol's high, points"]
+    assert list(beside.values()) == pytest.approx([-1.96 * 0.9129, 1.96 * 0.9129], abs=0.15)
+
+
+def test_the_protocols_interval_is_that_of_copied_games():
+    """One multinomial draw against the protocol's way, every counted game a row and rows drawn with replacement."""
+    rng = np.random.default_rng(3)
+    pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(100)]
+    frame = games_of(pairs)
+    copies = [won / counted for counted, won in frame[["counted", "won"]].to_numpy() for _ in range(int(counted))]
+    draws = 100 * rng.choice(copies, (5_000, len(copies))).mean(axis=1)
+    protocol = arena_hard.protocol_interval(frame, n_boot=20_000)
+    np.testing.assert_allclose(protocol, np.quantile(draws, [0.025, 0.975]), atol=0.4)
+
+
 def test_nothing_read_is_no_rate():
     result = score(verdicts((None, None), (None, None)), 10)
-    assert result.unparsable == 4 and np.isnan(result.overall).all()
+    assert result.unparsable == 4 and np.isnan([*result.overall, *result.beside.values()]).all()
     with pytest.raises(KeyError, match="u1/1"):
         arena_hard.score(questions(2), (), verdicts(("A=B", "A=B")))
 

@@ -90,6 +90,7 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
     assert first.loc["generated questions (not MT-Bench): score, 1 to 10"].str.startswith("7.00 [7.00").all()
     assert first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
     assert first.index.str.contains("LC win rate, minimal form").sum() == 1
+    assert first.index.str.contains("protocol's|SE of the|weight p").sum() == 6
     assert not first.apply(lambda column: column.str.contains(policies.NOT_RUN)).any(axis=None)
     kept = Replies(tmp_path / "runs" / "smoke" / NAME / "judge-replies.jsonl")
     assert sum(row["reply"] is not None for row in kept.values()) == len(asked)
@@ -193,11 +194,28 @@ def test_only_whole_benchmarks_reach_table_4():
     given = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: goodness of reward model m", "SFT", 3.0))
     left = policies.benchmarks(given, ["SFT", "DPO"]).set_index(["measure", "policy"])
     assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
-    assert len(left) == 10 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
+    assert len(left) == 16 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
     ours = policies.paper_rows(given, paper.PAPER_ROWS, {"MT-Bench": "its questions"})
     row = ["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5, "its questions"]
     assert ours.iloc[:, :-1].values.tolist() == [row]
     assert policies.paper_rows(given, {}, {}).empty
+
+
+def test_what_table_4_prints_beside_a_rate_is_filled():
+    """Of 24 answers 8 tie and 16 lose: 16.7 %, an error of 100 SD / sqrt(24), Arena Hard's low and high about 0."""
+    rows = []
+    for protocol in (arena_hard, alpaca_eval):
+        asked = protocol.load("embedded", n=24, seed=2)
+        texts = ["" if k % 3 else answer.responses[0].text for k, answer in enumerate(asked.baseline)]
+        ours = [replace(a, responses=(Response("x", text),)) for a, text in zip(asked.baseline, texts, strict=True)]
+        result = protocol.score(asked, ours, policies.by_truth(asked, ours), n_boot=200)
+        asked = replace(asked, generated=False)
+        rows.append(policies.Judged("SFT", asked, ours, "gpt-4-1106-preview", result).rows(n_boot=200))
+    filled = policies.paper_rows(pd.concat(rows), paper.PAPER_ROWS, {}).set_index("column")
+    assert list(filled.index) == ["Arena Hard", "Arena Hard low", "Arena Hard high", "AlpacaEval 2 LC SE"]
+    assert filled.ours["Arena Hard"] == pytest.approx(100 / 6) and set(filled["not comparable"]) == {""}
+    assert filled.ours["Arena Hard low"] < 0 < filled.ours["Arena Hard high"]
+    assert filled.ours["AlpacaEval 2 LC SE"] == pytest.approx(100 * np.std([0.5, 0, 0] * 8, ddof=1) / np.sqrt(24))
 
 
 def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
