@@ -92,7 +92,7 @@ def weigh(
         raise ValueError("no prompt has two samples to weigh against each other")
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)
-    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled, target), **options)
+    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled), **options)
     log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))

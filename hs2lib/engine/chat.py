@@ -5,7 +5,9 @@ plain text for any tokenizer:
 
     <extra_id_0>System\n{system}\n<extra_id_1>User\n{prompt}\n<extra_id_1>Assistant\n{answer}\n<extra_id_2>
 
-Either can carry a SteerLM label line, `<extra_id_2>helpfulness:4,..\n`, between the assistant marker and the answer.
+So a reward model reads it, with a system text of its own. A policy (`scored` False) has an empty one, and ends each of
+its turns with what begins the next, `\n<extra_id_1>`. Either template can carry a SteerLM label line,
+`<extra_id_2>helpfulness:4,..\n`, between the assistant marker and the answer, which is then a policy's.
 What a template writes after the answer is its closing marker. A reward is read at the last token of the closing marker,
 never inside the answer: there the model has seen that the answer is over. Paper: silent; as in the reference code.
 
@@ -33,7 +35,7 @@ NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
 
 LEVELS = (0, 1, 2, 3, 4)  # of an attribute in a label string
 
-# The reference code's system turn, word for word: a model trained with it has to be asked with it.
+# The system turn of the reference code's reward models, word for word: a model trained with it is asked with it.
 SYSTEM_PROMPT = (
     "A chat between a curious user and an artificial intelligence assistant. "
     "The assistant gives helpful, detailed, and polite answers to the user's questions."
@@ -119,14 +121,13 @@ def whole(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(round(min(max(value, 0.0), 4.0))) for value in values)
 
 
-def _in_reference(turns: Sequence[Turn], label: str | None) -> str:
-    """The reference code's text of a conversation.
+def _in_reference(turns: Sequence[Turn], scored: bool) -> str:
+    """The reference code's text of a conversation: with `<extra_id_2>`, where it is scored, or as a policy writes it.
 
-    Without label it closes with `<extra_id_2>`, where the regression model is read; with one, with `<extra_id_1>`,
-    which a SteerLM model writes to end its turn. A system turn of the prompt replaces the fixed one.
+    A system turn of the prompt replaces the reward model's, or the policy's empty one.
     """
-    system = () if turns[0].role == "system" else (Turn("system", SYSTEM_PROMPT),)
-    return prompt_string((*system, *turns)) + ("\n<extra_id_2>" if label is None else "\n<extra_id_1>")
+    system = () if turns[0].role == "system" else (Turn("system", SYSTEM_PROMPT if scored else ""),)
+    return prompt_string((*system, *turns)) + ("\n<extra_id_2>" if scored else "\n<extra_id_1>")
 
 
 def _in_chat(turns: Sequence[Turn], tokenizer) -> str:
@@ -183,14 +184,15 @@ def control_strings(group: Group, tokenizer, template: str = "chat") -> list[lis
 def written(tokenizer, prompt: Sequence[Turn], answer: str, **options) -> Rendered:
     """A conversation in either template, with no turn but its own, whatever its texts spell out. Paper: silent.
 
-    options: template ("chat"), label (None; a label string, whose line opens the answer) and control_text ("escape").
-    A template that closes no turn gets the tokenizer's end token. Raises ValueError if there is no template, if it
+    options: template ("chat"), label (None; a label string, whose line opens a policy's answer), control_text
+    ("escape") and scored (True; False: as a policy writes it, which is another text in the reference template). A
+    template that closes no turn gets the tokenizer's end token. Raises ValueError if there is no template, if it
     refuses the roles, or changes the answer other than by stripping (drops thoughts, say).
     """
     return _written(Group("", tuple(prompt), (Response("", answer),)), tokenizer, **options)[0]
 
 
-def _written(group: Group, tokenizer, template="chat", label=None, control_text="escape") -> list[Rendered]:
+def _written(group, tokenizer, template="chat", label=None, control_text="escape", scored=True) -> list[Rendered]:
     """`written` for each response."""
     one_of("template", template, TEMPLATES)
     one_of("control_text", control_text, CONTROL_TEXT)
@@ -207,7 +209,8 @@ def _written(group: Group, tokenizer, template="chat", label=None, control_text=
 
     def render(answer: str) -> str:
         turns = (*prompt, Turn("assistant", answer))
-        return _in_reference(turns, label) if template == "reference" else _in_chat(turns, tokenizer)
+        scores = scored and label is None
+        return _in_reference(turns, scores) if template == "reference" else _in_chat(turns, tokenizer)
 
     mark = _ANSWER
     while any(mark in turn.text for turn in prompt):
@@ -252,7 +255,7 @@ def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens: int | None = Non
 def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:
     """The tokens of a prompt up to where the answer begins, label line included: what a sampler continues.
 
-    options: template, label and control_text, as for `written`.
+    options: as for `written`.
     """
     opened = written(tokenizer, prompt, "", **options)
     ((ids, _),) = encode(tokenizer, [replace(opened, text=opened.text[: opened.start])])
@@ -262,7 +265,7 @@ def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:
 def closing_tokens(tokenizer, **options) -> list[int]:
     """The tokens of the closing marker alone, to be put after sampled tokens that are to be scored.
 
-    options: template and label, as for `written`.
+    options: as for `written`.
     """
     closed = written(tokenizer, (Turn("user", "?"),), ".", **options)
     return tokenizer(closed.text[closed.end :], add_special_tokens=False)["input_ids"]

@@ -96,7 +96,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     wanted = {id: [i for i in range(n) if key(id, i) not in kept] for id in tokens}
     missing = [(id, tokens[id], indices) for id, indices in wanted.items() if indices]
     if missing:
-        special, stop = _ending(policy, label is not None)
+        special, stop = _ending(policy)
         sample = _vllm if backend == "vllm" else _transformers
         done = n * len(prompts) - sum(map(len, wanted.values()))
         with progress_bar(n * len(prompts), "sample", progress, done) as bar:
@@ -152,9 +152,9 @@ def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
     return (*group.prompt[:system], *group.prompt[system + shorter.dropped :])
 
 
-def _ending(policy, label: bool) -> tuple[set[int], str]:
+def _ending(policy) -> tuple[set[int], str]:
     """Token ids that end a response, and the text that does where the template's end is no special token."""
-    ending = policy.ending("" if label else None)
+    ending = policy.ending()
     named = getattr(getattr(policy.backbone, "generation_config", None), "eos_token_id", None)
     ids = {policy.tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}
     if ending[-1] in policy.tokenizer.all_special_ids:

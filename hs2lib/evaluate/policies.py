@@ -77,7 +77,7 @@ def evaluate(
     rows["kl"] = 0.0 if sft is policy else np.nan
     if sft is not None and (sft is not policy or label is not None):  # both by the engine: they round alike
         ours, _ = policy.log_probs(as_tokens(policy, sampled, label), **passes)
-        theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled, label), **passes)
+        theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled), **passes)
         rows["kl"] = (ours.double() - theirs.double()).numpy()
     how = "n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}"
     return pd.DataFrame(rows | {"settings": f"{how.format(**sampling)}, {weighting} of {reward_model.fingerprint()}"})

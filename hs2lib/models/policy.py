@@ -34,9 +34,14 @@ class Policy(Decoder):
 
     causal, kind = True, "policy"
 
-    def ending(self, label: str | None = None) -> list[int]:
+    @property
+    def written(self) -> dict:
+        """As for any decoder; the reference template ends a policy's turns otherwise than what a reward model reads."""
+        return super().written | {"scored": False}
+
+    def ending(self) -> list[int]:
         """The tokens that end a response of this policy: the template's closing marker to its first special token."""
-        closing = closing_tokens(self.tokenizer, template=self.template, label=label)
+        closing = closing_tokens(self.tokenizer, **self.written)
         special = set(self.tokenizer.all_special_ids)
         return closing[: next((i + 1 for i, token in enumerate(closing) if token in special), len(closing))]
 
@@ -49,8 +54,8 @@ class Policy(Decoder):
         however long they are. Otherwise as `chat.tokenise`.
         """
         options = self.written | {"max_tokens": self.max_tokens if shorten else None}
+        surplus = len(closing_tokens(self.tokenizer, **self.written)) - len(self.ending())
         for text, several in groupby(groups, key=label if callable(label) else lambda group: label):
-            surplus = len(closing_tokens(self.tokenizer, template=self.template, label=text)) - len(self.ending(text))
             for group in tokenise(several, self.tokenizer, label=text, **options):
                 yield replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
 
@@ -81,15 +86,15 @@ def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str
     return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()
 
 
-def unlabelled(judge, sampler, sampled: Sequence[Group], label=None) -> list[TokenGroup]:
+def unlabelled(judge, sampler, sampled: Sequence[Group]) -> list[TokenGroup]:
     """The sampled tokens after the prompt without label, each with the end of turn of the model that judges it.
 
-    The reference template ends a turn otherwise with a label than without; whether a model would write the other's
-    marker is not asked. Raises ValueError where the two tokenizers differ.
+    Two templates end a turn in two ways; whether a model would write the other's marker is not asked. Raises ValueError
+    where the two tokenizers differ.
     """
     if judge.tokenizer.get_vocab() != sampler.tokenizer.get_vocab():
         raise ValueError("the two policies have different tokenizers, so the same tokens mean other texts")
-    theirs, ours = sampler.ending("" if label is not None else None), judge.ending()
+    theirs, ours = sampler.ending(), judge.ending()
 
     def ended(tokens: list[int]) -> list[int]:
         return [*tokens[: -len(theirs)], *ours] if tokens[-len(theirs) :] == theirs else tokens

@@ -14,7 +14,7 @@ from hs2lib.data import load
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
-from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.policy import load_policy
 from hs2lib.train import objectives
 from hs2lib.train.trainer import Recipe, fit
 
@@ -68,10 +68,13 @@ def test_the_mask_is_each_answer_and_its_end():
 
 
 def test_the_mask_in_the_reference_template():
-    """There only the last turn ends with the marker that a sampler stops at; between turns stands another."""
-    policy = Policy.new("tiny", template="reference")
+    """The reference code's mask by hand: of what follows an answer its line break and the marker of the next turn."""
+    policy = load_policy("tiny", template="reference")
     ids, mask = sft.tokens_and_mask(policy, TALK)
-    assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?", " Seven, or 11\n<extra_id_2>"]
+    text = policy.tokenizer.decode(ids)
+    assert text.startswith("<extra_id_0>System\n\n<extra_id_1>User\n") and text.endswith("\n<extra_id_1>")
+    answers = [turn.text for turn in TALK.prompt if turn.role == "assistant"] + [TALK.responses[0].text]
+    assert runs_of(policy, ids, mask) == [f"{answer}\n<extra_id_1>" for answer in answers]
 
 
 @pytest.mark.slow

@@ -325,16 +325,17 @@ def test_unfinished_samples_are_kept_or_dropped(models, sampled):
 
 
 def test_each_model_is_asked_about_its_own_end_of_turn(models):
-    """The reference template ends a turn with <extra_id_1> under a label and with <extra_id_2> without."""
-    reward_model, policy = models[1], Policy.new("tiny", template="reference").eval()
-    (group,) = rollouts(policy, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False)
-    ending = policy.ending(steerlm2.TARGET)
+    """The reference template ends a turn with <extra_id_1>, the tokenizer's own with <|im_end|>."""
+    reward_model, policy = models[1], Policy.new("tiny").eval()
+    sampler = Policy.new("tiny", template="reference").eval()
+    (group,) = rollouts(sampler, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False)
+    ending = sampler.ending()
     first = replace(group.responses[0], tokens=(*group.responses[0].tokens, *ending), finished=True)
     group = replace(group, responses=(first, group.responses[1]))
-    (tokens,) = unlabelled(policy, policy, [group], steerlm2.TARGET)
+    (tokens,) = unlabelled(policy, sampler, [group])
     assert ending != policy.ending() and tokens.sequences[0][-len(policy.ending()) :] == policy.ending()
     assert tokens.sequences[1][tokens.starts[1] :] == list(group.responses[1].tokens)
-    assert steerlm2.weigh([group], policy, policy, reward_model, steerlm2.TARGET, RECIPE)
+    assert steerlm2.weigh([group], policy, sampler, reward_model, steerlm2.TARGET, RECIPE)
 
 
 @pytest.mark.slow

@@ -229,11 +229,10 @@ def test_the_reference_template_ends_with_text(policy):
     from hs2lib.engine.rollout import _ending, _text
 
     plain = Policy.new("tiny", template="reference").eval()
-    for label, marker in ((False, "\n<extra_id_2>"), (True, "\n<extra_id_1>")):
-        special, stop = _ending(plain, label)
-        assert stop == marker and special == {plain.tokenizer.eos_token_id}
-        ids = plain.tokenizer("Yes." + marker, add_special_tokens=False)["input_ids"]
-        assert _text(plain, ids, True, stop) == "Yes."
+    special, stop = _ending(plain)
+    assert stop == "\n<extra_id_1>" and special == {plain.tokenizer.eos_token_id}
+    ids = plain.tokenizer("Yes.\n<extra_id_1>", add_special_tokens=False)["input_ids"]
+    assert _text(plain, ids, True, stop) == "Yes."
     assert len(run(plain, PROMPTS[:2], n=1)) == 2
 
 

@@ -116,10 +116,10 @@ def test_a_label_is_the_policys_only(template, judge):
     frame = policies.evaluate(policy, PROMPTS, judge, policy, name="SteerLM", label=label, **HOW)
     assert (frame.kl != 0).all()
     sampled = rollout.rollouts(policy, PROMPTS, label=label, temperature=0.7, top_p=0.9, **HOW)
-    bare = policy_table.unlabelled(policy, policy, sampled, label)
+    bare = policy_table.unlabelled(policy, policy, sampled)
     for group in bare:
         assert group.sequences[0][: group.starts[0]] == prompt_tokens(
-            group.group.prompt, policy.tokenizer, template=template
+            group.group.prompt, policy.tokenizer, **policy.written
         )
 
 

@@ -59,8 +59,10 @@ def test_a_response_ends_where_a_sampler_stops(policy):
             assert all(end.endswith(r.text + "<|im_end|>") for end, r in zip(ends, group.group.responses, strict=True))
     assert decode(policy.ending()) == "<|im_end|>"
     reference = load_policy("tiny", template="reference")  # plain text: the whole marker ends the turn
-    assert decode(reference.ending(LABEL)) == "\n<extra_id_1>"
-    assert decode(next(reference.tokenise(GROUPS[:1])).sequences[0]).endswith("Seven.\n<extra_id_2>")
+    assert decode(reference.ending()) == "\n<extra_id_1>"
+    for label in (None, LABEL):
+        shown = decode(next(reference.tokenise(GROUPS[:1], label)).sequences[0])
+        assert shown.startswith("<extra_id_0>System\n\n<extra_id_1>User") and shown.endswith("Seven.\n<extra_id_1>")
 
 
 def test_labels_are_part_of_the_prompt(policy):
