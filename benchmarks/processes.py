@@ -9,17 +9,18 @@ go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SI
 torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
 (more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
 transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Three minutes on two cores.
+Three minutes on two cores. Each case is kept as it ends, under `runs/benchmarks` by the commit: what was stopped goes on
+with the case it was in.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -30,9 +31,11 @@ from safetensors.torch import load_file
 from torch.distributed.tensor import DTensor
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
 
+from hs2lib import paths
 from hs2lib.engine.chat import TokenGroup
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.report import report
 from hs2lib.train import cost, objectives
 from hs2lib.train.items import Item
 from hs2lib.train.recipes import Recipe
@@ -139,11 +142,15 @@ def start(folder: Path, processes: int, *more: str, methods=METHODS) -> subproce
         )
 
 
-def run(folder: Path, processes: int, *more: str, **options) -> None:
-    """`start`, and wait: nothing here takes five minutes."""
-    process = start(folder, processes, *more, **options)
-    if process.wait(300):
-        sys.exit(f"{folder.name}: {(folder / 'log').read_text()[-3000:]}")
+def run(folder: Path, processes: int, *more: str, **options) -> float:
+    """`start`, and wait, unless it has ended well before: nothing here takes five minutes. Returns its seconds."""
+    ended = folder / f"ended-{processes}{''.join(more)}"
+    if not ended.exists():
+        begun, process = time.time(), start(folder, processes, *more, **options)
+        if process.wait(300):
+            sys.exit(f"{folder.name}: {(folder / 'log').read_text()[-3000:]}")
+        ended.write_text(str(time.time() - begun))
+    return float(ended.read_text())
 
 
 def place(folder: Path, method: str) -> Path:
@@ -170,6 +177,9 @@ def held(folder: Path, method: str, processes: int, phase: str = "step") -> list
 
 def killed(folder: Path, one: Path) -> dict:
     """Kill one rank of two at a step, then start again."""
+    if (folder / "killed.json").exists():
+        return json.loads((folder / "killed.json").read_text())
+    shutil.rmtree(folder, ignore_errors=True)
     process = start(folder, 2, "--slow", methods=METHODS[:1])
     reached, patience = folder / METHODS[0] / "reached", time.time() + 120
     while not (reached.exists() and reached.stat().st_size >= 3):
@@ -183,8 +193,10 @@ def killed(folder: Path, one: Path) -> dict:
     ended = time.monotonic() - sent
     said = [line.strip() for line in (folder / "log").read_text().splitlines() if "SIGKILL" in line or "FAILED" in line]
     run(folder, 2, methods=METHODS[:1])
-    return {"exit code": code, "seconds until all had ended": round(ended, 1), "said": said[:2],
-            "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
+    result = {"exit code": code, "seconds until all had ended": round(ended, 1), "said": said[:2],
+              "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
+    (folder / "killed.json").write_text(json.dumps(result))
+    return result
 
 
 def parent(process: Path) -> int:
@@ -218,39 +230,35 @@ def main(argv: list[str] | None = None) -> None:
     if options.child:
         child(options)
         return
-    seconds, found = {}, {}
-    with tempfile.TemporaryDirectory() as name:
-        folders = {number: Path(name) / str(number) for number in (1, 2, 4)}
-        for number, folder in folders.items():
-            begun = time.time()
-            run(folder, number)
-            seconds[f"{number} processes"] = [time.time() - begun]
-        one, first = folders[1], METHODS[0]
-        for number in (2, 4):
-            found[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
-            whole = {m: held(one, m, 1)[0] for m in METHODS}
-            found[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
-        found["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
-        found["export"] = exported(folders[2])
-        again = {}
-        for number in (1, 2, 4):
-            folder = Path(name) / f"again-{number}"
-            run(folder, 2, "--stop", "3", methods=METHODS[:1])
-            run(folder, number, *["--parts"] * (number == 1), methods=METHODS[:1])
-            again[number] = apart(folder, one, first)
-        found["apart, stopped as 2 and gone on as"] = again
-        found["a rank killed"] = killed(Path(name) / "killed", one)
-        differ = Path(name) / "differ"
-        run(differ, 2, "--off", "1e-3", methods=["DPO"])
-        found["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
-        predicted = {}
-        for number in (1, 2, 4):
-            with torch.device("meta"):
-                said = cost.held(model(first), number)
-            for phase in ("weights", "step"):
-                counted = max(held(folders[number], first, number, phase))
-                predicted[f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
-        found["cost"] = predicted
+    work, found = paths.runs() / "benchmarks" / f"processes-{report.commit()}", {}
+    folders = {number: work / str(number) for number in (1, 2, 4)}
+    seconds = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
+    one, first = folders[1], METHODS[0]
+    for number in (2, 4):
+        found[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
+        whole = {m: held(one, m, 1)[0] for m in METHODS}
+        found[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
+    found["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
+    found["export"] = exported(folders[2])
+    again = {}
+    for number in (1, 2, 4):
+        folder = work / f"again-{number}"
+        run(folder, 2, "--stop", "3", methods=METHODS[:1])
+        run(folder, number, *["--parts"] * (number == 1), methods=METHODS[:1])
+        again[number] = apart(folder, one, first)
+    found["apart, stopped as 2 and gone on as"] = again
+    found["a rank killed"] = killed(work / "killed", one)
+    differ = work / "differ"
+    run(differ, 2, "--off", "1e-3", methods=["DPO"])
+    found["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
+    predicted = {}
+    for number in (1, 2, 4):
+        with torch.device("meta"):
+            said = cost.held(model(first), number)
+        for phase in ("weights", "step"):
+            counted = max(held(folders[number], first, number, phase))
+            predicted[f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
+    found["cost"] = predicted
     print(json.dumps(found, indent=1))
     losses = max(max(found[f"apart, {number}"].values()) for number in (2, 4))
     half, quarter = (max(found[f"share held, {number}"].values()) for number in (2, 4))
@@ -271,6 +279,7 @@ def main(argv: list[str] | None = None) -> None:
             packages=("torch", "transformers", "accelerate"),
             found=found,
         )
+        shutil.rmtree(work)
 
 
 if __name__ == "__main__":
