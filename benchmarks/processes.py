@@ -9,7 +9,7 @@ go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SI
 torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
 (more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
 transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Three minutes on two cores. Each case is kept as it ends, under `runs/benchmarks` by the commit: what was stopped goes on
+Three minutes on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
 with the case it was in.
 """
 
@@ -191,7 +191,8 @@ def killed(folder: Path, one: Path) -> dict:
     sent = time.monotonic()
     code = process.wait(120)
     ended = time.monotonic() - sent
-    said = [line.strip() for line in (folder / "log").read_text().splitlines() if "SIGKILL" in line or "FAILED" in line]
+    log = (folder / "log").read_text().replace(f"{Path(__file__).parent}/", "")
+    said = [line.strip() for line in log.splitlines() if "SIGKILL" in line or "FAILED" in line]
     run(folder, 2, methods=METHODS[:1])
     result = {"exit code": code, "seconds until all had ended": round(ended, 1), "said": said[:2],
               "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
