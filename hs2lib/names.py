@@ -24,7 +24,7 @@ COMPARED = (
 UNRATED = ("helpsteer2-unrated",)  # responses without labels
 PREDECESSORS = ("helpsteer",)  # rated on the same attributes: the HS columns of Table 2
 PREFERENCES = (*RATED, *COMPARED)  # of two responses one may be better: what a reward model learns from
-CONVERSATIONS = ("helpsteer2", "oasst1", "daring-anteater")  # for SFT; of rated responses the best
+CONVERSATIONS = ("helpsteer2", "oasst1", "oasst1-paths", "daring-anteater")  # for SFT; of rated responses the best
 PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")  # to sample answers to
 
 EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")  # the sets that generated data can stand in for

@@ -24,10 +24,14 @@ COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "refused", 
 def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")) -> list[Group]:
     """Conversations in which every assistant turn is the best rated reply to what comes before it.
 
-    Paper: silent on which paths of Open Assistant's trees are used (56k conversations, section 4.2). by: the attributes
-    that rate, the first that a group has; the first of equals and of the unrated is taken. Conversations that are the
-    beginning of another are left out: their turns are trained there. Returns groups of one response.
+    Paper: silent; of Open Assistant the reference code takes all paths (data set oasst1-paths). Where all groups have
+    one response they are conversations as they stand. by: the attributes that rate, the first that a group has; the
+    first of equals and of the unrated is taken. Conversations that are the beginning of another are left out: their
+    turns are trained there. Returns groups of one response.
     """
+    groups = list(groups)
+    if all(len(group.responses) == 1 for group in groups):
+        return groups
     by_prompt: dict[tuple, Group] = {}
     for group in groups:
         rated_by = next((name for name in by if name in group.attributes), "")

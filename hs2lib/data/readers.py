@@ -342,6 +342,37 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     A message whose parent is not in the file is a fault, and so are the messages under it.
     Paper: section 3 (Open Assistant as a baseline); the scaling follows SteerLM's reference code.
     """
+    replies: dict[str | None, tuple] = {}  # parent -> (prompt, its answers)
+    for name, (message, prompt) in _tree(path, faults).items():
+        if message.role == "assistant":
+            replies.setdefault(message.parent_id, (prompt, []))[1].append(_reply(name, message))
+    for parent, (prompt, responses) in replies.items():
+        yield Group(f"{prefix}/{parent}", prompt, tuple(responses), OASST_ATTRIBUTES, source=source)
+
+
+def oasst1_paths(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
+    """Open Assistant: every path from a root to a leaf is a conversation, a group of one response.
+
+    A path that ends with the user is a conversation up to the answer before that, once more where it is another's
+    beginning; a root that nobody answered is none. Labels and faults as in `oasst1`.
+    Paper: section 4.2 ("56k conversations"); that all paths are taken, good or bad, is the reference code's
+    (examples/nlp/data/steerlm/preprocess_openassistant_data.py, lines 69 to 87).
+    """
+    tree = _tree(path, faults)
+    answered = {message.parent_id for message, _ in tree.values()}
+    for name, (message, prompt) in tree.items():
+        if name not in answered and prompt:
+            last = (message, prompt) if message.role == "assistant" else tree[message.parent_id]
+            yield Group(f"{prefix}/{name}", last[1], (_reply(name, last[0]),), OASST_ATTRIBUTES, source=source)
+
+
+def _reply(name: str, message: TreeMessage) -> Response:
+    labels = tuple(4 * label for label in values(message.labels, OASST_ATTRIBUTES)) if message.labels else ()
+    return Response(name, message.text, labels)
+
+
+def _tree(path: Path, faults: Faults) -> dict[str, tuple[TreeMessage, tuple[Turn, ...]]]:
+    """Each message of a file by its id, with the turns from the root to what it replies to."""
     nodes: dict[str, tuple[int, TreeMessage]] = {}  # message id -> (line, message)
     for line, message in sound(path, TreeMessage, faults):
         if message.message_id in nodes:
@@ -351,7 +382,7 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
             nodes[message.message_id] = (line, message)
 
     paths: dict[str | None, tuple[Turn, ...]] = {None: ()}  # message id -> turns from the root to it
-    waiting, replies = dict(nodes), {}
+    waiting = dict(nodes)
     while ready := [name for name, (_, message) in waiting.items() if message.parent_id in paths]:
         for name in ready:
             line, message = waiting.pop(name)
@@ -365,12 +396,7 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
         what = f"the message's parent {message.parent_id} is not in the file, was set aside, or comes from the message"
         faults.add(line, Fault("parent_id", what, "add the parent, or remove all messages under it"))
 
-    for name, (_, message) in nodes.items():
-        if name in paths and message.role == "assistant":
-            labels = tuple(4 * label for label in values(message.labels, OASST_ATTRIBUTES)) if message.labels else ()
-            replies.setdefault(message.parent_id, []).append(Response(name, message.text, labels))
-    for parent, responses in replies.items():
-        yield Group(f"{prefix}/{parent}", paths[parent], tuple(responses), OASST_ATTRIBUTES, source=source)
+    return {name: (message, paths[name][:-1]) for name, (_, message) in nodes.items() if name in paths}
 
 
 # SummEval

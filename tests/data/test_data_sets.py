@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from made_rows import rated, write
 
+from hs2lib.align import sft
 from hs2lib.corpus.generate import task_of
 from hs2lib.data.load import SETS, load, own_file
 from hs2lib.data.rows import DataError
@@ -139,6 +140,23 @@ def test_oasst1_siblings_are_a_group(tmp_path, layout):
     assert first.responses[0].labels[0] == 3 and first.responses[0].labels[4] == 1
     assert math.isnan(first.responses[0].labels[1]) and first.responses[1].labels == ()
     assert prompt_string(second.prompt) == "1+1?\n<extra_id_1>Assistant\n2\n<extra_id_1>User\nand 2+2?"
+
+
+def test_oasst1_paths_are_all_from_a_root_to_a_leaf(tmp_path):
+    """Three leaves below a root by hand, one of them the user's: that path ends with the answer before it."""
+    rows = [
+        message("q", None, "prompter", "1+1?"),
+        message("a1", "q", "assistant", "3"),
+        message("a2", "q", "assistant", "2"),
+        message("u1", "a2", "prompter", "thanks"),
+        message("u2", "a2", "prompter", "and 2+2?"),
+        message("a3", "u2", "assistant", "4"),
+        message("alone", None, "prompter", "anyone?"),
+    ]
+    groups = load("oasst1-paths", "folder", path=write(tmp_path / "tree.jsonl", rows)).groups
+    shown = {g.id.rpartition("/")[2]: [*(turn.text for turn in g.prompt), g.responses[0].text] for g in groups}
+    assert shown == {"a1": ["1+1?", "3"], "u1": ["1+1?", "2"], "a3": ["1+1?", "2", "and 2+2?", "4"]}
+    assert sft.best_paths(groups) == groups, "all of them are trained"
 
 
 def test_hh_rlhf_splits_off_the_last_answer(tmp_path):
@@ -278,6 +296,8 @@ def test_real_open_assistant_trees():
     assert sum(len(group.responses) for group in loaded.groups) == 1241
     labels = table(loaded.groups)[["quality", "helpfulness", "toxicity"]].stack()
     assert labels.min() >= 0 and labels.max() <= 4
+    paths = load("oasst1-paths", "folder", split="validation", strict=False).groups
+    assert len(paths) == 1002 and len({group.responses[0].id for group in paths}) == 1002
     with pytest.raises(ValueError, match=r"line 153, field 'parent_id'"):
         load("oasst1", "folder", split="validation")
 
