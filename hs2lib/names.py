@@ -47,6 +47,7 @@ PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 w
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
 CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
 LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
+BACKENDS = ("transformers", "vllm")  # what samples: this process, or a vLLM server
 VARIABLE = "[A-Z_][A-Z0-9_]{0,63}"  # what the name of an environment variable looks like, and a key does not
 ADDRESS = r"((?i:https?)://[^\s/?#@]+(/[^\s?#]*)?)?"  # of a server, with no user, password or query, or none
 

@@ -143,7 +143,7 @@ def iterate(
     """
     options = {"budget": recipe.budget, "autocast": recipe.autocast}
     sampling = {"n": recipe.n_samples, "temperature": recipe.temperature, "top_p": recipe.top_p, "label": target}
-    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": recipe.autocast}
+    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": recipe.autocast, "backend": recipe.backend}
     out = []
     for number, these in enumerate(prompts, 1):
         place = Path(folder) / f"iteration-{number}"

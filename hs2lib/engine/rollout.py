@@ -8,7 +8,7 @@
 A sample depends on (seed, prompt id, index) and on the model alone. What is sampled beside it, in which order, or after
 how many kills changes nothing. In float32 that holds but for rounding that falls on a border between two tokens (about
 one token in 100,000). Under bfloat16 autocast logits of two batches differ by a hundredth: texts may differ after a
-while, though their distribution does not. The engine is `hs2lib.engine.decoding`, or vLLM by parameter.
+while, though their distribution does not. The engine is `hs2lib.engine.decoding`, or a vLLM server (`Server`).
 
 Who scores a sample reads its text anew, as the answer of one turn (`hs2lib.engine.chat`): special tokens that a policy
 samples are not in the text, and control strings that it types are letters there. Its own log-probabilities are of the
@@ -18,15 +18,21 @@ Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 """
 
 import copy
+import fcntl
 import hashlib
-import tempfile
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx2
 import numpy as np
+import tenacity
 import torch
 from IPython import get_ipython
 from IPython.display import display
@@ -37,11 +43,11 @@ from hs2lib.engine.cache import Cache
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import one_of
+from hs2lib.names import ADDRESS, BACKENDS, one_of
 
-BACKENDS = ("transformers", "vllm")
+LOST = tenacity.retry_if_exception_type(ConnectionError)
 
-CHUNK = 256  # prompts that vLLM gets at once: what is done is kept when the next ones begin
+LONGEST = 3600.0  # seconds that a reply of vLLM may take: reading 70B anew takes minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,9 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
     stands for a file in it that is named by the policy and the settings.
     batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
-    backend: "transformers", or "vllm" (a GPU, installed apart; its samples are its own, seeded alike).
+    backend: "transformers", or "vllm" (a server, see `Server`; its samples are its own, seeded alike).
     Raises ValueError for no prompts, ids that are not unique, settings out of range, and a file that holds samples of
-    another policy or other settings; ImportError where vllm is not installed.
+    another policy or other settings; ConnectionError and RuntimeError of a `Server`.
     """
     prompts = list(prompts)
     if not prompts:
@@ -190,30 +196,91 @@ def _transformers(policy, missing, special, stop, *, seed, max_new_tokens, autoc
 
 
 def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_tokens, batch, autocast, **common):
-    """As `_transformers`. Raises ImportError where vllm is not installed."""
-    try:
-        from vllm import LLM, SamplingParams
-    except ImportError as error:
-        what = 'backend="vllm" needs the package vllm, which is not installed: install it in an environment of its own'
-        raise ImportError(f'{what}, on a machine with a GPU, or use backend="transformers"') from error
-    common |= dict(max_tokens=max_new_tokens, min_tokens=min_new_tokens)
-    common |= dict(stop_token_ids=sorted(special), stop=[stop] if stop else None, include_stop_str_in_output=True)
-    common |= dict(logprobs=0, detokenize=bool(stop))  # logprobs=0: of the sampled token alone
-    with tempfile.TemporaryDirectory() as folder:
-        plain = copy.deepcopy(policy).merge() if policy.adapter else policy
-        plain.backbone.save_pretrained(Path(folder))
-        plain.tokenizer.save_pretrained(Path(folder))
-        engine = LLM(model=folder, dtype=autocast, max_num_seqs=batch, max_model_len=policy.max_tokens,
-                     enable_prefix_caching=True, logprobs_mode="raw_logprobs", seed=0)  # fmt: skip
-        for start in range(0, len(missing), CHUNK):
-            asked = [(id, i, ids) for id, ids, indices in missing[start : start + CHUNK] for i in indices]
-            params = [SamplingParams(seed=int(2**32 * uniforms(seed, id, i, 1)[0]), **common) for id, i, _ in asked]
-            prompts = [{"prompt_token_ids": ids} for _, _, ids in asked]
-            for (id, i, _), reply in zip(asked, engine.generate(prompts, params, use_tqdm=False), strict=True):
-                out = reply.outputs[0]
-                tokens = list(out.token_ids)
-                log_probs = [step[token].logprob for step, token in zip(out.logprobs, tokens, strict=True)]
-                yield id, i, {"tokens": tokens, "log_probs": log_probs, "finished": out.finish_reason == "stop"}
+    """As `_transformers`, asked of a server that samples from this policy. Its own defaults count for nothing."""
+    common |= dict(max_tokens=max_new_tokens, min_tokens=min_new_tokens, top_k=0, min_p=0.0, repetition_penalty=1.0)
+    common |= dict(stop_token_ids=sorted(special), stop=[stop] if stop else [], include_stop_str_in_output=True)
+    common |= dict(logprobs=0, return_token_ids=True)  # logprobs=0: of the sampled token alone
+    server = Server(batch)
+
+    def sample(id: str, index: int, ids: Sequence[int]) -> tuple[str, int, dict]:
+        own = {"prompt": list(ids), "seed": int(2**32 * uniforms(seed, id, index, 1)[0])}
+        return id, index, server.sample(common | own)
+
+    with server.holding(policy) as common["model"], ThreadPoolExecutor(batch) as pool:
+        try:
+            asked = [pool.submit(sample, id, i, ids) for id, ids, indices in missing for i in indices]
+            for done in as_completed(asked):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Server:
+    """A vLLM server (0.30) that serves a folder: policies are written there, and it reads each anew (docs/guide.md).
+
+    Its address and the folder are in the environment, HS2_VLLM_URL and HS2_VLLM_FOLDER; it gets no key. at_once:
+    requests. Raises ValueError where these are not set; the methods raise ConnectionError for a
+    server that does not answer, RuntimeError for one that answers with an error or serves another folder.
+    """
+
+    def __init__(self, at_once: int = 1):
+        self.url, folder = os.environ.get("HS2_VLLM_URL", ""), os.environ.get("HS2_VLLM_FOLDER", "")
+        if not folder or not self.url or not re.fullmatch(ADDRESS, self.url):
+            what = "HS2_VLLM_URL, http://host:port of a vLLM server, and HS2_VLLM_FOLDER, the folder that it serves"
+            raise ValueError(f'backend="vllm" needs {what}, in the environment: see docs/guide.md')
+        self.folder = Path(folder).absolute()
+        limits, timeout = httpx2.Limits(max_connections=at_once), httpx2.Timeout(LONGEST, connect=10.0)
+        self.client = httpx2.Client(base_url=self.url, limits=limits, timeout=timeout, trust_env=False)
+
+    @contextmanager
+    def holding(self, policy) -> Iterator[str]:
+        """Let the server hold this policy's weights, and no other process change them; yields the model's name there.
+
+        What the folder was last read for stands in a file beside: nothing is written or read again for the same policy.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "hs2.lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # who comes second waits
+            mark, name = self.folder / "hs2-policy.txt", policy.fingerprint()
+            held = mark.is_file() and mark.read_text() == name
+            if not held:
+                mark.unlink(missing_ok=True)
+                plain = copy.deepcopy(policy).merge() if policy.adapter else policy
+                plain.backbone.save_pretrained(self.folder)
+                plain.tokenizer.save_pretrained(self.folder)
+            served = {row["root"]: row["id"] for row in self.ask("GET", "/v1/models")["data"]}
+            if str(self.folder) not in served:
+                raise RuntimeError(f"{self.url} serves {list(served)}, not {self.folder}: start it on that folder")
+            if not held:
+                self.ask("POST", "/sleep?level=2")
+                self.ask("POST", "/wake_up?tags=weights")
+                self.ask("POST", "/collective_rpc", {"method": "reload_weights"})
+                self.ask("POST", "/wake_up?tags=kv_cache")
+                self.ask("POST", "/reset_prefix_cache")
+                mark.write_text(name)
+            yield served[str(self.folder)]
+
+    def sample(self, body: dict) -> dict:
+        """One completion: {"tokens", "log_probs", "finished"}."""
+        choice = self.ask("POST", "/v1/completions", body)["choices"][0]
+        tokens, log_probs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
+        if choice["finish_reason"] not in ("stop", "length") or not tokens or len(tokens) != len(log_probs or ()):
+            raise RuntimeError(f"{self.url}: no whole sample: {str(choice)[:300]}")
+        return {"tokens": tokens, "log_probs": log_probs, "finished": choice["finish_reason"] == "stop"}
+
+    @tenacity.retry(retry=LOST, stop=tenacity.stop_after_attempt(5), wait=tenacity.wait_exponential(), reraise=True)
+    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        """The reply to one request; where the connection is lost it is tried again, 1, 2, 4 and 8 seconds later."""
+        try:
+            reply = self.client.request(method, path, json=body)
+        except httpx2.HTTPError as error:
+            what = (
+                f"does not answer ({type(error).__name__}): start it as docs/guide.md says; all samples so far are kept"
+            )
+            raise ConnectionError(f"{self.url}{path} {what}") from None
+        if not reply.is_success:
+            raise RuntimeError(f"{self.url}{path}: HTTP {reply.status_code}: {reply.text[:300]!r}")
+        return reply.json() if reply.content else {}
 
 
 def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:

@@ -144,7 +144,13 @@ class Sampled(Settings):
     top_p: float = setting(0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1)
 
 
-class IterativeDPO(Sampled, Written, Aligned):
+class Served(Settings):
+    """What generates."""
+
+    backend: str = setting("transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS)
+
+
+class IterativeDPO(Served, Sampled, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
 
     rounds: int = setting(1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100)
@@ -194,7 +200,7 @@ class SteerLM(OwnRows, Supervised, Written, Aligned):
     top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
-class SteerLM2(Sampled, Aligned):
+class SteerLM2(Served, Sampled, Aligned):
     """Notebook 12. Paper: section 4.5."""
 
     iterations: int = setting(2, "of sampling and training; paper: section 4.5", 1, 100)
@@ -235,7 +241,7 @@ class Endpoint(Settings):
     allow_http: bool = setting(False, "let the key cross plain http to another machine")
 
 
-class Evaluation(Endpoint, Resampled):
+class Evaluation(Served, Endpoint, Resampled):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
@@ -250,7 +256,6 @@ class Evaluation(Endpoint, Resampled):
     references: str = setting("gpt-4-0125-preview", "MT-Bench's references",
                               one_of=("gpt-4-0125-preview", "gpt-4-1106-preview", "gpt-4"))  # fmt: skip
     difficulty: str = setting("", 'AlpacaEval\'s published file of difficulties, df_gamed.csv, or ""')
-    backend: str = setting("transformers", "what generates", one_of=("transformers", "vllm"))
     batch: int = setting(64, "answers at once", 1, 100_000)
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)

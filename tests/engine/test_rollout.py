@@ -1,19 +1,20 @@
 """Rollouts: greedy is `generate`'s, frequencies are the model's, and a sample belongs to its seed, prompt and index."""
 
 import json
-import sys
+from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tenacity
 import torch
+import vllm_server
 from scipy import stats
 
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.engine.decoding import FIRST, choose, uniforms
-from hs2lib.engine.rollout import Sample, as_tokens, rollouts
+from hs2lib.engine.rollout import Sample, Server, as_tokens, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
@@ -366,33 +367,110 @@ def test_a_policy_whose_numbers_are_not_finite_is_refused():
         run(broken)
 
 
-def test_vllm_is_named_where_it_is_missing(policy, monkeypatch):
-    monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ImportError, match="vllm, which is not installed"):
-        run(policy, backend="vllm")
+# A vLLM server
 
 
-def test_vllm_is_asked_for_what_rollouts_promise(policy, monkeypatch, tmp_path):
-    """A stand-in with vLLM's interface: seeds by sample, raw log-probabilities, the prompt's tokens, ends, resuming."""
-    asked = []
+@pytest.fixture
+def serving(tmp_path, monkeypatch):
+    """Start a server for the folder in the environment; without pauses before a request is sent again."""
+    monkeypatch.setattr(Server.ask.retry, "wait", tenacity.wait_none())
+    folder = tmp_path / "served"
 
-    class LLM:
-        def __init__(self, model, **options):
-            assert options["logprobs_mode"] == "raw_logprobs" and options["enable_prefix_caching"]
-            assert load_policy(model).backbone.config.vocab_size == 4096
+    @contextmanager
+    def start(plan=lambda number: None, root=folder):
+        with vllm_server.serve(root, plan) as server:
+            monkeypatch.setenv("HS2_VLLM_URL", server.url)
+            monkeypatch.setenv("HS2_VLLM_FOLDER", str(folder))
+            yield server
 
-        def generate(self, prompts, params, use_tqdm):
-            asked.extend(zip(prompts, params, strict=True))
-            logprobs = [{300: SimpleNamespace(logprob=-1.0)}, {2: SimpleNamespace(logprob=-0.5)}]
-            end = SimpleNamespace(token_ids=[300, 2], finish_reason="stop", logprobs=logprobs)
-            return [SimpleNamespace(outputs=[end]) for _ in prompts]
+    return start
 
-    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=LLM, SamplingParams=SimpleNamespace))
-    found = run(policy, PROMPTS[:2], backend="vllm", file=tmp_path / "kept.jsonl")
-    assert len({params.seed for _, params in asked}) == 6 and asked[0][1].stop_token_ids == [2]
-    assert asked[3][0]["prompt_token_ids"] == prompt_tokens(PROMPTS[1].prompt, policy.tokenizer)
-    sample = found[0].responses[0]
-    assert sample.tokens == (300, 2) and sample.finished and sum(sample.log_probs) == -1.5
-    assert sample.text == policy.tokenizer.decode([300])
-    run(policy, PROMPTS[:2], backend="vllm", file=tmp_path / "kept.jsonl")
-    assert len(asked) == 6
+
+def asked(policy, prompts=PROMPTS, **changes):
+    return run(policy, prompts, backend="vllm", batch=4, **changes)
+
+
+def test_a_servers_samples_come_in_order_each_with_its_own_seed(policy, serving):
+    with serving() as server:
+        groups = asked(policy)
+        seeds = {(tuple(body["prompt"]), body["seed"]) for body in server.bodies}
+        assert len(server.bodies) == len(seeds) == len({seed for _, seed in seeds}) == 18
+        for group, original in zip(groups, PROMPTS, strict=True):
+            prompt = prompt_tokens(original.prompt, policy.tokenizer)
+            assert [sample.id for sample in group.responses] == [f"{original.id}/{i}" for i in range(3)]
+            for index, sample in enumerate(group.responses):
+                seed = int(2**32 * uniforms(1, original.id, index, 1)[0])
+                tokens, log_probs = vllm_server.sampled(seed, prompt, server.weights, 12)
+                assert (list(sample.tokens), list(sample.log_probs)) == (tokens, log_probs)
+                assert sample.finished == (len(tokens) < 12)
+                assert sample.text == policy.tokenizer.decode(tokens, skip_special_tokens=True)
+        # A sample is of its prompt and index, whatever is asked beside it.
+        assert texts(asked(policy, PROMPTS[3:1:-1], n=2)).items() <= texts(groups).items()
+        body = server.bodies[0]
+    assert body["model"] == "served" and body["stop_token_ids"] == [2] and body["return_token_ids"]
+    # What the server would take from the model's generation_config otherwise.
+    assert (body["temperature"], body["top_p"], body["top_k"], body["repetition_penalty"]) == (0.3, 0.9, 0, 1.0)
+
+
+def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, serving, tmp_path):
+    """One lost connection is nobody's news. A server that is gone is one error, and what it sampled stays."""
+    with serving(lambda number: (b"",) if number in (2, 5) else None) as server:
+        whole = texts(asked(policy))
+        assert len(server.bodies) == 20
+    kept = tmp_path / "kept.jsonl"
+    gone = r"http://127.*/v1/completions does not answer \(Remote.*guide"
+    with serving(lambda number: (b"",) if number >= 7 else None), pytest.raises(ConnectionError, match=gone):
+        asked(policy, file=kept)
+    rows = kept.read_text().splitlines()[1:]
+    assert 1 <= len(rows) <= 7
+    with serving() as server:
+        assert texts(asked(policy, file=kept)) == whole
+        assert len(server.bodies) == 18 - len(rows)
+    assert texts(asked(policy, file=kept)) == whole  # all of it is there: no server is needed
+    with pytest.raises(ConnectionError, match=r"/v1/models does not answer \(ConnectError\)"):
+        asked(policy, seed=2)
+
+
+def test_a_server_reads_the_weights_of_every_round_once(serving, tmp_path):
+    """As iterative DPO and SteerLM 2.0 go: sample, train, sample from what was trained."""
+    policy = load_policy("tiny")
+    with serving() as server:
+        first = asked(policy)
+        assert server.steps == vllm_server.STEPS
+        before = server.weights
+        again = asked(policy)
+        assert server.steps == vllm_server.STEPS and texts(again) == texts(first)
+        with torch.no_grad():
+            policy.backbone.model.norm.weight.mul_(1.01)
+        second = asked(policy)
+        assert server.steps == 2 * vllm_server.STEPS and server.weights != before
+        assert texts(second) != texts(first)
+        assert load_policy(tmp_path / "served").backbone.state_dict().keys() == policy.backbone.state_dict().keys()
+        # Killed between writing and reading anew: the mark is not there, so both are done again.
+        (tmp_path / "served" / "hs2-policy.txt").unlink()
+        asked(policy)
+        assert server.steps == 3 * vllm_server.STEPS
+        policy.lora(rank=2)
+        asked(policy)  # adapters are served merged, and stay adapters here
+        assert server.steps == 4 * vllm_server.STEPS and policy.adapter
+        assert texts(asked(load_policy("tiny"))) == texts(first)
+
+
+def test_what_a_server_does_wrong_is_one_clear_error(policy, serving, tmp_path, monkeypatch):
+    long = {"message": "This model's maximum context length is 16 tokens"}
+    no_ids = {"choices": [{"finish_reason": "stop", "text": "a", "logprobs": None}]}
+    stopped = {"choices": [{"finish_reason": "abort", "token_ids": [1], "logprobs": {"token_logprobs": [-1.0]}}]}
+    for answer, message in (
+        ((long, 400), "/v1/completions: HTTP 400: .*maximum context length is 16"),
+        (({}, 500), "HTTP 500"),
+        ((no_ids,), "no whole sample: .*'text': 'a'"),
+        ((stopped,), "no whole sample: .*abort"),
+    ):
+        with serving(lambda number, answer=answer: answer), pytest.raises(RuntimeError, match=message):
+            asked(policy)
+    with serving(root=tmp_path / "other"), pytest.raises(RuntimeError, match=r"serves \['.*other'\], not .*served"):
+        asked(policy)
+    monkeypatch.setenv("HS2_VLLM_URL", "http://user:secret@localhost:8000")
+    with pytest.raises(ValueError, match="needs HS2_VLLM_URL") as error:
+        asked(policy)
+    assert "secret" not in str(error.value)
