@@ -7,17 +7,15 @@ Prompts of the unrated HelpSteer2 validation pairs (HS2_DATA_DIR; without it gen
 SmolLM2-135M-Instruct. Both sample exactly as many tokens (no end before the last: min = max new tokens), at temperature
 0.7 and top-p 0.9, from the same prompts; `generate` gets them padded on the left, sorted by length, as many prompts at
 once as ours has samples at once. With temperature 0 both must give the same tokens; that is the check. On a GPU vLLM
-(`backend="vllm"` of the rollouts) is a third side where it is installed, in a process of its own and without its start;
-its prefix cache is emptied before each round.
+(`backend="vllm"` of the rollouts) is a third side where a server is named, in the first of the dtypes, with which it is
+to be started; its prefix cache is emptied before each round.
 """
 
 import argparse
 import gc
-import json
 import os
 import sys
 from functools import partial
-from importlib.util import find_spec
 
 import common
 import torch
@@ -25,7 +23,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 from hs2lib.data import load
 from hs2lib.engine.chat import prompt_tokens
-from hs2lib.engine.rollout import CHUNK, as_tokens, rollouts
+from hs2lib.engine.rollout import Server, as_tokens, rollouts
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
 from hs2lib.models.policy import Policy, load_policy
@@ -97,54 +95,27 @@ def plain(model):
     return model
 
 
-def by_vllm(options, dtype: str) -> None:
-    """Run vLLM's side in this process and print its seconds: one call of its engine a round, after one to warm up."""
-    import vllm
-
-    engine, seconds, counted = vllm.LLM, [], []
-
-    class Timed(engine):
-        def generate(self, *given, **more):
-            for _ in range(options.repeats + 1):
-                self.reset_prefix_cache()
-                begun = common.clock()  # its call returns when the tokens are there
-                found = super().generate(*given, **more)
-                seconds.append(common.clock() - begun)
-                counted.append(sum(len(one.outputs[0].token_ids) for one in found))
-            return found
-
+def with_vllm(options, timings: dict) -> dict | str:
+    """Add a vLLM server's seconds to the timings and say how it compares, or why there is no such side."""
+    if options.device == "cpu" or "HS2_VLLM_URL" not in os.environ:
+        return "not run: on a GPU a vLLM server is compared, named by HS2_VLLM_URL and HS2_VLLM_FOLDER (docs/guide.md)"
+    dtype, seconds = options.dtypes[0], []
     policy = load_policy(options.model)  # on the CPU: vLLM takes the GPU's memory for itself
     prompts, _ = short_prompts(options.prompts, options.longest, policy.tokenizer)
-    vllm.LLM = Timed
+    sampling = dict(temperature=0.7, top_p=0.9, autocast=dtype, backend="vllm")
     try:
-        sampling = dict(temperature=0.7, top_p=0.9, autocast=dtype, backend="vllm")
-        ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
-    finally:
-        vllm.LLM = engine
-    print("RESULT " + json.dumps({"seconds": seconds[1:], "tokens": counted[-1]}))
-
-
-def with_vllm(options, timings: dict, argv: list[str]) -> dict | str:
-    """Add vLLM's seconds to the timings and say how it compares, or why there is no such side."""
-    if options.device == "cpu":
-        return "not run: it is compared on a GPU"
-    if not find_spec("vllm"):
-        return "not run: vllm cannot be imported here (it wants an environment of its own, with hs2lib in it)"
-    if options.prompts > CHUNK:
-        return f"not run: one call of its engine is timed, which takes {CHUNK} prompts"
-    out: dict = {}
-    for dtype in options.dtypes:
-        try:  # a process in which CUDA was looked at cannot fork
-            spawn = {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-            found = common.alone(__file__, [*argv, "--vllm", dtype], spawn)
-        except SystemExit as error:
-            out[dtype] = f"failed: {error}"
-            continue
-        timings[dtype]["vllm"] = found["seconds"]
-        middle = common.medians(timings[dtype])
-        out[dtype] = {"tokens": found["tokens"], "tokens_per_second": found["tokens"] / middle["vllm"]}
-        out[dtype] |= {f"{side} over vllm": middle[side] / middle["vllm"] for side in ("rollouts", "generate")}
-    return out
+        for _ in range(options.repeats + 1):  # the first reads the weights and warms up
+            Server().ask("POST", "/reset_prefix_cache")
+            begun = common.clock()  # a call returns when the tokens are there
+            found = ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
+            seconds.append(common.clock() - begun)
+    except (OSError, RuntimeError) as error:
+        return f"failed: {error}"
+    timings[dtype]["vllm"] = seconds[1:]
+    middle = common.medians(timings[dtype])
+    tokens = sum(len(sample.tokens) for group in found for sample in group.responses)
+    out = {"tokens": tokens, "tokens_per_second": tokens / middle["vllm"]}
+    return {dtype: out | {f"{side} over vllm": middle[side] / middle["vllm"] for side in ("rollouts", "generate")}}
 
 
 def measured(given, name: str) -> dict:
@@ -189,12 +160,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dtypes", nargs="+", default=["float32"])
     parser.add_argument("--sizes", type=int, nargs="*", default=[4, 8, 16], help="prompts, for the growth of ours")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    parser.add_argument("--vllm", help=argparse.SUPPRESS)
     gpu = dict(prompts=32, tokens=256, batch=320, sizes=[16, 32, 64], dtypes=["bfloat16", "float32"])
     given = common.parse(parser, argv, **gpu)
-    if given.vllm:
-        by_vllm(given, given.vllm)
-        return
     found, on = {name: measured(given, name) for name in given.dtypes}, given.device
     timings, checks, ratios = ({name: one[key] for name, one in found.items()} for key in ("seconds", "check", "ratio"))
     growth = {name: one["growth"] for name, one in found.items() if one["growth"]}
@@ -202,7 +169,7 @@ def main(argv: list[str] | None = None) -> None:
     if on == "cuda":  # vLLM asks for most of the memory
         gc.collect()
         torch.cuda.empty_cache()
-    third = with_vllm(given, timings, sys.argv[1:] if argv is None else argv)
+    third = with_vllm(given, timings)
     print("vllm:", third, file=sys.stderr)
     # Logits of two engines differ by rounding: greedy tokens may part where two tokens are as good as equally likely.
     close = {"float32": 1e-3, "bfloat16": 0.25}
@@ -216,7 +183,7 @@ def main(argv: list[str] | None = None) -> None:
             min(ratios.values()) >= GOAL and equal,
             f"greedy tokens: {checks}; the same but for ties: {equal}",
             timings,
-            packages=("torch", "transformers", *(["vllm"] if any("vllm" in x for x in timings.values()) else [])),
+            packages=("torch", "transformers"),
             on=on,
             model=given.model,
             **({"vllm": third, "gpu_memory_mb_beside_weights": memory} if on == "cuda" else {}),

@@ -10,22 +10,26 @@ import io
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 from collections import Counter
 from contextlib import redirect_stdout
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tenacity
 import torch
+import vllm_server
 from sklearn.linear_model import Ridge
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForCausalLM
 
 from hs2lib.corpus import generate as corpus
+from hs2lib.engine.rollout import Server
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import baselines
@@ -348,46 +352,24 @@ def test_padded_batches_lie_on_the_models_device(monkeypatch):
 # --- vLLM, processes, make ----------------------------------------------------------------------------------------
 
 
-def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkeypatch, capsys):
-    """One engine for all rounds, each after its cache of prompts is emptied: or later rounds would get prompts free."""
-    happened = []
-
-    class LLM:
-        def __init__(self, **options):
-            happened.append(options["dtype"])
-
-        def reset_prefix_cache(self):
-            happened.append("reset")
-
-        def generate(self, prompts, params, use_tqdm):
-            happened.append("generate")
-            step = {7: SimpleNamespace(logprob=-1.0)}
-            one = SimpleNamespace(token_ids=[7] * params[0].max_tokens, finish_reason="length")
-            one.logprobs = [step] * len(one.token_ids)
-            return [SimpleNamespace(outputs=[one]) for _ in prompts]
-
-    fake = ModuleType("vllm")
-    fake.LLM, fake.SamplingParams = LLM, SimpleNamespace
-    monkeypatch.setitem(sys.modules, "vllm", fake)
+def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkeypatch, tmp_path):
+    """Each round after the cache of prompts is emptied, or later ones get prompts free; the first is not timed."""
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    options = "--model tiny --prompts 2 --n 3 --tokens 4 --repeats 2 --vllm bfloat16"
-    rollout.main(options.split())
-    found = json.loads(capsys.readouterr().out.removeprefix("RESULT "))
-    assert happened == ["bfloat16", *["reset", "generate"] * 3]
-    assert len(found["seconds"]) == 2 and found["tokens"] == 2 * 3 * 4 and fake.LLM is LLM
-
-
-def test_without_vllm_the_result_says_so_and_its_failure_ends_nothing(monkeypatch):
-    options = SimpleNamespace(device="cuda", dtypes=["bfloat16"], prompts=8)
+    options = dict(device="cuda", dtypes=["bfloat16"], model="tiny", prompts=2, longest=512, n=3, tokens=4, batch=4)
+    options = SimpleNamespace(**options, repeats=2)
     timings = {"bfloat16": {"rollouts": [2.0], "generate": [3.0]}}
-    monkeypatch.setattr(rollout, "find_spec", lambda name: None)
-    assert "vllm cannot be imported" in rollout.with_vllm(options, timings, [])
-    monkeypatch.setattr(rollout, "find_spec", lambda name: True)
-    monkeypatch.setattr(common, "alone", lambda *given: sys.exit("no memory"))
-    assert rollout.with_vllm(options, timings, []) == {"bfloat16": "failed: no memory"}
-    monkeypatch.setattr(common, "alone", lambda *given: {"seconds": [1.0], "tokens": 10})
-    found = rollout.with_vllm(options, timings, [])["bfloat16"]
-    assert found["tokens_per_second"] == 10 and found["rollouts over vllm"] == 2 and found["generate over vllm"] == 3
+    assert "not run" in rollout.with_vllm(options, timings)
+    with vllm_server.serve(tmp_path) as server:
+        monkeypatch.setenv("HS2_VLLM_URL", server.url)
+        monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path))
+        found = rollout.with_vllm(options, timings)["bfloat16"]
+        assert server.steps == ["/reset_prefix_cache", *vllm_server.STEPS, *["/reset_prefix_cache"] * 2]
+        assert len(server.bodies) == 18 and {body["min_tokens"] for body in server.bodies} == {4}
+    assert len(timings["bfloat16"]["vllm"]) == 2 and 6 <= found["tokens"] <= 24
+    assert found["rollouts over vllm"] == pytest.approx(2 / statistics.median(timings["bfloat16"]["vllm"]))
+    monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path / "other"))
+    monkeypatch.setattr(Server.ask.retry, "stop", tenacity.stop_after_attempt(1))
+    assert "failed: " in rollout.with_vllm(options, timings)
 
 
 def test_a_side_in_a_process_of_its_own_gives_its_result_or_its_failure(tmp_path):

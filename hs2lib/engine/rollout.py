@@ -248,7 +248,7 @@ class Server:
                 plain = copy.deepcopy(policy).merge() if policy.adapter else policy
                 plain.backbone.save_pretrained(self.folder)
                 plain.tokenizer.save_pretrained(self.folder)
-            served = {row["root"]: row["id"] for row in self.ask("GET", "/v1/models")["data"]}
+            served = {str(row["root"]).rstrip("/"): row["id"] for row in self.ask("GET", "/v1/models")["data"]}
             if str(self.folder) not in served:
                 raise RuntimeError(f"{self.url} serves {list(served)}, not {self.folder}: start it on that folder")
             if not held:
