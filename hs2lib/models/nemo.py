@@ -24,12 +24,12 @@ from pathlib import Path
 import torch
 import transformers as hf
 import yaml
-from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import save_file
 
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.backbones import load_tokenizer, replace_folder
 from hs2lib.models.base import STATE
+from hs2lib.paths import read_json
 
 BASE, PAD = "meta-llama/Meta-Llama-3-70B", "<|reserved_special_token_0|>"  # whose tokenizer has no pad token
 
@@ -51,23 +51,23 @@ NORM, LAYERS = "model.decoder.final_layernorm.weight", "model.decoder.layers."
 HEAD, BIAS = "model.rm_head.weight", "model.rm_head.bias"
 
 
-def array(place: Path, *shape: int, layer: int | None = None) -> torch.Tensor:
-    """The array in a folder as bfloat16 of this shape; with `layer`, that one's of an array [layers, *shape].
+def array(place: Path, *shape: int, layer: tuple[int, int] | None = None) -> torch.Tensor:
+    """The array in a folder as bfloat16 of this shape; with `layer` (which, of how many) of an array [layers, *shape].
 
     shape: -n stands for n or more. Raises ValueError where there is none, or one that is written otherwise or has
     another shape, and where a chunk is missing or cut short.
     """
-    about = json.loads((place / ".zarray").read_text()) if (place / ".zarray").is_file() else {}
-    whole, chunk = list(about.get("shape", [])), list(about.get("chunks", []))
-    if layer is not None and chunk[:1] == [1] and whole[0] > layer:
-        whole, chunk = whole[1:], chunk[1:]
-    sizes = len(whole) == len(chunk) == len(shape) and all(type(n) is int and n > 0 for n in whole + chunk)
-    fits = sizes and all(n == want or n >= -want > 0 for n, want in zip(whole, shape, strict=True))
-    if not fits or not RAW.items() <= about.items():
-        raise ValueError(f"{place}: expected an array {shape} with {RAW}, .zarray says {about or 'nothing'}")
+    about = read_json(place / ".zarray") or {}
+    expected = shape if layer is None else (layer[1], *shape)
+    whole, chunk = (part if isinstance(part := about.get(name), list) else [] for name in ("shape", "chunks"))
+    sizes = len(whole) == len(chunk) == len(expected) and all(type(n) is int and n > 0 for n in whole + chunk)
+    fits = sizes and all(n == want or n >= -want > 0 for n, want in zip(whole, expected, strict=True))
+    if not fits or not RAW.items() <= about.items() or (layer and chunk[0] != 1):
+        raise ValueError(f"{place}: expected an array {expected} with {RAW}, .zarray says {about or 'nothing'}")
+    first, whole, chunk = (layer[:1], whole[1:], chunk[1:]) if layer else ((), whole, chunk)
     out = torch.empty(whole, dtype=torch.bfloat16)
     for at in product(*(range(math.ceil(n / c)) for n, c in zip(whole, chunk, strict=True))):
-        file = place / ".".join(map(str, at if layer is None else (layer, *at)))
+        file = place / ".".join(map(str, (*first, *at)))
         raw = bytearray(file.read_bytes() if file.is_file() else b"")
         if len(raw) != 2 * math.prod(chunk):
             raise ValueError(f"{file}: {len(raw):,} bytes of {2 * math.prod(chunk):,}: download this file again")
@@ -81,11 +81,10 @@ def configuration(folder: Path) -> hf.LlamaConfig:
     """The Llama that a folder describes. Raises ValueError for anything else."""
     try:
         about = yaml.safe_load((folder / "model_config.yaml").read_text())
-        about |= json.loads((folder / "model_weights" / "metadata.json").read_text())
+        about |= read_json(folder / "model_weights" / "metadata.json") or {}
         config = hf.LlamaConfig(**{name: about[own] for own, name in SIZES.items()}, dtype=torch.bfloat16)
-    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError, StrictDataclassError) as error:
-        what = "expected model_config.yaml and model_weights/ (a .nemo file is a tar archive: unpack it)"
-        raise ValueError(f"{folder}: {what}: {error!r}") from error
+    except Exception as error:  # yaml and transformers raise many kinds
+        raise ValueError(f"{folder}: no model_config.yaml and model_weights/ (unpack a .nemo): {error!r}") from error
     if other := {name: about.get(name) for name, value in LLAMA.items() if (about.get(name) or None) != value}:
         raise ValueError(f"{folder}: only zarr arrays of a Llama 3 are read here, this has {other}")
     return config
@@ -101,14 +100,14 @@ def layer_weights(folder: Path, config: hf.LlamaConfig, at: int) -> dict[str, to
     qkv, fc1, head = "self_attention.linear_qkv.", "mlp.linear_fc1.", config.head_dim
 
     def read(key: str, *shape: int) -> torch.Tensor:
-        return array(folder / (LAYERS + key), *shape, layer=at)
+        return array(folder / (LAYERS + key), *shape, layer=(at, config.num_hidden_layers))
 
     mixed = read(qkv + "weight", (heads + 2 * groups) * head, hidden).view(groups, -1, head, hidden)
-    gate, up = read(fc1 + "weight", 2 * config.intermediate_size, hidden).chunk(2)
+    upward = read(fc1 + "weight", 2 * config.intermediate_size, hidden).chunk(2)
     weights = {"self_attn.q_proj": mixed[:, :-2], "self_attn.k_proj": mixed[:, -2], "self_attn.v_proj": mixed[:, -1]}
     weights = {name: part.reshape(-1, hidden) for name, part in weights.items()}
     weights |= {"self_attn.o_proj": read("self_attention.linear_proj.weight", hidden, heads * head)}
-    weights |= {"mlp.gate_proj": gate.clone(), "mlp.up_proj": up.clone()}
+    weights |= {"mlp.gate_proj": upward[0].clone(), "mlp.up_proj": upward[1].clone()}
     weights |= {"mlp.down_proj": read("mlp.linear_fc2.weight", hidden, config.intermediate_size)}
     weights |= {"input_layernorm": read(qkv + "layer_norm_weight", hidden)}
     weights |= {"post_attention_layernorm": read(fc1 + "layer_norm_weight", hidden)}
@@ -126,18 +125,16 @@ def convert(folder: Path, out: Path, *, tokenizer: str | Path = BASE, pad_token:
     config, arrays = configuration(folder), {file.parent.name for file in weights.glob("*/.zarray")}
     if Path(out).exists():
         raise ValueError(f"{out} is there already: remove it, or name another folder")
-    words, reward = load_tokenizer(tokenizer, pad_token=pad_token), HEAD in arrays
+    words, reward = load_tokenizer(tokenizer, pad_token=pad_token), bool(arrays & {HEAD, BIAS})
     config.vocab_size, config.bos_token_id, config.eos_token_id = len(words), words.bos_token_id, words.eos_token_id
     config.architectures = ["LlamaModel" if reward else "LlamaForCausalLM"]
-    others = {name for name in arrays if not name.startswith(LAYERS) or name.endswith("bias")}
-    if extra := others - {EMBEDDING, OUTPUT, NORM, HEAD, BIAS}:
+    if extra := {n for n in arrays - {EMBEDDING, OUTPUT, NORM, HEAD, BIAS} if LAYERS not in n or n.endswith("bias")}:
         raise ValueError(f"{weights}: {min(extra)} is no weight of a Llama")
-
-    names = {"model.embed_tokens.weight": EMBEDDING} | ({} if reward else {"lm_head.weight": OUTPUT})
-    # The rows for tokens are padded to a multiple.
-    first = {name: array(weights / key, -len(words), config.hidden_size) for name, key in names.items()}
-    first = {name: rows[: len(words)].clone() for name, rows in first.items()}
-    first["model.norm.weight"] = array(weights / NORM, config.hidden_size)
+    head = {"weight": array(weights / HEAD, 9, config.hidden_size), "bias": array(weights / BIAS, 9)} if reward else {}
+    first, rows = {"model.norm.weight": array(weights / NORM, config.hidden_size)}, {"model.embed_tokens": EMBEDDING}
+    for name, key in (rows if reward else rows | {"lm_head": OUTPUT}).items():
+        # The rows for tokens are padded to a multiple.
+        first[f"{name}.weight"] = array(weights / key, -len(words), config.hidden_size)[: len(words)].clone()
 
     def write(into: Path) -> None:
         files = {}
@@ -147,7 +144,6 @@ def convert(folder: Path, out: Path, *, tokenizer: str | Path = BASE, pad_token:
             files |= dict.fromkeys(shard, file)
         (into / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
         if reward:
-            head = {"weight": array(weights / HEAD, 9, config.hidden_size), "bias": array(weights / BIAS, 9)}
             save_file({name: part[-5:].float() for name, part in head.items()}, into / "head.safetensors")
         config.save_pretrained(into)
         words.save_pretrained(into)

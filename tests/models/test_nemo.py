@@ -175,13 +175,17 @@ FAULTS = {
     "scaled positions": (change("model_config.yaml", scale_positional_embedding=True), "scale_positional_embedding"),
     "another model": (change("model_config.yaml", ffn_hidden_size=48), "linear_fc1.weight"),
     "more layers": (change("model_config.yaml", num_layers=3), "linear_qkv.weight"),
+    "fewer layers": (change("model_config.yaml", num_layers=1), "linear_qkv.weight"),
     "text for a size": (change("model_config.yaml", num_layers="../../x"), "num_hidden_layers"),
     "a compressed array": (change(f"model_weights/{LAYER}/.zarray", compressor={"id": "blosc"}), "blosc"),
     "another type": (change(f"model_weights/{LAYER}/.zarray", dtype="<f4"), "<f4"),
     "a path for a size": (change(f"model_weights/{LAYER}/.zarray", shape=[2, "../../x", 40]), "../../x"),
     "a path for a chunk": (change(f"model_weights/{LAYER}/.zarray", chunks=[1, "../../x", 12]), "../../x"),
+    "no shape": (change(f"model_weights/{LAYER}/.zarray", shape=7), LAYER),
+    "no JSON": (lambda folder: (folder / "model_weights" / LAYER / ".zarray").write_text("{"), LAYER),
     "negative chunks": (change(f"model_weights/{LAYER}/.zarray", chunks=[1, -12, 12]), "-12"),
     "no array": (remove(f"{LAYER}/.zarray"), LAYER),
+    "no head": (remove("model.rm_head.weight/.zarray"), "model.rm_head.weight"),
     "no bias": (remove("model.rm_head.bias/.zarray"), "model.rm_head.bias"),
     "no chunk": (remove(f"{LAYER}/1.0.0"), "1.0.0"),
     "half a chunk": (cut, "1.0.0"),
@@ -209,4 +213,4 @@ def test_what_is_not_as_expected_is_refused_in_one_line_and_nothing_is_written(t
 def test_a_file_of_the_framework_has_to_be_unpacked_first(tmp_path, capsys):
     (tmp_path / "model.nemo").write_bytes(b"a tar archive")
     assert convert(tmp_path / "model.nemo", tmp_path / "out") == 2
-    assert "unpack it" in capsys.readouterr().err
+    assert "unpack" in capsys.readouterr().err
