@@ -474,7 +474,7 @@ def train(
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
     tally = torch.zeros(len(TALLY), dtype=torch.float64)
     made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
-    # What names a run besides its prompts and the rest of the recipe. A policy is named by the weights it starts with.
+    # What names a run besides its prompts and the rest of the recipe.
     named = {"ppo": {name: getattr(recipe, name) for name in OWN}, "critic": model.kind}
-    options["about"] = named | {"start": model.policy.fingerprint()} | options.get("about", {})
+    options["about"] = named | options.get("about", {})
     return fit(model, prompts, validation, objective(recipe, tally), recipe, parent, trainer=made, **options)

@@ -69,6 +69,8 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     """
     levels = np.array(parse_label(target, attributes))
     named = np.flatnonzero(~np.isnan(levels))
+    if not len(named):
+        raise ValueError("the target names no attribute, so there is nothing to steer towards")
     options = {name: getattr(recipe, name) for name in ("concentration", "edges", "clamp")}
     by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())

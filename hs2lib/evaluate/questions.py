@@ -198,13 +198,14 @@ def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=No
 
     source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at a pinned commit), or "embedded" (`embedded`).
     columns: from (line, row) to the row's id, category and list of texts; categories: those it may have. Raises
-    DataError for a file that is absent, a row of another form, and any other number of questions than `whole`.
+    DataError for a file that is absent, a row of another form, a question that comes twice, and any other number than
+    `whole`.
     """
     if source == "embedded":
         return embedded(benchmark, n or 8, turns, seed)
     file = FILES[f"{benchmark}/questions"]
     path, provenance = locate(file, source, folder)
-    groups, of_id, fix = [], {}, f"take {file.hub['both'][0]} of {file.repo}"
+    groups, of_id, seen, fix = [], {}, {}, f"take {file.hub['both'][0]} of {file.repo}"
     for line, row in rows(path):
         id, category, texts = columns(line, row)
         of_text = isinstance(texts, list) and all(isinstance(text, str) and text for text in texts)
@@ -213,11 +214,13 @@ def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=No
             raise DataError(path, line, None, what, fix)
         if categories and category not in categories:
             raise DataError(path, line, "category", f"{category!r} is none of {benchmark}'s", fix)
+        first = min(seen.setdefault(name, line) for name in (str(id), tuple(texts)))
+        if first < line:
+            raise DataError(path, line, None, f"the question of line {first} again", fix)
         groups.append(Group(str(id), tuple(Turn("user", text) for text in texts), (), source=provenance))
         of_id[str(id)] = category
-    if len(groups) != whole or len(of_id) != whole:
-        what = f"{len(groups)} questions, {benchmark} has {whole} with ids of their own"
-        raise DataError(path, None, None, what, fix)
+    if len(groups) != whole:
+        raise DataError(path, None, None, f"{len(groups)} questions, {benchmark} has {whole}", fix)
     questions = Questions(benchmark, tuple(groups), provenance, whole, categories=of_id).subset(n, seed)
     if answers := FILES.get(f"{benchmark}/answers"):
         questions = replace(questions, baseline=read(locate(answers, source, folder)[0], questions))

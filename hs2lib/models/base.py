@@ -1,6 +1,5 @@
 """What a reward model and a policy share: backbone, tokenizer, adapters, fingerprint, folder."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+from hs2lib.train.items import weights_digest
 
 STATE = "hs2.json"
 
@@ -64,12 +64,7 @@ class Decoder(nn.Module):
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
-        digest = hashlib.sha256(json.dumps(settings).encode())
-        for name, weight in self.state_dict().items():
-            # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
-            some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
-            digest.update(f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}".encode())
-        return f"{Path(self.base).name or 'model'}-{digest.hexdigest()[:16]}"
+        return f"{Path(self.base).name or 'model'}-{weights_digest(self, json.dumps(settings).encode())}"
 
     @property
     def written(self) -> dict:
@@ -131,6 +126,8 @@ class Decoder(nn.Module):
         while part := list(islice(groups, CHUNK)):
             both = [both for group in part for both in zip(group.sequences, group.starts, strict=True)]
             rows += kept.computed([content_key(one, 32) for one in both], computed)
+        if not rows:
+            raise ValueError("no groups to run")
         return torch.tensor([row["value"] for row in rows])
 
     def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0):

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from hs2lib import paths
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.group import MISSING
-from hs2lib.train.items import Item, digest
+from hs2lib.train.items import Item, digest, weights_digest
 
 ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
 
@@ -25,7 +25,8 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
 
     cache: a folder; states of these items under this base (before any training) are read from there, or written.
     """
-    file = cache and Path(cache) / f"states-{Path(model.base).name or 'model'}-{digest(items)}-{autocast}.safetensors"
+    name = f"states-{weights_digest(model.backbone)}-{digest(items)}-{autocast}.safetensors"
+    file = cache and Path(cache) / name
     if file and file.exists():
         return load_file(file)["states"].numpy()
     with computing(model, autocast):

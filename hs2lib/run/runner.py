@@ -165,6 +165,8 @@ def define_runs(names: list[str], tier: str, words: list[str], reads: list[str])
     """
     if own := [name for name in names if "@" not in name]:
         raise ParameterError(f"{own[0]} at tier {tier} has the tier's parameters: name a run of your own, --name mine")
+    if bare := [word for word in words if "=" not in word]:
+        raise ParameterError(f"-p {bare[0]}: write -p {bare[0]}=value")
     others = graph.matching(reads)
     unused, plans = {*words, *others}, []
     for run in names:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+import torch
+from torch import nn
 
 from hs2lib.engine.chat import TokenGroup, label_vector
 from hs2lib.engine.trees import plan
@@ -149,6 +151,18 @@ def digest(items: Sequence[Item]) -> str:
         out.update(f"{item.id}\0{item.starts}".encode() + item.targets.tobytes())
         for sequence in item.sequences:
             out.update(np.asarray(sequence, np.int32).tobytes() + b"\0")
+    return out.hexdigest()[:16]
+
+
+def weights_digest(model: nn.Module, start: bytes = b"") -> str:
+    """A digest of `start` and of a model's weights; of weights that are still to be read the shapes alone."""
+    out = hashlib.sha256(start)
+    for name, weight in model.state_dict().items():
+        out.update(f"{name} {tuple(weight.shape)}".encode())
+        if not weight.is_meta:
+            # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+            some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+            out.update(f" {torch.hash_tensor(weight).item()} {some}".encode())
     return out.hexdigest()[:16]
 
 

@@ -262,6 +262,8 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
     )
     with pytest.raises(ValueError, match="got 'humor' in 'humor:4'"):
         steerlm2.attribute_log_prob(predictions, names, "humor:4", SteerLM2())
+    with pytest.raises(ValueError, match="the target names no attribute"):
+        steerlm2.attribute_log_prob(predictions, names, "", SteerLM2())
 
 
 # The pipeline, on a tiny model and its own samples

@@ -194,7 +194,7 @@ def test_faulty_files_are_named(tmp_path, monkeypatch):
     for wrong, match in (
         (good | {"turns": ["a"]}, "line 2: expected an id and the text of 2 turns"),
         (good | {"category": "poems"}, "line 2, field 'category': 'poems' is none"),
-        (good, "2 questions, MT-Bench has 80"),
+        ({**good, "question_id": 2, "turns": ["c", "d"]}, "2 questions, MT-Bench has 80"),
     ):
         write(file, [good, wrong])
         with pytest.raises(DataError, match=match):

@@ -63,6 +63,31 @@ def made(policy):
     return generate(policy, QUESTIONS, **HOW)
 
 
+# Files of questions
+
+# The rows of a file of questions: one, another with its id, another with its text.
+ROWS = {
+    mt_bench: [(81, "math", ["a", "b"]), (81, "math", ["c", "d"]), (82, "math", ["a", "b"])],
+    arena_hard: [("x", "c", "a"), ("x", "c", "b"), ("y", "c", "a")],
+    alpaca_eval: [(1, "c", "a"), (1, "c", "b"), (2, "c", "a")],
+}
+COLUMNS = {mt_bench: ("question_id", "category", "turns"), arena_hard: ("uid", "cluster", "prompt")}
+COLUMNS[alpaca_eval] = ("i", "dataset", "instruction")
+FOLDERS = {mt_bench: "mt_bench/question", arena_hard: "arena_hard/question", alpaca_eval: "alpaca_eval/instructions"}
+
+
+@pytest.mark.parametrize("benchmark", ROWS, ids=FOLDERS.values())
+def test_a_question_that_comes_twice_is_refused(tmp_path, benchmark):
+    """Under its id or another: in place of one that is lost it would count twice, under the benchmark's whole name."""
+    file = tmp_path / f"{FOLDERS[benchmark]}.jsonl"
+    file.parent.mkdir()
+    one, *others = [dict(zip(COLUMNS[benchmark], row, strict=True)) for row in ROWS[benchmark]]
+    for other in others:
+        file.write_text(f"{json.dumps(one)}\n{json.dumps(other)}\n")
+        with pytest.raises(DataError, match=r"line 2: the question of line 1 again\. Fix: take "):
+            benchmark.load("folder", tmp_path)
+
+
 # A policy's answers
 
 

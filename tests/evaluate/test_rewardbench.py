@@ -228,6 +228,9 @@ def test_official_rows_conversations_and_own_files(tmp_path):
     benchmark = pair_sets.load_pairs("folder", folder=tmp_path)
     assert [p.id for p in benchmark.pairs] == ["math-prm/0", "math-prm/1"]
     assert rewardbench.title(benchmark) == "partial RewardBench (1 of 23 subsets, 2 of 2,985 pairs)"
+    pd.DataFrame([*rows, rows[0]]).to_parquet(place / "filtered-00000-of-00001.parquet")
+    with pytest.raises(DataError, match="line 3, field 'id': the id math-prm/0 a second time"):
+        pair_sets.load_pairs("folder", folder=tmp_path)
 
     def talk(*texts):
         return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]

@@ -53,6 +53,17 @@ def test_a_head_started_by_ridge_predicts_what_ridge_does(bias):
     np.testing.assert_allclose(scores, states @ W + b, atol=1e-4)
 
 
+def test_kept_states_are_of_the_weights_and_not_of_the_name(tmp_path):
+    """Two folders called alike, or one that was trained again: the second base was read by the states of the first."""
+    items, model = made(2), tiny()
+    states = [baselines.frozen_states(model, items, cache=tmp_path) for _ in range(2)]
+    assert np.array_equal(*states) and len(list(tmp_path.iterdir())) == 1
+    with torch.no_grad():
+        model.backbone.embed_tokens.weight += 0.1
+    moved = baselines.frozen_states(model, items, cache=tmp_path)
+    assert np.array_equal(moved, baselines.frozen_states(model, items)) and not np.allclose(moved, states[0])
+
+
 def test_lengths_and_means_by_hand():
     items = made(1)
     lengths = [len(s) - items[0].starts[0] for s in items[0].sequences]

@@ -179,6 +179,13 @@ def test_scores_that_are_not_finite_are_refused(model):
         model.score(GROUPS)
 
 
+def test_no_groups_are_an_error_with_a_cache_too(tmp_path):
+    """All answers of a set refused: an empty set of labels was written without a word."""
+    for cache in (None, tmp_path):
+        with pytest.raises(ValueError, match="no groups to run"):
+            reward_model.RewardModel.new("tiny").score([], cache=cache)
+
+
 def test_the_head_stays_float32_under_autocast(model):
     assert model.score(GROUPS, autocast="bfloat16").dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):

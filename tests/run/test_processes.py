@@ -94,6 +94,23 @@ def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
     assert done.returncode == 1 and not done.stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_ends_with_its_snakemake_and_frees_the_folder_then(tmp_path, other, number):
+    """Its kernel wrote on, and the folder was free for a second one."""
+    job = "from hs2lib.run import processes\nimport sys, time, pathlib\nprocesses.follow()\n"
+    job += "lock = processes.hold(pathlib.Path(sys.argv[1]))\nprint('here', flush=True)\ntime.sleep(60)"
+    snakemake = "import subprocess, sys\nfrom hs2lib.run import processes\nprocesses.lead()\n"
+    snakemake += "subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+    environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
+    command = [sys.executable, "-c", snakemake, job, str(tmp_path)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert first.stdout.readline() == "here\n" and held(tmp_path)
+    first.send_signal(number)
+    first.wait(5)
+    assert first.stdout.read() == "", "the job held the other end, and has ended"
+    assert not held(tmp_path)
+
+
 def gone():
     """The number of a process that is no more."""
     process = subprocess.Popen(["true"])

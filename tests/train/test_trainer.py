@@ -312,6 +312,17 @@ def test_each_configuration_has_a_folder_of_its_own(tmp_path):
     assert (again.folder, again.history) == (first.folder, first.history)
 
 
+def test_a_base_trained_anew_under_its_old_name_is_another_run(tmp_path):
+    """Its first run was read as finished: SteerLM from an SFT policy that was trained again had the old numbers."""
+    first, of_first = trained(tmp_path, made(8), steps=1)
+    base = tiny()
+    with torch.no_grad():
+        base.backbone.embed_tokens.weight += 0.1
+    moved, of_moved = trained(tmp_path, made(8), steps=1, model=base)
+    assert of_moved.folder != of_first.folder
+    assert (moved.backbone.embed_tokens.weight - first.backbone.embed_tokens.weight).mean() > 0.05
+
+
 def test_weights_of_another_model_are_refused(tmp_path):
     checkpoints.save_weights(tiny(), tmp_path)
     with pytest.raises(ValueError, match="weights of another model"):
