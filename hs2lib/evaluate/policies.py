@@ -94,12 +94,14 @@ def save(folder: Path, frame: pd.DataFrame) -> None:
 
 
 def earlier(folder: Path) -> list[pd.DataFrame]:
-    """The rows that notebooks of a lower number left beside the run folder of this one, in their order."""
-    here, texts = Path(folder), {"prompt": str, "response": str, "policy": str}
+    """The rows that notebooks of a lower number which this one needs left beside its run folder, in their order.
+
+    Where no runner started this one, all of a lower number: which it needs is the runner's to say.
+    """
+    here, read, texts = Path(folder), names_read(), {"prompt": str, "response": str, "policy": str}
     notebooks = sorted({place.name.partition("@")[0] for place in here.parent.glob("[0-9][0-9]_*")})
     files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
-    if "@" in here.name:  # a named run compares itself with those that it reads
-        files = [file for file in files if file.parent.name in names_read()]
+    files = [file for file in files if not read or file.parent.name in read]
     return [pd.read_csv(noted(file), dtype=texts).map(plain_cell) for file in files if file.exists()]
 
 

@@ -107,7 +107,7 @@ def upstream(run: str, tier: str, settled: tuple | None = None, reads: list[str]
     for need in about(notebook)["needs"]:
         need, _, instead = need.partition(" unless ")
         if "@" in run and instead and (values.get(instead) or getattr(recipe, instead, "")):
-            continue  # a tier's own runs stay one after the other: their tables compare them
+            continue  # a tier's own run reads it all the same: its table compares them
         several = {need} & {*notebooks()} or makers(need).keys() - {notebook}
         if not several:
             raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and no other makes one")

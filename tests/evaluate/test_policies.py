@@ -17,7 +17,7 @@ from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models import policy as policy_table
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.paths import notebook, root
+from hs2lib.paths import RUN, notebook, root
 from hs2lib.run import graph, parameters
 
 PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
@@ -184,6 +184,15 @@ def test_earlier_policies_are_those_of_lower_notebooks(tmp_path):
     (tmp_path / "09_not_run").mkdir()
     assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")] == ["07_one", "08_two"]
     assert policies.earlier(tmp_path / "10_here" / "dry-run") == []
+
+
+def test_of_earlier_policies_a_run_sees_those_that_it_needs(tmp_path, monkeypatch):
+    """Methods that do not need each other run side by side: which ended first must not change a table."""
+    rows = pd.DataFrame({"policy": ["x"], "prompt": ["p"], "response": ["p/0"], "settings": ["s"], "goodness": [1.0]})
+    for name in ("07_sft", "08_dpo"):
+        policies.save(tmp_path / name, rows.assign(policy=name))
+    monkeypatch.setenv(RUN, graph.reading("10_ppo", "smoke"))
+    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_ppo")] == ["07_sft"]
 
 
 @pytest.mark.parametrize("tier", ["smoke", "demo", "laptop", "gpu", "paper"])

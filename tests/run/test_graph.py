@@ -133,6 +133,14 @@ def test_a_table_that_was_edited_or_deleted_is_not_current(checkout, monkeypatch
     assert stale(DATA) == "its manifest is not the one its stamp names"
 
 
+def test_methods_are_branches_after_sft_and_no_chain():
+    """DPO, PPO and SteerLM need SFT alone, so that they can run side by side."""
+    needs = {name: {one[:2] for one in graph.with_upstream([name], "demo")} for name in graph.notebooks()}
+    assert [needs[name] - {"05", "07"} for name in ("08_dpo", "10_ppo", "11_steerlm")] == [{"08"}, {"10"}, {"11"}]
+    assert needs["09_iterative_dpo"] == {"05", "07", "08", "09"} and needs["12_steerlm2"] == {"05", "07", "11", "12"}
+    assert needs["13_aligned_model_evaluation"] >= {"08", "09", "10", "11", "12"}
+
+
 def test_models_that_were_read_or_written_count(checkout, monkeypatch):
     execute(MODEL, monkeypatch)
     execute(SECOND, monkeypatch)
