@@ -32,14 +32,13 @@ from hs2lib import paths
 from hs2lib.report.report import commit
 from hs2lib.run import processes
 
-LAUNCH = "hs2lib.run.launch"
 TARGETS = {
     "runner": "-m hs2lib.run --tier",
     "snakemake": "-m snakemake",
     "job": "-m hs2lib.run --execute",
     "kernel": "ipykernel_launcher",
     "torchrun": "-m torch.distributed.run",
-    "rank": f"-u -m {LAUNCH}",
+    "rank": "-u -m hs2lib.run --stage",
 }
 TARGET_SHARES = dict(zip(TARGETS, (4, 4, 4, 4, 2, 2), strict=True))
 SIGNAL_SHARES = {"SIGKILL": 1, "SIGTERM": 1, "SIGINT": 1}
@@ -47,8 +46,8 @@ OVER_TWO = ("torchrun", "rank")  # targets in a training by two processes
 TRAINED = "05_reward_model_training"  # the notebook whose training two processes share
 LEFT_S = 5.0  # how long a process may outlive its runner
 RUNNER = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke"]
-RANKS = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", LAUNCH]
-RANKS += ["--tier", "smoke", TRAINED]
+RANKS = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+RANKS += ["-m", "hs2lib.run", "--stage", "train", "--tier", "smoke", TRAINED]
 
 
 def begin(folder: Path, command: list[str]) -> subprocess.Popen:

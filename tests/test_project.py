@@ -330,7 +330,7 @@ def test_nothing_private_is_tracked():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("profile", "tier", "number", "asked"),
-    [("slurm", "smoke", "01", "gpu=0"), ("slurm", "gpu", "05", "gpu=1"), ("kubernetes", "smoke", "01", "gpu=0")],
+    [("slurm", "smoke", "01", "gpu=0"), ("kubernetes", "smoke", "01", "gpu=0")],
 )
 def test_snakemake_takes_the_profile(profile, tier, number, asked, tmp_path, monkeypatch):
     """A dry run parses the profile and plans the jobs; the cluster's own commands are not needed for that."""

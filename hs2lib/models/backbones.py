@@ -88,7 +88,7 @@ def _checked(file: Path, digest: str, fix: str) -> None:
         raise ValueError(f"{file} is damaged: sha256 {arrived[:12]}.., expected {digest[:12]}.. Restore it: {fix}")
 
 
-STREAM = "HS2_STREAM"  # set by `run.launch --stream`: no process holds the trained model whole, each reads its share
+STREAM = "HS2_STREAM"  # set by `--stage train --stream`: no process holds the trained model whole, each reads its share
 
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
 NAMED: dict[str, Callable[[], Path]] = {"tiny": tiny_model, "small": small_model, "embedded": embedded_model}

@@ -95,18 +95,20 @@ def resolved(run: str, tier: str, defined: tuple | None = None) -> tuple[dict[st
     return known, values, whole_recipe(known, values)
 
 
-def upstream(run: str, tier: str, settled: tuple | None = None, reads: list[str] | None = None) -> list[str]:
+def upstream(
+    run: str, tier: str, settled: tuple | None = None, reads: list[str] | None = None, alone: bool = False
+) -> list[str]:
     """Runs whose results this one reads, as its notebook's `needs` and its own `reads` say.
 
-    settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. Raises
-    ParameterError for a need that is neither a notebook nor a kind that some notebook makes, and for a run in `reads`
-    that is not needed.
+    settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. alone: it has
+    no tables that compare it, as a named run or a stage. Raises ParameterError for a need that is neither a notebook
+    nor a kind that some notebook makes, and for a run in `reads` that is not needed.
     """
     notebook, names = run.partition("@")[0], set()
     values, recipe = settled or resolved(run, tier)[1:]
     for need in about(notebook)["needs"]:
         need, _, instead = need.partition(" unless ")
-        if "@" in run and instead and (values.get(instead) or getattr(recipe, instead, "")):
+        if (alone or "@" in run) and instead and (values.get(instead) or getattr(recipe, instead, "")):
             continue  # a tier's own run reads it all the same: its table compares them
         several = {need} & {*notebooks()} or makers(need).keys() - {notebook}
         if not several:

@@ -90,10 +90,19 @@ def lead() -> None:
 
 
 def follow() -> None:
-    """Make this process a job: it ends with the Snakemake that started it, and an interrupt ends it at once."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with(int(os.environ[PARENT]))
+    """Make this process a job: it ends with the Snakemake or torchrun that started it, an interrupt ends it at once.
+
+    What neither of them started is a run of its own.
+    """
+    torchrun, ours = "TORCHELASTIC_RUN_ID" in os.environ, PARENT in os.environ
+    if not ours:
+        os.environ.pop(OWNER, None)
+    if torchrun or ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        end_with(os.getppid() if torchrun else int(os.environ[PARENT]))
+    if torchrun and not ours:  # its processes are one run
+        os.environ[OWNER] = f"torchrun at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 
 
 def interrupt_group() -> None:

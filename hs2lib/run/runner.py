@@ -17,7 +17,7 @@ import nbformat
 
 from hs2lib.paths import RUN, hide, public, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.run import graph, parameters, processes
+from hs2lib.run import graph, parameters, processes, stages
 from hs2lib.run.parameters import ParameterError, settings, specification
 
 
@@ -45,8 +45,6 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
     os.environ[RUN] = graph.reading(run, tier)
     print(f"{tier} {run} ...", flush=True)
     made["stamp"].unlink(missing_ok=True)
-    if tier in graph.SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
     partial = made["stamp"].with_name("executed.ipynb")
     partial.parent.mkdir(parents=True, exist_ok=True)
     # On a busy machine a kernel takes longer than papermill's 60 s to start; every kernel would warn of loopback.
@@ -208,6 +206,8 @@ def main(arguments: list[str] | None = None) -> int:
     add("--verify", action="store_true", help="say all that changed or is missing, run nothing")
     add("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     add("--execute", action="store_true", help="run these notebooks now, without Snakemake")
+    add("--stage", choices=list(stages.STAGES), help="do only this part of these notebooks now; torchrun may start it")
+    add("--stream", action="store_true", help="each process reads its share of the weights (with fsdp)")
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
     if args.cores < 1:
@@ -233,10 +233,17 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     if args.parameters:
         print(*(listed(name, tier) for name in names), sep="\n")
         return 0
-    if args.execute and processes.PARENT in os.environ:
+    if args.stage or args.execute:
         processes.follow()
+        if tier in graph.SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
     else:
         os.environ.pop(processes.OWNER, None)
+    if args.stage:
+        os.environ |= {"HS2_STREAM": "1"} if args.stream else {}
+        for name in names:
+            stages.compute(name, tier, args.stage)
+        return 0
     locks = [processes.hold(folder) for folder in (runs(), reports() / tier)]
     if args.execute:
         for name in names:

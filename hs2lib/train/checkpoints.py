@@ -1,6 +1,6 @@
 """Checkpoints: weights that training changes, in folders that appear whole; or shared out over processes (FSDP2).
 
-    torchrun --nproc-per-node 8 -m hs2lib.run.launch --tier paper 05      # recipe.fsdp: true
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier paper 05  # recipe.fsdp: true
 
 Shared out (`shard`), each layer is a unit of its own, gathered just before it computes. Gathered weights of layers are
 bfloat16 under bf16 autocast; embeddings, the final norm and heads stay float32, so that a head still tells close

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hs2lib.run import launch, processes
+from hs2lib.run import processes, runner, stages
 
 CHAIN = """import sys
 from hs2lib.run import processes
@@ -135,11 +135,12 @@ def test_a_training_by_torchrun_beside_a_run_is_refused(tmp_path, monkeypatch, c
     """Both would train into one folder."""
     monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
     monkeypatch.setattr(processes, "end_with", lambda parent: None)
+    monkeypatch.setattr(processes.signal, "signal", lambda *handler: None)
     settings = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     for name, value in (settings | {"HS2_RUNS": str(tmp_path), processes.OWNER: "the runner"}).items():
         monkeypatch.setenv(name, value)
     with processes.hold(tmp_path):
-        assert launch.main(["--tier", "smoke", "05"]) == 2
+        assert runner.main(["--stage", "train", "--tier", "smoke", "05"]) == 2
     assert capsys.readouterr().err.startswith(f"error: another run (the runner) holds {tmp_path}")
 
 
@@ -149,8 +150,8 @@ def test_a_training_that_fails_keeps_the_folder_until_its_process_is_gone(tmp_pa
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
     monkeypatch.setenv(processes.OWNER, "the training")
-    monkeypatch.setattr(launch, "cells", lambda name: [("fit", "raise RuntimeError('Connection reset by peer')")])
+    monkeypatch.setattr(stages, "cells", lambda run, stage: [("fit", "raise RuntimeError('Connection reset by peer')")])
     with pytest.raises(RuntimeError):
-        launch.main(["--tier", "smoke", "05"])
+        runner.main(["--stage", "train", "--tier", "smoke", "05"])
     monkeypatch.setenv(processes.OWNER, "another")
     assert held(tmp_path)

@@ -15,8 +15,6 @@ from transformers import TrainerCallback
 
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run import launch
-from hs2lib.run.parameters import ParameterError
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints, trainer
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares
@@ -395,13 +393,6 @@ def test_progress_can_be_followed_in_a_file(tmp_path):
     again = curves([dict(sorted(x.items())) for x in result.history])
     assert [table.to_csv() for table in again] == [table.to_csv() for table in (training, validation)]
     assert validation.columns[3:5].tolist() == ["MSE helpfulness", "MSE verbosity"]
-
-
-def test_a_launch_runs_the_notebooks_own_cells_up_to_the_training():
-    names = [name for name, _ in launch.cells("05_reward_model_training")]
-    assert names[0] == "parameters" and names[-1] == "fit" and "finish" not in names
-    with pytest.raises(ParameterError, match="trains nothing"):
-        launch.cells("01_dataset_statistics")
 
 
 def test_padded_tokens_count_the_longest_row_of_each_batch():

@@ -1,0 +1,64 @@
+"""Stages: the heavy part of a notebook as a job of its own, in one process or in several.
+
+    python -m hs2lib.run --stage label --tier gpu 11
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
+
+The notebook alone decides what is computed. Its cells up to the end of the stage run in every process, with the tier's
+parameters; what they show and report goes nowhere. What they keep lies in the run folder under names made of its
+inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it.
+
+Only training uses several processes; they share out labels and samples only where these are a part of it. Scores,
+evaluation and export are no stages: notebook 06 does nothing but score, and the others evaluate on a few hundred
+prompts, so there the notebook is the job, on one GPU. Paper: silent (the reference code has its own launcher).
+"""
+
+import contextlib
+import io
+import os
+import tempfile
+import time
+
+import nbformat
+
+from hs2lib.paths import RUN, notebook, runs
+from hs2lib.run import graph, processes
+from hs2lib.run.parameters import ParameterError
+
+STAGES = {"label": ("label",), "sample": ("sample", "respond"), "train": ("fit", "iterate")}  # the cells that end each
+
+
+def cells(run: str, stage: str) -> list[tuple[str, str]]:
+    """(id, source) of the notebook's code cells up to the end of a stage. Raises ParameterError where it has none."""
+    out = [(cell.id, cell.source) for cell in nbformat.read(notebook(run), 4).cells if cell.cell_type == "code"]
+    ends = [at for at, (name, _) in enumerate(out, 1) if name in STAGES[stage]]
+    if not ends:
+        raise ParameterError(f"{run} has no stage {stage}: no cell of it is called {' or '.join(STAGES[stage])}")
+    return out[: ends[0]]
+
+
+def upstream(run: str, tier: str, stage: str) -> list[str]:
+    """Runs whose results a stage reads: of those that its notebook needs, the ones that its cells up to there name.
+
+    A notebook of a tier comes after all whose policies its tables compare. A stage compares nothing, so that 10 and 11
+    train beside each other. Raises as `cells`.
+    """
+    code = "".join(source for _, source in cells(run, stage))
+    return [other for other in graph.upstream(run, tier, alone=True) if f'"{other.partition("@")[0]}"' in code]
+
+
+def compute(run: str, tier: str, stage: str) -> None:
+    """Run the cells of a stage in this process, one of torchrun's or the only one. Raises as `cells` and `hold`."""
+    import torch
+
+    done, values, began = {"__name__": "__main__"}, graph.resolved(run, tier)[1], time.time()
+    if torch.cuda.is_available():  # "cuda" is then this process's own GPU
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    with processes.hold(runs()) as lock, tempfile.TemporaryDirectory() as nowhere:
+        os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
+        os.environ |= {"HS2_REPORTS": nowhere, RUN: graph.reading(run, tier)}
+        for name, source in cells(run, stage):
+            with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process
+                exec(compile(source, f"{run}, cell {name}", "exec"), done)
+            done |= values if name == "parameters" else {}
+    if os.environ.get("RANK", "0") == "0":
+        print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)

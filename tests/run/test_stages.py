@@ -1,0 +1,108 @@
+"""Stages: the heavy part of a notebook runs as a job of its own, before it, and waits for no more than it reads."""
+
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from hs2lib.paths import root, runs
+from hs2lib.run import graph, processes, runner, stages
+from hs2lib.run.parameters import ParameterError
+
+
+@pytest.mark.parametrize(
+    ("run", "stage", "last"),
+    [
+        ("05_reward_model_training", "train", "fit"),
+        ("12_steerlm2", "train", "iterate"),
+        ("11_steerlm", "label", "label"),
+    ]
+    + [("09_iterative_dpo", "sample", "sample"), ("13_aligned_model_evaluation", "sample", "respond")],
+)
+def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
+    names = [name for name, _ in stages.cells(run, stage)]
+    assert names[0] == "parameters" and names[-1] == last and "finish" not in names
+
+
+def test_what_has_no_such_stage_says_so(capsys):
+    with pytest.raises(
+        ParameterError, match="05_reward_model_training has no stage label: no cell of it is called label"
+    ):
+        stages.cells("05_reward_model_training", "label")
+
+
+def trained(tier):
+    """What the training of each notebook waits for, by numbers."""
+    made = [name for name in graph.notebooks() if "policy" in graph.about(name)["makes"]]
+    return {run[:2]: [other[:2] for other in stages.upstream(run, tier, "train")] for run in made}
+
+
+def test_sft_ppo_and_steerlm_train_beside_each_other():
+    """Their notebooks come one after the other, as each table compares all before it; their training reads less."""
+    assert graph.upstream("10_ppo", "demo") == graph.upstream("11_steerlm", "demo")[:-1]
+    waits = trained("demo")
+    assert waits["07"] == [] and waits["10"] == waits["11"] == ["05", "07"]
+    assert waits["08"] == ["05", "07"] and "08" in waits["09"] and "11" in waits["12"]
+    assert trained("paper") == waits | {"11": ["05"]}, "SteerLM starts from the base there"
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch):
+    """A notebook that trains in its third cell, in folders of its own."""
+    parameters = new_code_cell(
+        'tier: str = "smoke"  # tier; one of smoke, demo\nn: int = 2  # a number; 0 to 9',
+        id="parameters",
+        metadata={"tags": ["parameters"]},
+    )
+    load = "from hs2lib.paths import reports, work\n\nfolder = work(tier, '01_first')"
+    fit = "print(n)\n(reports() / 'table').write_text('')\nfolder.mkdir(parents=True)\n(folder / f'model-{n}').touch()"
+    cells = [parameters, new_code_cell(load, id="load"), new_code_cell(fit, id="fit")]
+    cells.append(new_code_cell("raise RuntimeError('not of the stage')", id="after"))
+    for name in ("notebooks", "params/demo"):
+        (tmp_path / name).mkdir(parents=True)
+    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / "01_first.ipynb")
+    (tmp_path / "params/demo/01_first.yaml").write_text("n: 7\n")
+    for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_RUN", processes.OWNER, processes.PARENT, "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setenv(name, "")  # given back after the test
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def test_a_stage_leaves_what_it_made_and_no_report(notebook, capsys):
+    assert runner.main(["--stage", "train", "--tier", "demo", "01"]) == 0
+    assert [file.name for file in (runs() / "demo" / "01_first").iterdir()] == ["model-7"], "with the tier's parameters"
+    assert not (notebook / "reports").exists()
+    assert capsys.readouterr().out.startswith("demo 01_first: train done in 0 s\n")
+
+
+@pytest.mark.slow
+def test_a_stage_with_resources_is_a_job_before_its_notebook(tmp_path, monkeypatch):
+    """After what it reads, and started by torchrun, on each node one; a notebook without one trains by itself."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    wanted = ["train_05_reward_model_training:nodes=2", "train_05_reward_model_training:processes=8"]
+    options = ["--workflow-profile", "profiles/slurm", "--dry-run", "--printshellcmds"]
+    options += ["--set-resources", *wanted, "train_08_dpo:processes=4"]  # in place of the profile's own
+    command = [sys.executable, "-m", "hs2lib.run", "--tier", "paper", "08", "--", *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root())
+    assert done.returncode == 0, done.stderr
+    jobs = dict(re.findall(r"^rule (\w+):\n(.*?)\n\n", done.stdout + done.stderr, re.M | re.S))
+    first, second, third, fourth, fifth, *_ = jobs
+    assert (first, second) == ("train_05_reward_model_training", "05_reward_model_training")
+    assert (third, fourth, fifth) == ("07_sft", "train_08_dpo", "08_dpo")
+    assert "input: paper/05_reward_model_training/train.done" in jobs[second]
+    assert "input: paper/05_reward_model_training/stamp.json, paper/07_sft/stamp.json\n" in jobs[fourth]
+    assert "paper/08_dpo/train.done" in jobs[fifth]
+    for given in ("nodes=2", "processes=8", "gpu=16", "mpi=srun", "tasks=2"):
+        assert given in jobs[first]
+    assert re.search(
+        r"exec srun --nodes 2 --ntasks 2 \S+ -m torch.distributed.run --nproc-per-node 8 --nnodes 2 ", jobs[first]
+    )
+    assert "gpu=4" in jobs[fourth] and "mpi" not in jobs[fourth]
+    assert "--nproc-per-node 4 --standalone -m hs2lib.run --stage train --tier paper 08_dpo" in jobs[fourth]
+    assert "torch" not in jobs[third]
+    assert re.search(r"resources: .*mem_mb=16000.*runtime=720.*gpu=1", jobs[third])
