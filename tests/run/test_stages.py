@@ -19,8 +19,9 @@ from hs2lib.run.parameters import ParameterError
         ("05_reward_model_training", "train", "fit"),
         ("12_steerlm2", "train", "iterate"),
         ("11_steerlm", "label", "label"),
-    ]
-    + [("09_iterative_dpo", "sample", "sample"), ("13_aligned_model_evaluation", "sample", "respond")],
+        ("09_iterative_dpo", "sample", "sample"),
+        ("13_aligned_model_evaluation", "sample", "respond"),
+    ],
 )
 def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
     names = [name for name, _ in stages.cells(run, stage)]
