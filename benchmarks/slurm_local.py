@@ -28,6 +28,7 @@ from hs2lib import paths
 
 TRAINING = "train_05_reward_model_training"
 WANTED = {"without accounting": {"nodes": 1, "processes": 2}, "with accounting": {"nodes": 2, "processes": 1}}
+SETTINGS = Path("/etc/slurm")  # where a job's own srun looks, which Snakemake's plugin calls without SLURM_CONF
 NEEDED = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db")
 PORTS = {"controller": 17000, "n1": 17001, "n2": 17002, "accounting": 17003, "database": 17004}
 COLUMNS = ("JobID", "Comment", "State", "NodeList", "NumNodes", "tres-alloc", "SubmitTime", "StartTime", "EndTime")
@@ -46,6 +47,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
+AccountingStorageTRES=gres/gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1} CPUs=1 RealMemory=8000 Gres=gpu:2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2} CPUs=1 RealMemory=8000 Gres=gpu:2
 PartitionName=all Nodes=n1,n2 Default=YES State=UP
@@ -54,6 +56,7 @@ NOT_KEPT = "AccountingStorageType=accounting_storage/none\n"
 KEPT = """AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting}
+AccountingStoragePass={folder}/munge
 AccountingStorageEnforce=associations
 JobAcctGatherType=jobacct_gather/linux
 """
@@ -95,7 +98,7 @@ def until(what: str, *command: str, seconds: float = 60) -> str:
 
 
 def cluster(stack: contextlib.ExitStack, folder: Path, accounting: bool) -> None:
-    """Start a controller and two nodes below the folder, and point this process and its children to them."""
+    """Start a controller and two nodes below the folder, the cluster of this machine until `stack` ends."""
     places = PORTS | {"folder": folder, "host": socket.gethostname().partition(".")[0]}
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
@@ -105,7 +108,9 @@ def cluster(stack: contextlib.ExitStack, folder: Path, accounting: bool) -> None
         gpu.touch()
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{len(gpus) - 1}]\n")
     (folder / "slurm.conf").write_text((CLUSTER + (KEPT if accounting else NOT_KEPT)).format(**places))
-    os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
+    for name in ("slurm.conf", "gres.conf", "slurmdbd.conf"):
+        (SETTINGS / name).symlink_to(folder / name)
+        stack.callback((SETTINGS / name).unlink)
     munge = [f"--{name}={folder}/munged.{name}" for name in ("pid-file", "log-file", "seed-file")]
     munge += [f"--key-file={folder}/munge.key", f"--socket={folder}/munge"]
     daemon(stack, folder, "munged", "--foreground", "--force", *munge)
@@ -176,6 +181,8 @@ def main() -> None:
         sys.exit(f"{', '.join(missing)}: not installed; the first lines of this file say how")
     if os.geteuid():
         sys.exit("SLURM's node daemon runs jobs as their users, so that it needs root")
+    if (SETTINGS / "slurm.conf").exists():
+        sys.exit(f"{SETTINGS} has a slurm.conf: this machine belongs to a cluster already")
     scratch, results, made = Path(tempfile.mkdtemp(prefix="hs2-slurm-")), {}, []
     for name, wanted in WANTED.items():
         accounting, folder = name == "with accounting", scratch / name.replace(" ", "-")

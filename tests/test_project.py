@@ -19,6 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rattler import MatchSpec
+from snakemake.profiles import ProfileConfigFileParser
 
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import root
@@ -352,14 +353,40 @@ def test_a_model_is_trained_with_all_cores_and_nothing_beside_it():
     assert graph.threads("01_dataset_statistics", "demo", 4) == 1
 
 
-def test_the_kubernetes_job_is_one():
-    """Read into the API's own types and written again it is the same: every field is known, none is misspelt."""
+KINDS = {"Job": "V1Job", "PersistentVolumeClaim": "V1PersistentVolumeClaim"}
+
+
+def test_the_kubernetes_manifests_are_some():
+    """Read into the API's own types and written again each is the same: every field is known, none is misspelt."""
     text = (ROOT / "profiles" / "kubernetes" / "job.yaml").read_text()
-    job, api = yaml.safe_load(text), kubernetes.client.ApiClient()
-    read = api.deserialize(SimpleNamespace(data=json.dumps(job)), "V1Job")
-    assert api.sanitize_for_serialization(read) == job
-    pod = read.spec.template.spec
+    documents, api = list(yaml.safe_load_all(text)), kubernetes.client.ApiClient()
+    read = [api.deserialize(SimpleNamespace(data=json.dumps(one)), KINDS[one["kind"]]) for one in documents]
+    assert [api.sanitize_for_serialization(one) for one in read] == documents
+    *claims, job = read
+    pod = job.spec.template.spec
     (container,) = pod.containers
-    assert container.resources.limits["nvidia.com/gpu"] == "1"
     assert {mount.name for mount in container.volume_mounts} == {volume.name for volume in pod.volumes}
+    claimed = [volume.persistent_volume_claim.claim_name for volume in pod.volumes if volume.persistent_volume_claim]
+    assert sorted(claimed) == sorted(claim.metadata.name for claim in claims)
+    variables = {variable.name: variable for variable in container.env}
+    assert container.resources.limits["nvidia.com/gpu"] == variables["HS2_GPUS"].value, "one number for both"
+    token = variables["HF_TOKEN"]
+    assert token.value is None and token.value_from.secret_key_ref.name in text.partition("apiVersion")[0]
+    cache = next(mount.mount_path for mount in container.volume_mounts if mount.name == "cache")
+    assert variables["HF_HOME"].value.startswith(f"{cache}/")
     assert "--workflow-profile profiles/kubernetes" in container.args[0]
+
+
+def test_each_value_of_the_kubernetes_manifests_is_explained():
+    lines = (ROOT / "profiles" / "kubernetes" / "job.yaml").read_text().splitlines()
+    values = [line.strip() for line in lines if re.search(r"[:-] +[^ #&]", line.partition(" #")[0])]
+    plain = r"(apiVersion|kind|name|- name): |- \{name: (work|cache), |- make setup"  # what they are called, no more
+    assert len(values) > 25 and not [line for line in values if "#" not in line and not re.match(plain, line)]
+
+
+def test_the_kubernetes_profile_takes_the_number_of_gpus(monkeypatch):
+    monkeypatch.setenv("HS2_GPUS", "4")
+    with (ROOT / "profiles" / "kubernetes" / "config.yaml").open() as file:
+        options = ProfileConfigFileParser().parse(file)
+    assert options["resources"] == ["gpu=4"]
+    assert "train_05_reward_model_training:processes=4" in options["set-resources"]
