@@ -39,8 +39,7 @@ def cells(run: str, stage: str) -> list[tuple[str, str]]:
 def upstream(run: str, tier: str, stage: str) -> list[str]:
     """Runs whose results a stage reads: of those that its notebook needs, the ones that its cells up to there name.
 
-    A notebook of a tier comes after all whose policies its tables compare. A stage compares nothing, so that 10 and 11
-    train beside each other. Raises as `cells`.
+    What only the tables compare is not waited for: 07 trains beside 05. Raises as `cells`.
     """
     code = "".join(source for _, source in cells(run, stage))
     return [other for other in graph.upstream(run, tier, alone=True) if f'"{other.partition("@")[0]}"' in code]

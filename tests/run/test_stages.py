@@ -41,12 +41,12 @@ def trained(tier):
     return {run[:2]: [other[:2] for other in stages.upstream(run, tier, "train")] for run in made}
 
 
-def test_sft_ppo_and_steerlm_train_beside_each_other():
-    """Their notebooks come one after the other, as each table compares all before it; their training reads less."""
-    assert graph.upstream("10_ppo", "demo") == graph.upstream("11_steerlm", "demo")[:-1]
+def test_a_training_waits_for_what_it_reads_and_not_for_what_is_compared():
+    """SFT trains beside the reward model, DPO, PPO and SteerLM beside each other."""
     waits = trained("demo")
-    assert waits["07"] == [] and waits["10"] == waits["11"] == ["05", "07"]
-    assert waits["08"] == ["05", "07"] and "08" in waits["09"] and "11" in waits["12"]
+    assert graph.upstream("07_sft", "demo") and waits["07"] == []
+    assert waits["08"] == waits["10"] == waits["11"] == ["05", "07"]
+    assert "08" in waits["09"] and "11" in waits["12"]
     assert trained("paper") == waits | {"11": ["05"]}, "SteerLM starts from the base there"
 
 
