@@ -31,7 +31,18 @@ WANTED = {"without accounting": {"nodes": 1, "processes": 2}, "with accounting":
 SETTINGS = Path("/etc/slurm")  # where a job's own srun looks, which Snakemake's plugin calls without SLURM_CONF
 NEEDED = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db")
 PORTS = {"controller": 17000, "n1": 17001, "n2": 17002, "accounting": 17003, "database": 17004}
-COLUMNS = ("JobID", "Comment", "State", "NodeList", "NumNodes", "tres-alloc", "SubmitTime", "StartTime", "EndTime")
+COLUMNS = (
+    "JobID",
+    "Comment",
+    "State",
+    "NodeList",
+    "NumNodes",
+    "tres-alloc",
+    "tres-per-job",
+    "SubmitTime",
+    "StartTime",
+    "EndTime",
+)
 
 CLUSTER = """ClusterName=local
 SlurmctldHost={host}(127.0.0.1)
@@ -47,7 +58,6 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
-AccountingStorageTRES=gres/gpu
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1} CPUs=1 RealMemory=8000 Gres=gpu:2
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2} CPUs=1 RealMemory=8000 Gres=gpu:2
 PartitionName=all Nodes=n1,n2 Default=YES State=UP
@@ -57,6 +67,7 @@ KEPT = """AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={accounting}
 AccountingStoragePass={folder}/munge
+AccountingStorageTRES=gres/gpu
 AccountingStorageEnforce=associations
 JobAcctGatherType=jobacct_gather/linux
 """
