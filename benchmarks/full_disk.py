@@ -70,9 +70,8 @@ def failed(disk: Path, what: str, whole: dict[str, str], *words: str) -> dict:
     """How a run ended that has to fail for this reason, and whether all reports are as they were."""
     done = run(disk, *words)
     said = done["said"]
-    os.environ |= {"HS2_REPORTS": str(disk / "reports"), "HS2_RUNS": str(disk / "runs")}
-    names = [folder.name for folder in (disk / "reports" / "smoke").glob("[0-9]*") if "@" not in folder.name]
-    reports = [report.completed("smoke", name) for name in names]
+    folders = [folder for folder in (disk / "reports" / "smoke").glob("[0-9]*") if "@" not in folder.name]
+    reports = [report.completed("smoke", folder.name, folder) for folder in folders]
     here = tables(disk)
     whole_still = all(here.get(name) == digest for name, digest in whole.items())
     whole_still = whole_still and all(each and not each.altered for each in reports)
@@ -140,8 +139,6 @@ def main() -> None:
         for number in options.of:
             rows += [row | {"commit": report.commit()} for row in trials(disk, number, whole, broken)]
         subprocess.run(["umount", disk], check=True)
-    for name in ("HS2_REPORTS", "HS2_RUNS"):
-        os.environ.pop(name, None)
     good = sum(row["ok"] for row in rows)
     common.write(
         "full_disk",
