@@ -246,7 +246,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
 
 
 def _json(path: Path) -> Iterator[tuple[int, object]]:
-    values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, ARRAY)))
+    values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, whole=True)))
     if not isinstance(values, list):
         raise Fault(None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects")
     yield from enumerate(values, 1)
@@ -276,15 +276,16 @@ def _unique(pairs: list[tuple[str, object]]) -> dict:
 _decode = json.JSONDecoder(object_pairs_hook=_unique).decode
 
 
-def _lines(path: Path, longest: int, most: int = 0) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
     """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds.
 
-    longest: bytes of a line; most: of all lines together, by default what a packed file may unpack to.
+    longest: bytes of a line; whole: the file is read as one line.
     """
-    number, size, most = 0, 0, most or max(UNPACKED, TIMES * path.stat().st_size)
+    number, size, most = 0, 0, longest if whole else max(UNPACKED, TIMES * path.stat().st_size)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+            piece = partial(file.read if whole else file.readline, longest + 1)
+            for number, line in enumerate(iter(piece, b""), 1):
                 size += len(line)
                 if len(line) > longest or size > most:
                     what = f"the line is longer than {longest:,} bytes, or the file unpacks to more than {most:,}"
