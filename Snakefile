@@ -84,11 +84,16 @@ for name in NOTEBOOKS:
                 [f"{TIER}/{name}/{earlier}.done" for earlier in stages_of(name)[:at]],
             output:
                 touch(f"{TIER}/{name}/{stage}.done"),
+            params:  # what a job is made of now; its shell is put together when it runs, for the last one of this loop
+                launcher=launcher(stage, name),
+                name=name,
+                stage=stage,
             threads: graph.threads(name, TIER, CORES)
             resources:
                 **resources_of(stage, name),
             shell:
-                f"exec {launcher(stage, name)} -m hs2lib.run --stage {stage} --tier {TIER} {name} 2> {TIER}/{name}/log.txt"
+                "exec {params.launcher} -m hs2lib.run --stage {params.stage} "
+                f"--tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"
 
     rule:
         name:
