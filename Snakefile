@@ -12,7 +12,7 @@ from hs2lib.run import graph, processes, runner, stages
 TIER = config["tier"]
 CORES = int(config["cores"])
 NOTEBOOKS = str(config["notebooks"]).split(",")
-PYTHON = runner.doubled(shlex.quote(sys.executable))
+PYTHON = shlex.quote(sys.executable)
 
 processes.lead()
 
@@ -110,4 +110,4 @@ for name in NOTEBOOKS:
             gpu=gpus(name),
         shell:
             # exec: a job's parent is Snakemake, not a shell that would outlive it.
-            f"exec {PYTHON} -m hs2lib.run --execute --tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"
+            f"exec {runner.doubled(PYTHON)} -m hs2lib.run --execute --tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"

@@ -47,11 +47,12 @@ def upstream(run: str, tier: str, stage: str) -> list[str]:
 
 def compute(run: str, tier: str, stage: str) -> None:
     """Run the cells of a stage in this process, one of torchrun's or the only one. Raises as `cells` and `hold`."""
-    import torch
-
     done, values, began = {"__name__": "__main__"}, graph.resolved(run, tier)[1], time.time()
-    if torch.cuda.is_available():  # "cuda" is then this process's own GPU
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    if "LOCAL_RANK" in os.environ:  # one of several: "cuda" is then this process's own GPU
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     with processes.hold(runs()) as lock, tempfile.TemporaryDirectory() as nowhere:
         os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
         os.environ |= {"HS2_REPORTS": nowhere, RUN: graph.reading(run, tier)}

@@ -12,6 +12,8 @@ from hs2lib.paths import root, runs
 from hs2lib.run import graph, processes, runner, stages
 from hs2lib.run.parameters import ParameterError
 
+CHECKOUT = root()
+
 
 @pytest.mark.parametrize(
     ("run", "stage", "last"),
@@ -59,12 +61,14 @@ def notebook(tmp_path, monkeypatch):
         metadata={"tags": ["parameters"]},
     )
     load = "from hs2lib.paths import reports, work\n\nfolder = work(tier, '01_first')"
-    fit = "print(n)\n(reports() / 'table').write_text('')\nfolder.mkdir(parents=True)\n(folder / f'model-{n}').touch()"
-    cells = [parameters, new_code_cell(load, id="load"), new_code_cell(fit, id="fit")]
-    cells.append(new_code_cell("raise RuntimeError('not of the stage')", id="after"))
+    fit = "print(n)\n(reports() / 'table').touch()\nfolder.mkdir(parents=True, exist_ok=True)\n"
+    fit += "(folder / f'model-{n}').touch()"
     for name in ("notebooks", "params/demo"):
         (tmp_path / name).mkdir(parents=True)
-    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / "01_first.ipynb")
+    for name in ("01_first", "02_second"):
+        cells = [parameters, new_code_cell(load.replace("01_first", name), id="load"), new_code_cell(fit, id="fit")]
+        cells.append(new_code_cell("raise RuntimeError('not of the stage')", id="after"))
+        nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / f"{name}.ipynb")
     (tmp_path / "params/demo/01_first.yaml").write_text("n: 7\n")
     for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_RUN", processes.OWNER, processes.PARENT, "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "")  # given back after the test
@@ -81,6 +85,19 @@ def test_a_stage_leaves_what_it_made_and_no_report(notebook, capsys):
 
 
 @pytest.mark.slow
+def test_each_stage_is_a_job_of_its_own(notebook):
+    """By Snakemake itself: what a job runs is put together only then, and was the last stage's for all of them."""
+    names = ["01_first", "02_second"]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile")]
+    command += ["--directory", str(runs()), "--cores", "2", *(f"demo/{name}/train.done" for name in names)]
+    command += ["--set-resources", *(f"train_{name}:processes=1" for name in names)]
+    command += ["--config", "tier=demo", f"notebooks={','.join(names)}", "cores=1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [len(list((runs() / "demo" / name).glob("model-*"))) for name in names] == [1, 1]
+
+
+@pytest.mark.slow
 def test_a_stage_with_resources_is_a_job_before_its_notebook(tmp_path, monkeypatch):
     """After what it reads, and started by torchrun, on each node one; a notebook without one trains by itself."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
@@ -89,7 +106,7 @@ def test_a_stage_with_resources_is_a_job_before_its_notebook(tmp_path, monkeypat
     options = ["--workflow-profile", "profiles/slurm", "--dry-run", "--printshellcmds"]
     options += ["--set-resources", *wanted, "train_08_dpo:processes=4"]  # in place of the profile's own
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "paper", "08", "--", *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root())
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
     assert done.returncode == 0, done.stderr
     jobs = dict(re.findall(r"^rule (\w+):\n(.*?)\n\n", done.stdout + done.stderr, re.M | re.S))
     first, second, third, fourth, fifth, *_ = jobs
