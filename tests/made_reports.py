@@ -8,8 +8,11 @@ OTHER = {"name": "Open Assistant", "generated": False, "of_paper": False}
 MADE = {"name": "small world (generated)", "generated": True, "of_paper": False}
 
 
-def write(root, tier, notebook, sources, files):
-    """A report under `root` with these files (a text, or a frame for a csv) and a manifest; returns its folder."""
+def write(root, tier, notebook, sources, files, **more):
+    """A report under `root` with these files (a text, or a frame for a csv) and a manifest; returns its folder.
+
+    more: what else its manifest says, as commit="abc".
+    """
     folder, artefacts = root / tier / notebook, {}
     folder.mkdir(parents=True)
     for name, content in files.items():
@@ -17,6 +20,6 @@ def write(root, tier, notebook, sources, files):
         (folder / name).write_text(text)
         digest = hashlib.sha256(text.encode()).hexdigest()
         artefacts[name] = {"sha256": digest, "caption": f"Caption of {name}: 5 %."}
-    manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts}
+    manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts} | more
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

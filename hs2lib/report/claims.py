@@ -217,7 +217,9 @@ def from_policies(claim: Claim, tier: str) -> Finding | str:
     report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):
         return why
-    gains, words, signs = _paired_gains(report.table(TRADES)), [], []
+    gains, words, signs = {}, [], []
+    for run, *_ in reversed(tables.seeds_of(tier, [claim.notebook]).values()):  # its own last: it counts
+        gains |= {} if run.generated else _paired_gains(run.table(TRADES), run.notebook.partition("@")[2])
     for measure, better, worse in claim.better:
         one, other = POLICIES.get(better, better), POLICIES.get(worse, worse)
         pair = (*MEASURES.get(measure, (measure, measure)), one, other)
@@ -232,10 +234,14 @@ def from_policies(claim: Claim, tier: str) -> Finding | str:
     return Finding(DIRECTION if min(signs) > 0 else CONTRADICTED, seen, size)
 
 
-def _paired_gains(frame: pd.DataFrame | None) -> dict[tuple[str, ...], tuple[float, ...]]:
-    """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from the other."""
+def _paired_gains(frame: pd.DataFrame | None, name: str = "") -> dict[tuple[str, ...], tuple[float, ...]]:
+    """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from the other.
+
+    name: of a named run. A policy that it alone can have trained is called by it too, as in POLICIES.
+    """
     columns = ["benchmark", "measure", "policy", "against", *paper.GAIN]
-    rows = [] if frame is None else frame.dropna(subset=paper.GAIN)[columns].to_numpy()
+    own = {policy.partition("@")[0]: policy for policy in paper.PAPER_ROWS if policy.partition("@")[2] == name}
+    rows = [] if frame is None else frame.dropna(subset=paper.GAIN)[columns].replace(own if name else {}).to_numpy()
     turned = {(b, m, other, one): (-gain, -high, -low) for b, m, one, other, gain, low, high in rows}
     return turned | {tuple(row[:4]): tuple(row[4:]) for row in rows}
 

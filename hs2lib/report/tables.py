@@ -22,7 +22,8 @@ from scipy import stats as scipy_stats
 from hs2lib import paths
 from hs2lib.paper import TABLES, Table
 from hs2lib.report import site, verdict
-from hs2lib.report.report import DASH, completed, csv_text, escape_latex, not_comparable
+from hs2lib.report.report import DASH, CompletedRun, completed, csv_text, escape_latex, not_comparable
+from hs2lib.run import graph
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
 
 MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
@@ -31,32 +32,59 @@ MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX
 def assemble(table: str, tier: str) -> pd.DataFrame:
     """Every number of a table of the paper with ours at `tier`, its verdict, and the reason where it is not judged.
 
-    Paper: Tables 1 to 5. Columns: row, column, paper, ours, low, high, difference, verdict, reason, notebook. Where two
-    notebooks give one number the first that has it counts, and the reason says so if the other disagrees. Raises
-    KeyError for an unknown table, ValueError for a report that was changed after its run.
+    Paper: Tables 1 to 5. Columns: row, column, paper, ours, low, high, difference, SD, verdict, reason, notebook (the
+    run), provenance. A number is that of the first run that has it, named ones last, and the mean over its seeds. Where
+    two notebooks give one number, the reason says so if they disagree. Raises KeyError for an unknown table, ValueError
+    for a report that was changed after its run.
     """
-    known, ours = TABLES[table], {}
-    runs = {notebook: completed(tier, notebook) for notebook in verdict.WORDS["notebooks"][table]}
-    for notebook, run in runs.items():
-        left = run and run.table(f"against-{table}.csv")
-        for line in [] if left is None else left[left.ours.notna()].to_dict("records"):
-            ours.setdefault((line["row"], line["column"]), []).append((notebook, line))
-    lines = []
-    for (row, column), printed in known.values.items():
-        candidates = ours.get((row, column), [])
-        notebook, mine = candidates[0] if candidates else ("", {})
-        value, low, high = (mine.get(name, np.nan) for name in ("ours", "95 % low", "95 % high"))
-        same = all(abs(other["ours"] - value) <= 1e-9 * max(1, abs(value)) for _, other in candidates)
-        disagree = "" if same else "notebooks disagree: " + ", ".join(name for name, _ in candidates)
-        why = _against(mine, runs[notebook].manifest["sources"]) if notebook else ""
-        lines.append((row, column, printed, value, low, high, why, disagree, notebook))
-    names = ["row", "column", "paper", "ours", "low", "high", "not comparable", "disagree", "notebook"]
-    frame = pd.DataFrame(lines, columns=names).astype({"paper": float, "ours": float})
+    known, notebooks, ours, lines = TABLES[table], verdict.WORDS["notebooks"][table], {}, []
+    runs = seeds_of(tier, notebooks)
+    for name, seeds in runs.items():
+        for run in seeds:
+            left = run.table(f"against-{table}.csv")
+            for line in [] if left is None else left[left.ours.notna()].to_dict("records"):
+                line["why"] = _against(line, run.manifest["sources"])
+                ours.setdefault((line["row"], line["column"]), {}).setdefault(name, []).append(line)
+    for cell, printed in known.values.items():
+        candidates = ours.get(cell, {"": [{}]})
+        name, mine = next(iter(candidates.items()))
+        numbers = np.array([[line.get(key, np.nan) for key in _NUMBERS] for line in mine], dtype=float)  # [seeds, 3]
+        sd = numbers[:, 0].std(ddof=1) if len(mine) > 1 else np.nan
+        own = [of[0]["ours"] for other, of in candidates.items() if other in notebooks]
+        agree = np.allclose(own, own[:1], rtol=1e-9, atol=1e-9)
+        disagree = "" if agree else f"notebooks disagree: {', '.join(candidates)}"
+        why = max(line.get("why", "") for line in mine)  # "" comes first
+        about = (verdict.of_seeds(sd, len(mine)), why, disagree, _provenance(name, runs.get(name, [])))
+        lines.append((*cell, printed, *numbers.mean(axis=0), sd, name, *about))
+    names = ["row", "column", "paper", "ours", "low", "high", "SD", "notebook", "spread", "not comparable", "disagree"]
+    frame = pd.DataFrame(lines, columns=[*names, "provenance"]).astype({"paper": float})
     frame.insert(6, "difference", frame.ours - frame.paper)
     frame["verdict"] = verdict.judge(frame, known)
     reasons = [_why(table, *cell, runs) for cell in frame[["row", "column", "verdict", "notebook"]].to_numpy()]
     frame["reason"] = ["; ".join(filter(None, both)) for both in zip(reasons, frame.disagree, strict=True)]
-    return frame.drop(columns=["not comparable", "disagree"])
+    return frame.drop(columns=["not comparable", "disagree", "spread"])
+
+
+_NUMBERS = ("ours", "95 % low", "95 % high")
+
+
+def seeds_of(tier: str, notebooks: list[str]) -> dict[str, list[CompletedRun]]:
+    """Complete runs of notebooks at a tier by name, their own first, then named ones; of each all seeds.
+
+    Paper: silent. What `hs2lib.run.graph.of_seed` calls a run is a seed of another here, and no run of its own.
+    """
+    found: dict[str, list[CompletedRun]] = {}
+    for name in [*notebooks, *(run for notebook in notebooks for run in graph.reported(notebook, tier))]:
+        if run := completed(tier, name):
+            found.setdefault(graph.without_seed(name)[0], []).append(run)
+    return found
+
+
+def _provenance(name: str, seeds: list[CompletedRun]) -> str:
+    """A run, its seeds and their commits, in words."""
+    numbers = ", ".join(str(run.manifest.get("parameters", {}).get("seed", DASH)) for run in seeds)
+    commits = ", ".join(dict.fromkeys(str(run.manifest.get("commit", DASH)) for run in seeds))
+    return f"{name}, seed {numbers}, commit {commits}" if seeds else ""
 
 
 def _against(line: dict, sources: list[dict]) -> str:
@@ -67,7 +95,7 @@ def _against(line: dict, sources: list[dict]) -> str:
 
 
 def overview(tiers: list[str]) -> pd.DataFrame:
-    """The complete reports: one row each, with what it read and what became of the paper's numbers.
+    """The complete reports, of named runs too: what each read and what became of the paper's numbers.
 
     Paper: silent. Columns: tier, notebook, data, verdicts, generated, commit, finished.
     """
@@ -78,27 +106,68 @@ def overview(tiers: list[str]) -> pd.DataFrame:
 
 
 def figures(tier: str) -> list[dict]:
-    """Figures of every complete report of a tier, by notebook: notebook, name, caption, pdf, png. Paper: silent."""
-    return [figure for run in _completed_runs(tier) for figure in run.figures()]
+    """Figures of every notebook's own complete report of a tier: notebook, name, caption, pdf, png. Paper: silent."""
+    return [figure for run in _completed_runs(tier) if "@" not in run.notebook for figure in run.figures()]
 
 
-def _completed_runs(tier: str) -> list:
-    folders = sorted((paths.reports() / tier).glob("[0-9]*"))
-    runs = [completed(tier, folder.name) for folder in folders if "@" not in folder.name]  # named ones are on their own
-    return [run for run in runs if run]
+def _completed_runs(tier: str) -> list[CompletedRun]:
+    notebooks = sorted({folder.name.partition("@")[0] for folder in (paths.reports() / tier).glob("[0-9]*")})
+    return [run for seeds in seeds_of(tier, notebooks).values() for run in seeds]
+
+
+def small_world(table: str, tier: str) -> pd.DataFrame:
+    """The small world's own Table 3 or 4: each reward model, or policy, of the notebook's own run and of named ones.
+
+    Paper: silent (Tables 3 and 4 have this form). Columns: model, measures, provenance. A cell is a number with its
+    95 % interval, or the mean over several seeds ± SD. None of it is the paper's. Empty where no run was generated.
+    """
+    lines = []
+    for name, seeds in seeds_of(tier, verdict.WORDS["notebooks"][table]).items():
+        parts = [_own(run, name) for run in seeds if run.generated and _OWN & run.files.keys()]
+        for model, cells in pd.concat(parts).groupby(level=0, sort=False) if parts else ():
+            lines.append({"model": model} | dict(cells.apply(_mean)) | {"provenance": _provenance(name, seeds)})
+    return pd.DataFrame(lines).fillna(DASH)
+
+
+_OWN = {"accuracy.csv", "held-out.csv"}  # of 06, and of 13 where policies have answered
+
+
+def _own(run: CompletedRun, name: str) -> pd.DataFrame:
+    """Numbers with intervals, as text, of what a run in the small world measured: models down, measures across."""
+    if "accuracy.csv" in run.files:
+        of = run.table("accuracy.csv").query("part != 'subset'").set_index("name")
+        model = "".join(["reward model", *name.partition("@")[1:]])
+        return _with_intervals(of[["accuracy (%)", "95 % low", "95 % high"]]).to_frame(model).T
+    frame, judged = run.table("held-out.csv").set_index("policy"), run.table("judged.csv").set_index("measure").T
+    mc2 = run.table("truthfulqa.csv").query("measure == 'MC2'").set_index("policy")
+    frame["MC2, generated questions"] = _with_intervals(mc2[["value", "low", "high"]])
+    frame = frame.join(judged.loc[:, ~judged.columns.str.endswith("characters")])
+    read, makers = [graph.without_seed(of)[0].partition("@") for of in run.manifest["upstream"]], graph.makers("policy")
+    named = {makers[of]: f"{makers[of]}@{mine}" for of, _, mine in read if mine and of in makers}
+    return (frame[frame.index.isin(named)] if "@" in name else frame).rename(index=named)  # the others are another's
+
+
+def _with_intervals(numbers: pd.DataFrame) -> pd.Series:
+    return pd.Series([f"{x:.2f} [{low:.2f}, {high:.2f}]" for x, low, high in numbers.to_numpy()], numbers.index)
+
+
+def _mean(cells: pd.Series) -> str:
+    """One text for a number over seeds: mean ± SD; of one seed its own."""
+    numbers = cells.str.extract(r"^(-?[\d.]+)", expand=False).astype(float)
+    return f"{numbers.mean():.2f} ± {numbers.std():.2f}" if numbers.count() > 1 else cells.iloc[0]
 
 
 def _why(table: str, row: str, column: str, called: str, notebook: str, runs: dict) -> str:
     """Why a number is missing or not judged; "" where it is judged."""
     if called.startswith(verdict.NOT_COMPARABLE):
-        names = dict.fromkeys(source["name"] for source in runs[notebook].manifest["sources"])
+        names = dict.fromkeys(source["name"] for source in runs[notebook][0].manifest["sources"])
         return f"notebook {notebook[:2]} ran on: {'; '.join(names)}"
     if called != verdict.NOT_RUN:
         return ""
-    ran = [name[:2] for name, run in runs.items() if run]
-    place = {"table": table, "row": row, "column": column, "run": "yes" if ran else "no"}
+    place = {"table": table, "row": row, "column": column, "run": "yes" if runs else "no"}
     fits = (x for x in verdict.WORDS["reasons"] if all(re.search(text, place[k]) for k, text in x["where"].items()))
-    return next(fits)["why"].format(notebooks=" or ".join(name[:2] for name in runs), ran="".join(ran[:1]))
+    notebooks = " or ".join(name[:2] for name in verdict.WORDS["notebooks"][table])
+    return next(fits)["why"].format(notebooks=notebooks, ran=next(iter(runs), "")[:2])
 
 
 def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False) -> list[pd.DataFrame]:
@@ -109,15 +178,18 @@ def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False)
     """
     known, lines = TABLES[table], {}
 
-    def text(value: float | None, *cell: str) -> str:
-        return DASH if value is None or pd.isna(value) else f"{value:.{known.rules[cell].digits}f}"
+    def text(value: float | None, *cell: str, sd: float = np.nan) -> str:
+        shown = [f"{number:.{known.rules[cell].digits}f}" for number in (value, sd) if not pd.isna(number)]
+        return "±".join(shown) or DASH
 
     for row in known.rows:
         lines[row, "paper", 0] = [(text(known.values[row, column], row, column), "", "") for column in known.columns]
         for number, (tier, frame) in enumerate(frames.items(), 1):
             ours = frame[frame.row == row]
             if every or (ours.verdict != verdict.NOT_RUN).any():
-                cells = [(text(r.ours, row, r.column), r.verdict, r.reason) for r in ours.itertuples()]
+                reasons = ["; ".join(filter(None, both)) for both in zip(ours.reason, ours.provenance, strict=True)]
+                texts = [text(r.ours, row, r.column, sd=r.SD) for r in ours.itertuples()]
+                cells = list(zip(texts, ours.verdict, reasons, strict=True))
                 lines[row, tier, number] = cells
     index = pd.MultiIndex.from_tuples(lines)
     return [pd.DataFrame([[c[k] for c in cells] for cells in lines.values()], index, known.columns) for k in range(3)]
@@ -151,7 +223,7 @@ def latex(table: str, frames: dict[str, pd.DataFrame]) -> str:
     Paper: Tables 1 to 5. frames: `assemble` by tier. Text is escaped, dashes and marks are LaTeX's.
     """
     texts, verdicts, _ = lay_out(table, frames)
-    dashes = texts.map(lambda text: "--" if text == DASH else text.replace("-", "$-$"))
+    dashes = texts.map(lambda text: "--" if text == DASH else text.replace("-", "$-$").replace("±", r"$\pm$"))
     style = (dashes + verdicts.map(lambda verdict: MARKS.get(verdict, ("",))[0])).style.hide(level=2)
     style = style.format_index(_tex, axis="index", level=[0, 1]).format_index(_tex, axis="columns")
     columns = f"@{{}}ll{'r' * texts.shape[1]}@{{}}"
@@ -193,7 +265,9 @@ def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
 
 def caption(known: Table) -> str:
     """What a table is, and where the paper has it. Paper: silent."""
-    return f"{known.title} ({known.source}; {known.unit}): the paper's numbers, and ours by tier."
+    return (
+        f"{known.title} ({known.source}; {known.unit}): the paper's numbers, and ours by tier (over seeds: mean ± SD)."
+    )
 
 
 def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: list[dict]) -> str:

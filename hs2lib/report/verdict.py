@@ -68,6 +68,15 @@ def judge(frame: pd.DataFrame, table: Table) -> pd.Series:
     return pd.Series(np.select(cases, called, DIFFERENT), frame.index, dtype=object)
 
 
+def of_seeds(sd: float, n: int) -> float:
+    """The `spread` of a mean over n seeds with a standard deviation `sd`; NaN of one seed, which says nothing of it.
+
+    Paper: silent. Widened, so that 1.96 of it reach as far as t's interval. By hand: of 5 seeds with SD 1 the mean has
+    .447, t's interval is 1.42 times as wide as the normal's, and the spread is .633.
+    """
+    return sd / np.sqrt(n) * stats.t.isf(LEVEL / 2, n - 1) / stats.norm.isf(LEVEL / 2)
+
+
 def holm(p: pd.Series, n: int) -> pd.Series:
     """P-values corrected by Holm's rule for n tests, of which those not in `p` were not rejected.
 

@@ -2,7 +2,8 @@
 
 A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it, `06_rewardbench_evaluation@mine`, with
 parameters of its own. `params/<tier>/<run>.yaml` defines a named run, or `runs/<tier>/<run>/run.yaml`, which the
-command line writes. Its key `reads` names runs that it reads in place of a notebook's own: `reads: [05@mine]`.
+command line writes. Its key `reads` names runs that it reads in place of a notebook's own: `reads: [05@mine]`. No file
+defines `06@seed-1` and `06@mine-seed-1`: 06 and 06@mine with a seed one higher, and so with all that they read.
 
 A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still says what is there now:
 parameters, the recipe, the notebook, the modules and data files of hs2lib that it uses, the results it reads, the data
@@ -39,7 +40,8 @@ def notebooks() -> list[str]:
 def named_runs(tier: str) -> list[str]:
     """The named runs that are defined at a tier, in order."""
     files = [*(root() / "params" / tier).glob("*@*.yaml"), *(runs() / tier).glob("*@*/run.yaml")]
-    names = {file.parent.name if file.name == "run.yaml" else file.stem for file in files}
+    files += (runs() / tier).glob("*[@-]seed-*/stamp.json")
+    names = {file.stem if "@" in file.stem else file.parent.name for file in files}
     return sorted(name for name in names if notebook_path(name).is_file())
 
 
@@ -61,6 +63,17 @@ def makers(kind: str) -> dict[str, str]:
     return {name: kinds[kind] for name, kinds in made.items() if kind in kinds}
 
 
+def of_seed(run: str, more: int) -> str:
+    """What a run is called whose seed, and those of all it reads, are `more` higher: 06@mine-seed-2 is 06@mine's."""
+    return f"{run}{'-' if '@' in run else '@'}seed-{more}" if more else run
+
+
+def without_seed(run: str) -> tuple[str, int]:
+    """The run, and how much is added to its seed, that `of_seed` made a name of; ("06@mine", 0) of 06@mine."""
+    plain, more = re.fullmatch(r"(.*?)(?:[@-]seed-([1-9]\d*))?", run).groups()
+    return plain, int(more or 0)
+
+
 def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
     """Of a named run: its parameters, the runs it reads and the file that says so. Nothing of a notebook's own run.
 
@@ -69,7 +82,13 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
     if "@" not in run or run.endswith(f"@{BY_HAND}"):
         return {}, [], ""
     place = f"params/{tier}/{run}.yaml"
-    if not (file := next(filter(Path.exists, [root() / place, runs() / tier / run / "run.yaml"]), None)):
+    file = next(filter(Path.exists, [root() / place, runs() / tier / run / "run.yaml"]), None)
+    plain, more = without_seed(run)
+    if more and not file:
+        seed = {"seed": resolved(plain, tier)[1].get("seed", 0) + more}
+        reads = [of_seed(name, more) for name in upstream(plain, tier)]
+        return definition(plain, tier)[0] | seed, reads, f"{run}, a seed {more} higher"
+    if not file:
         raise ParameterError(f"{run} is not defined at tier {tier}: add -p key=value, or write {place}")
     values = read_values(file)
     return values, values.pop("reads", None) or [], str(file)
@@ -108,7 +127,7 @@ def upstream(
     values, recipe = settled or resolved(run, tier)[1:]
     for need in about(notebook)["needs"]:
         need, _, instead = need.partition(" unless ")
-        if (alone or "@" in run) and instead and (values.get(instead) or getattr(recipe, instead, "")):
+        if (alone or "@" in without_seed(run)[0]) and instead and (values.get(instead) or getattr(recipe, instead, "")):
             continue  # a tier's own run reads it all the same: its table compares them
         several = {need} & {*notebooks()} or makers(need).keys() - {notebook}
         if not several:
@@ -116,7 +135,7 @@ def upstream(
         names |= several
     read = matching(definition(run, tier)[1] if reads is None else reads)
     named = {other.partition("@")[0]: other for other in read}
-    if wrong := sorted(named.keys() - names):
+    if (wrong := sorted(named.keys() - names)) and not alone:
         raise ParameterError(f"{run} reads {named[wrong[0]]}, and needs only {', '.join(sorted(names)) or 'none'}")
     return sorted(named.get(name, name) for name in names)
 
@@ -184,6 +203,12 @@ def outputs(run: str, tier: str) -> dict[str, Path]:
     """The three files a complete run leaves: its stamp, its manifest and the executed copy."""
     report, stamp = reports() / tier / run, runs() / tier / run / "stamp.json"
     return {"stamp": stamp, "manifest": report / "manifest.json", "notebook": report / f"{run}.ipynb"}
+
+
+def reported(notebook: str, tier: str) -> list[str]:
+    """The named runs of a notebook that have left a report at a tier, in order; none that was made by hand."""
+    names = [file.parent.name for file in (reports() / tier).glob(f"{notebook}@*/manifest.json")]
+    return sorted(name for name in names if not name.endswith(f"@{BY_HAND}"))
 
 
 def threads(run: str, tier: str, cores: int) -> int:
@@ -275,8 +300,10 @@ def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict
     """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream."""
     above = upstream(run, tier, (values, recipe))
     read = {name: outputs(name, tier)["manifest"] for name in above}
-    for other in {*values.get("beside", [])} - {tier}:  # other tiers whose reports are read
-        read |= {f"{other}/{name}": outputs(name, other)["manifest"] for name in above}
+    for other in {tier, *values["beside"]} if "beside" in values else ():  # it reads reports, those of named runs too
+        named = [its for name in above for its in reported(name.partition("@")[0], other)]
+        whose = "" if other == tier else f"{other}/"
+        read |= {f"{whose}{name}": outputs(name, other)["manifest"] for name in [*above, *named]}
     used = library(run, generates(run, values, recipe))
     if values.get("model_name") == "small":
         used.append(package() / "corpus" / "base" / "model.safetensors")

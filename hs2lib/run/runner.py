@@ -201,6 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--name", default="", help="run the notebooks under this name, beside their own runs")
     add("-p", "--set", metavar="NAME=VALUE", help="a parameter of the named runs", **many)
     add("--reads", metavar="RUN", help="a named run to read from, as 05@mine", **many)
+    add("--seeds", metavar="N", type=int, default=1, help="so many seeds of each run and of all it reads: @seed-1 ..")
     add("--cores", type=int, default=os.cpu_count(), help="notebooks at a time (default: all cores)")
     add("--list", action="store_true", help="say what is stale and why, run nothing")
     add("--verify", action="store_true", help="say all that changed or is missing, run nothing")
@@ -210,8 +211,8 @@ def main(arguments: list[str] | None = None) -> int:
     add("--stream", action="store_true", help="each process reads its share of the weights (with fsdp)")
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
-    if args.cores < 1:
-        parser.error(f"--cores is at least 1, got {args.cores}")
+    if min(args.cores, args.seeds) < 1:
+        parser.error(f"--cores and --seeds are at least 1, got {args.cores} and {args.seeds}")
     try:
         return _run(args, args.tier, words[split + 1 :])
     except (OSError, ParameterError, ImportError) as error:
@@ -224,6 +225,7 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     names = graph.matching(own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])])
     if args.set or args.reads:
         define_runs(names, tier, args.set, args.reads)
+    names = [graph.of_seed(name, more) for name in names for more in range(args.seeds)]
     needed = graph.with_upstream(names, tier)
     names = [name for name in needed if name in names]
     for name in needed:  # every file is checked before anything runs

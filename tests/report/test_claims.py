@@ -251,6 +251,21 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     assert row_of["gpu"]["evidence"] == claims.RUN
 
 
+def test_a_named_run_tests_claims_on_its_own_policies(reports):
+    """Its SFT is that of Open Assistant, which Table 4 has a row for; the notebook's own pairs are as they were."""
+    own = trades(("MT-Bench", "SteerLM", "SFT", -1.0), (MC2, "PPO", "SFT", -0.04))
+    reports("gpu", ALIGNMENT, [OTHER], own)
+    claim = next(claim for claim in CLAIMS if ("MT-Bench", *OPEN_ASSISTANT) in claim.better)
+    assert claims.verdict(claim, "gpu")["evidence"] != claims.RUN
+    reports("gpu", f"{ALIGNMENT}@open-assistant", [OTHER], trades(("MT-Bench", "SteerLM", "SFT", 1.0)))
+    found = claims.verdict(claim, "gpu")
+    assert found["verdict"] == DIRECTION and "SteerLM@open-assistant minus SFT@open-assistant: +1" in found["outcome"]
+    assert claims.verdict(BY_ID["ppo-truthful"], "gpu")["verdict"] == DIRECTION
+
+
+OPEN_ASSISTANT = ("SteerLM w. Open Assistant", "SFT w. Open Assistant")
+
+
 def test_policies_have_one_list_of_names():
     """Of ours, and of the rows of Table 4 that they stand for: that of `judged_table`, read the other way."""
     assert {ours: row for row, ours in claims.POLICIES.items()} == paper.PAPER_ROWS

@@ -108,6 +108,99 @@ def test_every_number_of_every_table_has_a_verdict_and_missing_ones_a_reason(rep
         assert (frame.verdict == NOT_RUN).all() and (frame.reason != "").all(), table
 
 
+RM, EVALUATION = "06_rewardbench_evaluation", "13_aligned_model_evaluation"
+LLAMA, HH = "Llama 3 70B w. HelpSteer2", "Llama 3 70B w. HH-RLHF"
+
+
+def of_seed(seed, commit="abc"):
+    return {"parameters": {"seed": seed}, "commit": commit}
+
+
+def test_named_runs_fill_the_rows_of_their_own_models(reports):
+    """Each number says which run it is from; what a notebook's own run has too is taken from that one."""
+    own, named = {(LLAMA, "overall"): 88.8}, {(HH, "overall"): 60.0, (LLAMA, "overall"): 50.0}
+    reports("paper", RM, [PAPERS], {"against-table-3.csv": against("table-3", own)}, **of_seed(0))
+    about = of_seed(0, "def")
+    reports("paper", f"{RM}@hh-rlhf", [PAPERS], {"against-table-3.csv": against("table-3", named)}, **about)
+    reports("paper", f"{RM}@by-hand", [PAPERS], {"against-table-3.csv": against("table-3", {(HH, "chat"): 1.0})})
+    found = tables.assemble("table-3", "paper").set_index(["row", "column"])
+    assert found.ours.notna().sum() == 2 and found.ours[LLAMA, "overall"] == 88.8
+    assert found.verdict[LLAMA, "overall"] == "consistent" and found.verdict[HH, "overall"] == "different"
+    assert found.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0, commit def" and found.reason[HH, "overall"] == ""
+    assert "another group's model" in found.reason["Cohere May 2024", "overall"]
+    assert "trained as in the paper" in found.reason["Llama 3 70B w. HelpSteer", "overall"]
+    frames = {"paper": tables.assemble("table-3", "paper")}
+    assert f'title="different: {RM}@hh-rlhf, seed 0, commit def"' in tables.html("table-3", frames)
+    assert tables.overview(["paper"]).notebook.tolist() == [RM, f"{RM}@hh-rlhf"]
+
+
+def test_seeds_are_one_number_and_their_spread_decides(reports):
+    """Mean and SD of three seeds; where they differ by more than was assumed, the verdict knows.
+
+    88.3, 88.8 and 89.3 have SD .5, their mean .289, by t's interval .634; with the .5 of the paper's side the interval
+    reaches 1.58 to each side of 0, inside 2. 84, 89 and 94 have SD 5: nothing can be said. One seed was consistent.
+    """
+    cells = [(LLAMA, "overall"), (LLAMA, "chat")]
+    for seed, numbers in enumerate([(88.8, 89.0), (88.3, 84.0), (89.3, 94.0)]):
+        frame = against("table-3", dict(zip(cells, numbers, strict=True)))
+        name, about = f"{RM}@seed-{seed}" if seed else RM, of_seed(seed, "abc" if seed < 2 else "def")
+        reports("paper", name, [PAPERS], {"against-table-3.csv": frame}, **about)
+    found = tables.assemble("table-3", "paper")
+    by_cell = found.set_index(["row", "column"])
+    assert by_cell.ours[cells].tolist() == [pytest.approx(88.8), 89.0]
+    assert by_cell.SD[cells].tolist() == [pytest.approx(0.5), 5.0] and found.SD.notna().sum() == 2
+    assert by_cell.verdict[cells].tolist() == ["consistent", "inconclusive"]
+    assert by_cell.provenance[cells[0]] == f"{RM}, seed 0, 1, 2, commit abc, def"
+    assert "88.8±0.5" in tables.html("table-3", {"paper": found})
+    text = tables.latex("table-3", {"paper": found})
+    assert r"88.8$\pm$0.5$^{\approx}$" in text
+    check_latex(text)
+
+
+def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
+    """A row for each model, named by the run that trained it; what a named run only reads is not there twice."""
+
+    def accuracy(overall):
+        rows = [("overall", "overall"), ("section", "chat"), ("subset", "one")]
+        return {"accuracy.csv": pd.DataFrame(rows, columns=["part", "name"]).assign(**{
+            "accuracy (%)": [overall, 90.0, 1.0], "95 % low": 70.0, "95 % high": 99.0
+        })}  # fmt: skip
+
+    def policies(**gold):
+        held = pd.DataFrame(
+            [(k, f"{v:.2f} [-1.00, 2.00]", "–") for k, v in gold.items()], columns=["policy", "gold", "won"]
+        )
+        mc2 = pd.DataFrame({"measure": "MC2", "policy": list(gold), "value": 0.5, "low": 0.4, "high": 0.6})
+        judged = pd.DataFrame([("grade", *gold), ("characters", *gold)], columns=["measure", *gold])
+        return {"held-out.csv": held, "truthfulqa.csv": mc2, "judged.csv": judged}
+
+    assert tables.small_world("table-3", "demo").empty
+    reports("demo", RM, [MADE], accuracy(80.0), **of_seed(0))
+    reports("demo", f"{RM}@seed-1", [MADE], accuracy(84.0), **of_seed(1))
+    reports("demo", f"{RM}@preferences", [MADE], accuracy(70.0), **of_seed(0))
+    reports("demo", f"{RM}@real", [OTHER], accuracy(70.0))
+    third = tables.small_world("table-3", "demo").set_index("model")
+    assert third.overall.to_dict() == {
+        "reward model": "82.00 ± 2.83", "reward model@preferences": "70.00 [70.00, 99.00]"
+    }  # fmt: skip
+    assert third.columns.tolist() == ["overall", "chat", "provenance"]
+    assert third.provenance["reward model"] == f"{RM}, seed 0, 1, commit abc"
+
+    reports("demo", EVALUATION, [MADE], policies(SFT=-1.5, DPO=2.0), upstream={"07_sft": "", "08_dpo": ""})
+    both, seed = {"07_sft": "", "08_dpo@mine": ""}, {"07_sft@seed-1": "", "08_dpo@mine-seed-1": ""}
+    reports("demo", f"{EVALUATION}@all", [MADE], policies(SFT=-1.5, DPO=3.0), upstream=both)
+    reports("demo", f"{EVALUATION}@all-seed-1", [MADE], policies(SFT=-1.0, DPO=4.0), upstream=seed)
+    reports("demo", f"{EVALUATION}@none", [MADE], {}, upstream=both)
+    fourth = tables.small_world("table-4", "demo").set_index("model")
+    assert fourth.gold.to_dict() == {
+        "SFT": "-1.50 [-1.00, 2.00]",
+        "DPO": "2.00 [-1.00, 2.00]",
+        "DPO@mine": "3.50 ± 0.71",
+    }
+    assert fourth.won.tolist() == ["–"] * 3 and fourth.grade["SFT"] == "SFT" and "characters" not in fourth
+    assert fourth["MC2, generated questions"]["DPO"] == "0.50 [0.40, 0.60]"
+
+
 def test_an_unknown_table_is_named():
     with pytest.raises(KeyError, match="table-9"):
         tables.assemble("table-9", "demo")

@@ -4,7 +4,7 @@ import pytest
 
 from hs2lib import paper
 from hs2lib.paths import root
-from hs2lib.run import graph
+from hs2lib.run import graph, runner
 
 NAMED = [(file.parent.name, file.stem) for file in sorted((root() / "params").glob("*/*@*.yaml"))]
 
@@ -46,3 +46,58 @@ def test_every_row_that_the_paper_trained_has_a_run():
 
 
 DATA = ("HelpSteer2", "Open Assistant", "HH-RLHF", "HelpSteer")
+
+
+def test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed():
+    """No file defines them; the runs that they read are of the same seed, and of the same name where that has one."""
+    for run, seed in (("06_rewardbench_evaluation", 2), ("06_rewardbench_evaluation@preferences", 3)):
+        name = graph.of_seed(run, seed)
+        assert name == {2: f"{run}@seed-2", 3: f"{run}-seed-3"}[seed] and graph.without_seed(name) == (run, seed)
+        (base,), (read,) = graph.upstream(run, "demo"), graph.upstream(name, "demo")
+        assert read == graph.of_seed(base, seed)
+        for one, of in ((run, name), (base, read)):
+            plain, values = (graph.resolved(each, "demo")[1] for each in (one, of))
+            assert values == plain | {"seed": plain["seed"] + seed}
+    assert graph.of_seed("05_x", 0) == "05_x" and graph.without_seed("05_x@seed-low") == ("05_x@seed-low", 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "tier"), [("13_aligned_model_evaluation@iteration-1", "demo"), ("13_aligned_model_evaluation", "paper")]
+)
+def test_a_seed_of_a_policy_has_all_before_it_of_that_seed(run, tier):
+    """Also where a tier's file gives a start, as of 11 at tier paper: its own run reads on, and so do seeds."""
+    before = graph.with_upstream([graph.of_seed(run, 1)], tier)
+    assert before == [graph.of_seed(name, 1) for name in graph.with_upstream([run], tier)] and len(before) > 6
+    for name in before:  # and of a stage, which reads no more than it computes with
+        plain = graph.upstream(graph.without_seed(name)[0], tier, alone=True)
+        assert graph.upstream(name, tier, alone=True) == [graph.of_seed(other, 1) for other in plain]
+
+
+def test_five_seeds_are_the_run_and_four_more(capsys):
+    """With what they read, each once; of a named run as of a notebook's own."""
+    assert runner.main(["--tier", "demo", "--seeds", "5", "05", "06", "06@preferences", "--parameters"]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("  ")]
+    more = [f"06_rewardbench_evaluation@seed-{k} reads 05_reward_model_training@seed-{k}" for k in range(1, 5)]
+    assert len(shown) == 15 and set(more) < set(shown)
+    assert "06_rewardbench_evaluation@preferences-seed-4 reads 05_reward_model_training@preferences-seed-4" in shown
+
+
+def test_notebook_14_depends_on_the_reports_of_named_runs_and_of_seeds(monkeypatch, tmp_path):
+    """A report that a named run leaves makes it stale; one that was made by hand does not."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    name, before = "14_paper_tables_and_figures", None
+    for tier, of, counts in (
+        ("demo", "06_rewardbench_evaluation@preferences", True),
+        ("demo", "06_rewardbench_evaluation@preferences-seed-1", True),
+        ("laptop", "13_aligned_model_evaluation@mine", True),
+        ("demo", "06_rewardbench_evaluation@by-hand", False),
+        ("gpu", "06_rewardbench_evaluation@preferences", False),
+    ):
+        values, recipe = graph.resolved(name, "demo")[1:]
+        before = before or graph.made_of(name, "demo", values | {"beside": ["laptop"]}, recipe)["upstream"]
+        (tmp_path / tier / of).mkdir(parents=True)
+        (tmp_path / tier / of / "manifest.json").write_text('{"artefacts": {"a": 1}}')
+        after = graph.made_of(name, "demo", values | {"beside": ["laptop"]}, recipe)["upstream"]
+        new = [of if tier == "demo" else f"{tier}/{of}"] if counts else []
+        assert sorted(after.keys() - before.keys()) == new and "laptop/06_rewardbench_evaluation" in after
+        before = after
