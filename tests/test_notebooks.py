@@ -1,6 +1,7 @@
 """Run All on each notebook as it stands: no parameter file, no papermill. (`benchmarks/smoke.py` says how long.)"""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from cells import execute, run_all
 
+from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root, runs
 from hs2lib.run import graph
 
@@ -52,6 +54,26 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
         formula = artefact.split(".")[0] in OF_FORMULAS or name == OF_REPORTS
         source = "Source: no data" if formula else "Generated data"
         assert source in about["caption"], artefact
+
+
+def test_own_ratings_as_the_readme_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):
+    """It may be left empty, and 01 and 05 broke on it."""
+    (about,) = re.findall(r"^## Your own ratings\n\n(.*?)\n\n", (root() / "README.md").read_text(), re.M | re.S)
+    named = dict(re.findall(r'`(\w+) = "([^"]+)"`', about))
+    assert named == {"dataset": "ratings", "source": "folder", "path": "my.jsonl"} and "empty where not rated" in about
+    rated = dict(zip(ATTRIBUTES, (0, 1, None, 3, 4), strict=True))
+    rows = [
+        rated | {"prompt": f"{i}?", "response": "a" * (i + j + 1), "verbosity": j} for i in range(20) for j in (0, 1)
+    ]
+    (folders / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(folders)
+    execute("01_dataset_statistics", "smoke", n_boot=100, **named)
+    quick = dict(model_name="tiny", head="fresh", test_split="", n_boot=100, steps=1, ridge_groups=0)
+    execute("05_reward_model_training", "smoke", **named, **quick)
+    described = pd.read_csv(folders / "reports/smoke/01_dataset_statistics/descriptive.csv", index_col=0)
+    assert described.loc["coherence", ["mean", "SD", "R"]].isna().all() and described.loc["complexity", "mean"] == 3
+    scored = pd.read_csv(folders / "reports/smoke/05_reward_model_training/metrics.csv")
+    assert set(scored.attribute) == set(ATTRIBUTES) - {"coherence"}
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)

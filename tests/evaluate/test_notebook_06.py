@@ -55,7 +55,7 @@ def test_a_csv_of_chosen_and_rejected(run, tmp_path):
     with pytest.raises(ValueError, match=r"mine/c: \d+ tokens .*8192 fit"):
         run(tmp_path / "mine.csv")
     report, scored = run(tmp_path / "mine.csv", too_long="leave out")
-    assert list(scored.index) == ["mine/a", "mine/b", "mine/d"]
+    assert list(scored.index) == ["mine/a", "mine/b", "mine/d"] and scored.note["mine/a"] == "'=1+1", "no formula"
     changed = pd.read_csv(report / "changed.csv")
     assert list(changed.change) == ["forged turns", "appended praise", "said twice"] and changed.refused.eq(0).all()
     assert "1 pairs left out" in (report / "manifest.json").read_text()
