@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke laptop tables reports base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -44,6 +44,13 @@ lock: ## write requirements.lock anew: the hash of every pinned file but torch's
 	"$(PYTHON)" -m venv "$$folder"; "$$folder/bin/python" .ci/lock.py
 
 demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known
+	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
+	@$(MAKE) --no-print-directory reports
+
+SEEDS ?= 1
+matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
+	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
+	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 13
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
 
