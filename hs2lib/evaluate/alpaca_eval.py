@@ -4,11 +4,11 @@
     asked = asks(questions, answers, prompts("hub"))                 # 805 questions to a judge
     result = score(questions, answers, judge.verdicts(asked, file=file, token_cap=10_000_000))
     save_outputs(folder / "DPO.json", "DPO", answers)                # for the alpaca_eval package and its own judge
-    fit = length_controlled(preferences, lengths, baseline_lengths, published=read_published("df_gamed.csv"))
+    fit = length_controlled(preferences, lengths, baseline_lengths, published=difficulties("df_gamed.csv"))
 
-A preference p lies between 1 (the baseline wins) and 2 (the model wins); 1.5 is a draw. nan is no verdict. The
-published judge gives log-probabilities of the two names; this client reads a name, so a preference is 1 or 2 and
-nothing between: a rate of verdicts, called that (`JudgedScore.measure`).
+A preference p lies between 1 (the baseline wins) and 2 (the model wins); 1.5 is a draw. nan is no verdict. Where the
+judge gives log-probabilities of the two names (`LOG_PROBS`), p is 1 plus the chance of the model's, as published;
+where it only writes a name, 1 or 2.
 
 Paper: section 4.1, appendix H (evaluator GPT-4-1106-preview, 805 instructions), Table 4. AlpacaEval 2.0 LC is of
 Dubois et al. 2024, arXiv 2404.04475. For one model m against the baseline b, over instructions x with difficulty
@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GroupKFold
 
@@ -50,7 +51,9 @@ PUBLISHED = "published form (length_controlled_v1)"
 
 MINIMAL = "minimal form: no difficulty (length_controlled_minimal)"
 
-ESTIMATED = "minimal form: difficulty estimated from other models' preferences"
+UNREGULARISED = "form without gamed baselines (length_controlled_noreg)"
+
+RECOVERED = "recovered form: difficulties and gamed baselines from published fits"
 
 # Settings of the published fit: an L1 penalty chosen from ten by five-fold cross-validation, no intercept beside theta,
 # and the gamed baselines (concise and verbose versions of the baseline itself) with weight .2 between the two of them.
@@ -66,11 +69,15 @@ NAMES = ("m", "M")  # of the answer shown first, and second; those of the publis
 
 TIE = "="  # which no reply says, but one who knows the truth may
 
+# What the published judge is asked for (evaluators_configs/weighted_alpaca_eval_gpt4_turbo/configs.yaml, lines 6 to 9).
+LOG_PROBS = {"max_tokens": 1, "temperature": 1, "logprobs": True, "top_logprobs": 5}
+
 # The whole reply is a name, or it is no verdict: a single letter in prose means anything.
 NAME = Scale(
     r"^[\s\"'`*]*([mM])[\s\"'`*.]*$",
     str,
     "Now write the name of the better answer alone, m or M, and nothing else.",
+    NAMES,
 )
 
 
@@ -85,9 +92,9 @@ class LengthControlled(NamedTuple):
     """A length-controlled win rate, in per cent, and how it was made.
 
     standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
-    was used, since all chances are then one. form: PUBLISHED, MINIMAL or ESTIMATED. weights: phi, psi (nan where no
-    difficulty was used) and theta. raw: the raw rate of the same preferences, whose standard error the brackets of the
-    paper's Table 4 are.
+    was used, since all chances are then one. form: PUBLISHED, RECOVERED, UNREGULARISED or MINIMAL. weights: phi, psi
+    (nan where no difficulty was used) and theta. raw: the raw rate of the same preferences, whose standard error the
+    brackets of the paper's Table 4 are.
     """
 
     rate: float
@@ -98,10 +105,11 @@ class LengthControlled(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines."""
+    """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines; or `recovered`."""
 
     difficulty: np.ndarray
     gamed: pd.DataFrame
+    form: str = PUBLISHED
 
 
 def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> bench.Questions:
@@ -146,11 +154,14 @@ def asks(questions: bench.Questions, answers: Sequence[Group], prompt: bench.Tem
 
 
 def preferences(questions: bench.Questions, verdicts: Sequence[Verdict], *, seed: int = 0) -> np.ndarray:
-    """Preferences [N], 2 where the model was preferred, 1 the baseline, 1.5 at a tie, nan where none could be read."""
+    """Preferences [N], 2 where the model was preferred, 1 the baseline, 1.5 at a tie, nan where none could be read.
+
+    A verdict that is a number is the chance of the name of the answer shown first.
+    """
     named, values = {verdict.id: verdict.value for verdict in verdicts}, []
     for group in questions.groups:
-        ours, theirs = NAMES if shown_first(group.id, seed) else NAMES[::-1]
-        values.append({ours: 2.0, theirs: 1.0, TIE: 1.5}.get(named[group.id], np.nan))
+        first = {NAMES[0]: 1.0, NAMES[1]: 0.0, TIE: 0.5, None: np.nan}.get(named[group.id], named[group.id])
+        values.append(1 + first if shown_first(group.id, seed) else 2 - first)
     return np.array(values)
 
 
@@ -159,8 +170,8 @@ def score(
 ) -> bench.JudgedScore:
     """The length-controlled win rate of a model against the baseline, in per cent, from verdicts.
 
-    Paper: Table 4. published: difficulties, as `read_published` gives them; they are of the 805 instructions and cannot
-    be used for others. Fewer verdicts than the fit has folds give no rate. overall: the length-controlled rate and a
+    Paper: Table 4. published: as `difficulties` gives them; they are of the 805 instructions and cannot be used for
+    others. Fewer verdicts than the fit has folds give no rate. overall: the length-controlled rate and a
     95 % interval of the raw rate's SE, as its own SE leaves out which instructions were drawn; both SEs and the weights
     stand beside it. measure: "LC win rate" only for the published form, otherwise which form it was. n_boot: not used
     here, where the error has a formula.
@@ -210,7 +221,7 @@ def length_controlled(
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
     baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).
-    difficulty: values [805] of your own, e.g. `estimated_difficulty`. A subset of the instructions may be passed; say
+    difficulty: values [805] of your own. A subset of the instructions may be passed; say
     so where the figure is shown. Raises ValueError on shapes, values out of range, or answers that all differ by one
     length from the baseline's (nothing to standardise by).
     Checked against alpaca_eval 0.6.6 given one file (1e-6).
@@ -222,7 +233,7 @@ def length_controlled(
         raise ValueError(f"one length and instruction for each of {p.shape} preferences: {delta.shape}, {rows.shape}")
     if not np.ptp(delta) > 0:
         raise ValueError("every answer differs from the baseline's by one and the same length: nothing to standardise")
-    gamma, form = (difficulty, ESTIMATED) if published is None else (published.difficulty, PUBLISHED)
+    gamma, form = (difficulty, UNREGULARISED) if published is None else (published.difficulty, published.form)
     if gamma is None:
         form = MINIMAL
     elif rows.min() < 0 or rows.max() >= len(gamma):
@@ -240,24 +251,46 @@ def length_controlled(
         weight = np.concatenate([np.full(len(extra), GAMED_WEIGHT), weight])
     w = _fit(X_train, y, weight)
     X[:, 0] = 0.0  # at equal lengths
-    chance = 1 / (1 + np.exp(-X @ w))
+    chance = expit(X @ w)
     names = ("phi", "theta") if gamma is None else ("phi", "psi", "theta")
     weights = {"psi": np.nan} | {name: float(value) for name, value in zip(names, w, strict=True)}
     error = 100 * float(chance.std(ddof=1) / np.sqrt(len(chance)))
     return LengthControlled(100 * float(chance.mean()), error, form, weights, raw)
 
 
-def estimated_difficulty(preferences: np.ndarray) -> np.ndarray:
-    """Difficulty of each instruction [N] from preferences [models, N]: the log odds that a model beats the baseline.
+def difficulties(path: str | Path, folder: str | Path | None = None) -> Published | None:
+    """The published file, where a path names it; else `recovered` from the mirror in the folder; else None.
 
-    Paper: silent; ours, for want of the published file, which comes from a joint fit over the whole leaderboard. Half
-    a win and half a loss are added, so that an instruction that nobody won stays finite; standardised. Leave out the
-    model to be judged, or its own preferences explain themselves.
+    Paper: silent. folder: with alpaca_eval/, as for `read_mirror`, by default HS2_DATA_DIR.
     """
-    p = np.asarray(preferences, dtype=float) - 1
-    n, wins = (~np.isnan(p)).sum(axis=0), np.nansum(p, axis=0)
-    odds = np.log((wins + 0.5) / (n - wins + 0.5))
-    return (odds - odds.mean()) / odds.std()
+    if path:
+        return read_published(path)
+    return recovered(*read_mirror(mirror)[::2]) if (mirror := _mirror(folder)) else None
+
+
+def recovered(rows: pd.DataFrame, weights: pd.DataFrame) -> Published:
+    """What the published file says, as far as it follows from published fits, whose preferences and weights are known.
+
+    Paper: silent. An instruction's difficulty is the value with which the fits' own weights explain its preferences
+    best, under a standard normal prior. The gamed baselines prefer as their weights say, at one SD shorter and longer.
+    rows, weights: as `read_mirror` gives them; without the model to be judged, or it explains itself. 19 models, each
+    left out in turn, come within .62 points of the leaderboard on average, 2.3 at most; the minimal form within 8.2.
+    """
+    lengths = rows.assign(delta=rows.baseline_length - rows.length).pivot(index="model", columns="i", values="delta")
+    p = rows.pivot(index="model", columns="i", values="preference").to_numpy() - 1  # [models, 805]
+    fits = weights.loc[lengths.index]
+    known = np.tanh(lengths.div(lengths.std(axis=1), axis=0)).mul(fits.phi, axis=0).add(fits.theta, axis=0).to_numpy()
+    psi, gamma = fits.psi.to_numpy()[:, None], np.zeros(p.shape[1])
+    for _ in range(50):  # Newton's steps, kept short
+        chance = expit(known + psi * gamma)
+        slope = np.nansum(psi * (p - chance), axis=0) - gamma
+        gamma = gamma + np.clip(slope / (1 + np.nansum(psi**2 * chance * (1 - chance), axis=0)), -1, 1)
+    gamed = []
+    for name, delta in (("concise", 1.0), ("verbose", -1.0)):
+        fit = weights.loc[f"{BASELINE}_{name}"]
+        frame = pd.DataFrame({"preference": expit(fit.phi * np.tanh(delta) + fit.psi * gamma)})
+        gamed.append(frame.assign(std_delta_len=delta, instruction_difficulty=gamma))
+    return Published(gamma, pd.concat(gamed, ignore_index=True), RECOVERED)
 
 
 def read_published(path: Path | str) -> Published:
@@ -277,11 +310,12 @@ def read_published(path: Path | str) -> Published:
     return Published(by_instruction.sort_index().to_numpy(), frame[columns].reset_index(drop=True))
 
 
-def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows (model, i, preference, length, baseline_length) of a local copy, and the public leaderboard by model.
+def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Rows (model, i, preference, length, baseline_length) of a local copy, the public leaderboard, and the fits.
 
-    Paper: silent. folder: with preferences_vs_gpt4_1106.csv.gz, outputs/<model>.jsonl.gz and leaderboard.csv. An answer
-    that was not judged has preference nan. Raises FileNotFoundError or KeyError naming what is missing.
+    Paper: silent. folder: with preferences_vs_gpt4_1106.csv.gz, outputs/<model>.jsonl.gz, leaderboard.csv, and
+    lc_weights.csv, the weights phi, psi and theta of public fits by model. An answer that was not judged has preference
+    nan. Raises FileNotFoundError or KeyError naming what is missing.
     """
     folder = noted(folder)
     preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
@@ -291,26 +325,31 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame]:
         lengths[file.name.removesuffix(".jsonl.gz")] = rows.set_index("i").output.str.len()
     rows = pd.concat(lengths, names=["model"]).rename("length").reset_index()
     rows = rows.merge(preferences, on=["model", "i"], how="left").assign(baseline_length=rows.i.map(lengths[BASELINE]))
-    return rows, pd.read_csv(folder / "leaderboard.csv", index_col=0)
+    weights = pd.read_csv(folder / "lc_weights.csv", index_col=0).set_axis(["phi", "psi", "theta"], axis=1)
+    return rows[rows.model != BASELINE], pd.read_csv(folder / "leaderboard.csv", index_col=0), weights
+
+
+def _mirror(folder: str | Path | None) -> Path | None:
+    mirror = Path(folder or os.environ.get("HS2_DATA_DIR", "")).expanduser() / "alpaca_eval"
+    return mirror if (mirror / "leaderboard.csv").exists() else None
 
 
 def near_leaderboard(published: Published | None = None, folder: str | Path | None = None) -> pd.DataFrame | None:
     """How near our length-controlled rates of public models come to the leaderboard's, in points; no baseline.
 
-    Paper: silent. Without `published` both minimal forms are fitted, each model's difficulties from the others. folder:
-    with alpaca_eval/, as for `read_mirror`, by default HS2_DATA_DIR; None where it has no leaderboard. One row a form.
+    Paper: silent. Without the published file the minimal form, and the recovered one without the model's own fit.
+    folder: as for `difficulties`; None where it has no leaderboard. One row a form.
     """
-    mirror = Path(folder or os.environ.get("HS2_DATA_DIR", "")).expanduser() / "alpaca_eval"
-    if not (mirror / "leaderboard.csv").exists():
+    if not (mirror := _mirror(folder)):
         return None
-    rows, leaderboard = read_mirror(mirror)
-    rows = rows[rows.model != BASELINE].sort_values("i")
-    table, rates = rows.pivot(index="model", columns="i", values="preference"), {}
-    for model, own in rows.groupby("model"):
-        others = estimated_difficulty(table.drop(index=model).to_numpy())
-        forms = [{"difficulty": None}, {"difficulty": others}] if published is None else [{"published": published}]
+    rows, leaderboard, weights = read_mirror(mirror)
+    rates: dict[str, dict[str, float]] = {}
+    for model, own in rows.sort_values("i").groupby("model"):
+        forms = [published]
+        if published is None or published.form == RECOVERED:
+            forms = [None, recovered(rows[rows.model != model], weights)]
         for form in forms:
-            fit = length_controlled(own.preference, own.length, own.baseline_length, instructions=own.i, **form)
+            fit = length_controlled(own.preference, own.length, own.baseline_length, published=form, instructions=own.i)
             rates.setdefault(fit.form, {})[model] = fit.rate
     near = []
     for form, ours in rates.items():

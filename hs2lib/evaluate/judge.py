@@ -70,6 +70,8 @@ class Replies(Cache):
 def _is_reply(row: dict) -> bool:
     key, reply, tokens = (row.get(name) for name in ("key", "reply", "tokens"))
     counted = isinstance(tokens, list) and len(tokens) == 2 and all(type(n) is int for n in tokens)
+    logs = row.get("log_probs", {})
+    counted &= isinstance(logs, dict) and all(isinstance(value, float) for value in logs.values())
     return isinstance(key, str) and (reply is None or isinstance(reply, str)) and "reply" in row and counted
 
 
@@ -82,12 +84,21 @@ class Scale(NamedTuple):
     """A form of verdict: where it stands in a text, what it says (None: not on the scale), how to ask again.
 
     pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that `[[11]]` beside
-    `[[5]]` is two verdicts and not one.
+    `[[5]]` is two verdicts and not one. names: single letters, of whose log-probabilities a verdict can be made.
     """
 
     pattern: str
     value: Callable[[str], float | str | None]
     again: str
+    names: tuple[str, ...] = ()
+
+    def read(self, row: Mapping, judged: Iterable[str] = ()) -> float | str | None:
+        """The verdict of a kept reply: the chance of the first of `names` among them, where their log-probabilities
+        are there, one at least; otherwise what `parse` reads."""
+        logs = np.array([row.get("log_probs", {}).get(name, -np.inf) for name in self.names])
+        if not np.isfinite(logs).any():
+            return self.parse(row["reply"], judged)
+        return float(np.exp(logs[0] - np.logaddexp.reduce(logs)))
 
     def verdicts_in(self, text: str) -> list[str | float | None]:
         """The verdicts in a text in their order, None for one that is off the scale."""
@@ -387,7 +398,7 @@ class Requests:
             if key not in self.kept:
                 return key, body, attempt
             reply = self.kept[key]["reply"]
-            value = ask.scale.parse(reply, ask.judged)
+            value = ask.scale.read(self.kept[key], ask.judged)
             if value is not None:
                 break
             # A blank turn of its own is refused by some servers: then the question is put once more as it was.
@@ -556,7 +567,11 @@ class Requests:
         if not all(type(n) is int and 0 <= n < 2**40 for n in tokens):
             # Some local servers do not count: as many as there can be.
             tokens = [prompt_bytes(body), len(text.encode(errors="replace"))]
-        return {"reply": self._clean(text), "tokens": tokens}
+        kept = {"reply": self._clean(text), "tokens": tokens}
+        if body.get("logprobs") and (content := (row["choices"][0].get("logprobs") or {}).get("content")):
+            likely = [(one["token"], float(one["logprob"])) for one in content[0]["top_logprobs"]]
+            kept["log_probs"] = {token: log_prob for token, log_prob in likely if len(token) == 1}  # letters alone
+        return kept
 
     def _clean(self, text: str) -> str:
         """A text from outside, as it may be kept: without the key, in whatever form it holds it, and encodable."""

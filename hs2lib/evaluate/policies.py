@@ -308,13 +308,15 @@ def paper_rows(rows: pd.DataFrame, table_rows: dict[str, str], sources: dict[str
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them; policy -> row of the table.
 
     Paper: Table 4, appendix H (judges). Columns row, column, ours, low, high, data (the source of the benchmark's
-    questions, by `sources`) and not comparable ("other judge"). A policy that the paper has no row for is not here.
+    questions, by `sources`) and not comparable ("other judge", or "difficulties recovered"). A policy that the paper
+    has no row for is not here.
     """
     known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]
     benchmark = known.measure.str.extract(f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False)
     other = known.note.str.startswith("judge ") & ~known.note.str.startswith(tuple(PAPERS_JUDGES.values()))
     known = known.assign(row=known.policy.map(table_rows), column=known.measure.map(TABLE_4))
-    known["data"], known["not comparable"] = benchmark.map(sources), np.where(other, "other judge", "")
+    recovered = np.where(known.measure.str.contains("recovered"), "difficulties recovered", "")
+    known["data"], known["not comparable"] = benchmark.map(sources), np.where(other, "other judge", recovered)
     known = known.rename(columns={"mean": "ours", "95 % low": "low", "95 % high": "high"})
     return known[["row", "column", "ours", "low", "high", "data", "not comparable"]].reset_index(drop=True)
 

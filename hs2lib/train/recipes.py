@@ -246,6 +246,8 @@ class Evaluation(Served, Endpoint, Resampled):
 
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: appendix H, of MT-Bench", 1, 100_000)
+    pair_tokens: int = setting(0, "the same of Arena Hard and AlpacaEval, or 0; their own settings: 4,096", 0, 100_000)
+    log_probs: bool = setting(False, "ask AlpacaEval's judge for log-probabilities of its two names, as published")
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
     key_variable: str = setting("OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE)
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)

@@ -1,6 +1,7 @@
 """AlpacaEval's questions and comparisons: order drawn and undone, names read, rates by hand, the package's prompt."""
 
 import json
+import math
 import os
 from dataclasses import replace
 from importlib.util import find_spec
@@ -8,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from judge_server import Reply, completion, serve
 
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import alpaca_eval
 from hs2lib.evaluate.alpaca_eval import NAME, asks, preferences, save_outputs, score, shown_first
-from hs2lib.evaluate.judge import Verdict
+from hs2lib.evaluate.judge import Judge, Verdict
 from hs2lib.evaluate.questions import FILES, Questions, Template, answered, characters
 from hs2lib.group import Group, Response, Turn
 
@@ -71,6 +73,36 @@ def test_the_order_is_drawn_once_and_undone():
 def test_only_a_name_alone_is_a_verdict(reply, name):
     """A letter in prose means anything, so prose is asked again; an answer that is itself "m" changes nothing."""
     assert NAME.parse(reply) == name and NAME.parse(reply, ["m", "M"]) == name
+
+
+def chosen(first, second):
+    """A chat completion whose only token is m, with log-probabilities as the published judge gives them."""
+    top = [("m", first), ("M", second), ("The", -9.0)]
+    content = [{"token": "m", "logprob": first, "top_logprobs": [{"token": t, "logprob": x} for t, x in top]}]
+    message = {"role": "assistant", "content": "m"}
+    return completion("m", choices=[{"index": 0, "message": message, "logprobs": {"content": content}}])
+
+
+def test_preferences_from_log_probabilities(tmp_path):
+    """P(m) = .6 and P(M) = .2: the answer shown first has a chance of .75; kept, so that no second run asks again."""
+    asked = asks(QUESTIONS, OURS, TEMPLATE)
+    with serve(lambda question, nth: Reply(body=chosen(math.log(0.6), math.log(0.2)))) as server:
+        judge = Judge("m", server.url, reply_tokens=1, extra=alpaca_eval.LOG_PROBS)
+        for _ in range(2):
+            read = judge.verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
+    assert set(server.asked.values()) == {1} and server.bodies[0]["top_logprobs"] == 5
+    expected = [1.75 if shown_first(ask.id) else 1.25 for ask in asked]
+    assert preferences(QUESTIONS, read) == pytest.approx(expected) and set(expected) == {1.75, 1.25}
+    for row, value in (({"m": -0.5}, 1.0), ({"M": -0.5}, 0.0), ({"T": -0.1}, "M"), ({}, "M")):
+        assert NAME.read({"reply": "M", "log_probs": row}) == value, "one name alone is certain; none: what is written"
+
+
+def test_a_chance_is_the_packages_preference():
+    """2 - P(m), of which 1 means that the first answer was preferred."""
+    parsers = pytest.importorskip("alpaca_eval.completion_parsers", reason="alpaca_eval is in the peers extra")
+    row = json.loads(chosen(-0.3, -1.9))["choices"][0]
+    (theirs,) = parsers.logprob_parser(row, "m", ["m", "M"], is_binarize=False)
+    assert NAME.read({"reply": "m", "log_probs": {"m": -0.3, "M": -1.9}}) == pytest.approx(2 - theirs)
 
 
 def test_rates_by_hand():
@@ -148,6 +180,6 @@ def test_the_published_instructions():
     )
     assert [a.id for a in some.baseline] == [f"{group.id}/1" for group in some.groups]
     assert set(some.baseline) < set(questions.baseline)
-    given, _ = alpaca_eval.read_mirror(Path(DATA) / "alpaca_eval")
-    lengths = given[given.model == alpaca_eval.BASELINE].sort_values("i").length
+    given, *_ = alpaca_eval.read_mirror(Path(DATA) / "alpaca_eval")
+    lengths = given.drop_duplicates("i").sort_values("i").baseline_length
     assert characters(questions.baseline).tolist() == lengths.tolist()

@@ -194,7 +194,7 @@ def test_only_whole_benchmarks_reach_table_4():
     given = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: goodness of reward model m", "SFT", 3.0))
     left = policies.benchmarks(given, ["SFT", "DPO"]).set_index(["measure", "policy"])
     assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
-    assert len(left) == 16 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
+    assert len(left) == 18 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
     ours = policies.paper_rows(given, paper.PAPER_ROWS, {"MT-Bench": "its questions"})
     row = ["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5, "its questions"]
     assert ours.iloc[:, :-1].values.tolist() == [row]
