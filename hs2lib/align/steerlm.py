@@ -23,6 +23,7 @@ from hs2lib import paths
 from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.group import MISSING, Group, Response, named_numbers, prompt_string
 from hs2lib.models.policy import Policy
+from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, tokenised
 
 
@@ -156,12 +157,13 @@ def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
     have one embedding: to the small base `verbosity` is `coherence`, and only their places differ. Each gets a random
     vector added, as long as its own. Larger bases know the words, and nothing is changed.
     """
-    table = policy.backbone.get_input_embeddings().weight
+    embeddings = policy.backbone.get_input_embeddings().weight
+    table = checkpoints.whole(embeddings.detach())
     tokens = torch.tensor(sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"])))
-    rows = table.detach()[tokens]
+    rows = table[tokens]
     alike = torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1).fill_diagonal_(0) > 0.99
     tokens = tokens[alike.any(1)]
     noise = torch.randn(len(tokens), table.shape[1], generator=torch.Generator().manual_seed(seed)).to(table)
-    with torch.no_grad():
-        table[tokens] += table[tokens].norm(dim=1, keepdim=True) * torch.nn.functional.normalize(noise, dim=1)
+    table[tokens] += table[tokens].norm(dim=1, keepdim=True) * torch.nn.functional.normalize(noise, dim=1)
+    checkpoints.put(embeddings, table)
     return len(tokens)

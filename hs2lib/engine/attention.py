@@ -24,11 +24,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.autograd.function import once_differentiable
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
@@ -119,14 +119,19 @@ def _bare(model) -> PreTrainedModel:
 def computing(model: torch.nn.Module, autocast: str = "float32") -> Iterator[None]:
     """No dropout and no gradients inside; afterwards the model trains again if it did before, also after an error.
 
-    Paper: silent. autocast: as for `precision`.
+    Paper: silent. autocast: as for `precision`. Of a model that is shared out over processes (it has a `root`) what no
+    layer holds is gathered meanwhile; all of them call this alike.
     """
-    device, training = next(model.parameters()).device.type, model.training
+    device, training, root = next(model.parameters()).device.type, model.training, getattr(model, "root", None)
     model.eval()
     try:
         with torch.no_grad(), precision(device, autocast):
+            if root:
+                root()
             yield
     finally:
+        if root:
+            root.reshard()
         model.train(training)
 
 
@@ -343,18 +348,27 @@ def per_sequence(x: Tensor, batch: Batch) -> Tensor:
     return total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
 
 
-def in_order(function: Callable[[Batch], Tensor], token_groups: Iterable, budget: int = BUDGET, **options) -> Tensor:
+def in_order(function: Callable[[Batch], Tensor], token_groups: Iterable, budget: int = BUDGET, *, shared=False,
+             **options) -> Tensor:  # fmt: skip
     """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
 
-    `options` go to `plan`. Returns [all sequences, ...] on the CPU.
+    shared: the batches are dealt out to all processes, which call this alike and all get all rows. `options` go to
+    `plan`. Returns [all sequences, ...] on the CPU.
     """
+    rank, processes = (distributed.get_rank(), distributed.get_world_size()) if shared else (0, 1)
     # One buffer that grows: thousands of small tensors kept between large short-lived ones would fragment memory.
-    kept, index = bytearray(), []
+    kept, index, batches = bytearray(), [], plan(token_groups, budget, **options)
     with torch.no_grad():
-        for batch in plan(token_groups, budget, **options):
+        while several := list(islice(batches, processes)):
+            batch = several[min(rank, len(several) - 1)]  # as many calls in each process: they gather weights together
             rows = function(batch).cpu().contiguous()
-            kept += rows.view(torch.uint8).numpy().data
-            index += batch.index.tolist()
+            if rank < len(several):
+                kept += rows.view(torch.uint8).numpy().data
+                index += batch.index.tolist()
+    if shared:
+        parts = [None] * processes
+        distributed.all_gather_object(parts, (kept, index))
+        kept, index = bytearray().join(part for part, _ in parts), [at for _, part in parts for at in part]
     if not index:
         raise ValueError("no groups to run")
     return torch.frombuffer(kept, dtype=rows.dtype).view(-1, *rows.shape[1:])[torch.tensor(index).argsort()]

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from torch import distributed
+
 
 def content_key(content: object, digits: int = 24) -> str:
     """The name of some content, anything that JSON can hold: equal content has equal names. Paper: silent."""
@@ -26,18 +28,28 @@ class Cache(dict):
     check: whether a row is one (it has its "key"); with it a line that is no row is an error, without it counts as
     none. A last line that a kill cut short always counts as none: what was in it is computed again.
 
+    shared: for processes that hold one model in parts and so have to compute alike: what the first of them read holds
+    for all, and it alone writes.
+
     Several processes may add to one file. Paper: silent. Raises ValueError for a file of other settings, naming them:
     one model's numbers must not pass for another's.
     """
 
-    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None):
+    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None,
+                 shared=False):  # fmt: skip
         super().__init__()
         written = json.dumps(settings, sort_keys=True)
         self.settings, self.name, self.check = json.loads(written), name, check
         self.file = None if place is None else Path(place)
         if self.file and self.file.suffix != ".jsonl":
             self.file /= f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}.jsonl"
+        if shared and distributed.get_rank():
+            self.file = None
         self._read()
+        if shared:
+            rows = [dict(self)]
+            distributed.broadcast_object_list(rows)
+            self.update(rows[0])
 
     def computed(self, keys: Sequence[str], compute: Callable[[], Iterable[Mapping]]) -> list[dict]:
         """The rows of these keys. Where one is missing, `compute` makes the rows of all, in order, and they are added.

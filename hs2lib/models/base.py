@@ -18,6 +18,7 @@ from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+from hs2lib.train import checkpoints
 from hs2lib.train.items import weights_digest
 
 STATE = "hs2.json"
@@ -34,6 +35,7 @@ class Decoder(nn.Module):
 
     attributes: tuple[str, ...] = ()
     causal = False  # whether the backbone keeps its vocabulary projection
+    root = None  # what gathers the weights where they are shared out over processes: `checkpoints.shard` sets it
     kind, settings = "", ()  # what errors call it, and what a subclass's constructor takes of hs2.json besides
 
     def __init__(
@@ -45,6 +47,8 @@ class Decoder(nn.Module):
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
         self.adapter: dict | None = None
+        if hasattr(backbone, "hs2_weights"):
+            checkpoints.shard(self, part=backbone)
 
     @classmethod
     def new(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
@@ -58,8 +62,8 @@ class Decoder(nn.Module):
         return cls(backbone, tokenizer, base=str(name), revision=commit, **options)
 
     def to(self, *args, **options):
-        """As of any module; a model whose weights are still to be read stays where it is."""
-        return self if self.backbone.device.type == "meta" else super().to(*args, **options)
+        """As of any module; a model that is shared out over processes stays where it is."""
+        return self if self.root else super().to(*args, **options)
 
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
@@ -116,7 +120,7 @@ class Decoder(nn.Module):
         """
         if cache is None:
             return self._computed(groups, budget, autocast)
-        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name)
+        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name, shared=bool(self.root))
         rows: list[dict] = []
 
         def computed() -> list[dict]:
@@ -160,13 +164,17 @@ class Decoder(nn.Module):
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
 
         With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
-        ValueError where it lies nowhere: adapters put on weights that others had been merged into.
+        ValueError where it lies nowhere: adapters put on weights that others had been merged into, or shared out.
         """
-        if self.adapter and self.origin is None:
-            raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
+        if self.adapter and (self.origin is None or self.root):
+            raise ValueError("under these adapters lie weights with others merged in, or shared out: merge these too")
 
         def write(into: Path) -> None:
-            if self.adapter:
+            if self.root:
+                checkpoints.export(self.backbone.named_parameters(), into / checkpoints.WEIGHTS, True)
+                for part in filter(None, (self.backbone.config, getattr(self.backbone, "generation_config", None))):
+                    part.save_pretrained(into)
+            elif self.adapter:
                 save_file(get_peft_model_state_dict(self.backbone), into / "adapter.safetensors")
             else:
                 self.backbone.save_pretrained(into)
@@ -176,7 +184,13 @@ class Decoder(nn.Module):
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
         paths.WRITTEN.add(paths.place(folder))
-        return replace_folder(folder, write)
+        if self.root and torch.distributed.get_rank():  # the first process writes what it gathers from all
+            checkpoints.export(self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, False)
+        else:
+            replace_folder(folder, write)
+        if self.root:
+            torch.distributed.barrier()
+        return folder
 
     def _save_more(self, into: Path) -> dict:
         """What a subclass writes besides, and adds to hs2.json."""

@@ -30,7 +30,8 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
     if file and file.exists():
         return load_file(file)["states"].numpy()
     with computing(model, autocast):
-        out = in_order(lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items])
+        function, sequences = lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items]
+        out = in_order(function, sequences, shared=bool(model.root))
     if file:
         paths.write(file, save({"states": out}))
     return out.numpy()

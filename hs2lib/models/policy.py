@@ -75,7 +75,8 @@ class Policy(Decoder):
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
         sequences, starts = ([getattr(group, name) for group in groups] for name in ("sequences", "starts"))
         with computing(self, autocast):
-            return in_order(partial(response_log_probs, self), sequences, budget, predict=starts)[:, 0]  # [R]
+            function, shared = partial(response_log_probs, self), bool(self.root)
+            return in_order(function, sequences, budget, predict=starts, shared=shared)[:, 0]  # [R]
 
 
 def load_policy(name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options) -> Policy:

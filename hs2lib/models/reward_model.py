@@ -113,7 +113,8 @@ class RewardModel(Decoder):
         budget: tokens a batch. autocast: "bfloat16" for speed.
         """
         with computing(self, autocast):
-            return in_order(lambda batch: self.predict(end_states(self.backbone, batch)), token_groups, budget)
+            function, shared = lambda batch: self.predict(end_states(self.backbone, batch)), bool(self.root)
+            return in_order(function, token_groups, budget, shared=shared)
 
     def _save_more(self, into: Path) -> dict:
         save_file(self.head.state_dict(), into / "head.safetensors")

@@ -28,8 +28,12 @@ STAGES = {"label": ("label",), "sample": ("sample", "respond"), "train": ("fit",
 
 
 def cells(run: str, stage: str) -> list[tuple[str, str]]:
-    """(id, source) of the notebook's code cells up to the end of a stage. Raises ParameterError where it has none."""
-    out = [(cell.id, cell.source) for cell in nbformat.read(notebook(run), 4).cells if cell.cell_type == "code"]
+    """(id, source) of the notebook's code cells up to the end of a stage, but for those tagged `shows`: they make nothing.
+
+    Raises ParameterError where it has no such stage.
+    """
+    code = [cell for cell in nbformat.read(notebook(run), 4).cells if cell.cell_type == "code"]
+    out = [(cell.id, cell.source) for cell in code if "shows" not in cell.metadata.get("tags", ())]
     ends = [at for at, (name, _) in enumerate(out, 1) if name in STAGES[stage]]
     if not ends:
         raise ParameterError(f"{run} has no stage {stage}: no cell of it is called {' or '.join(STAGES[stage])}")

@@ -20,8 +20,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import torch
+from accelerate import PartialState, init_empty_weights
 from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint import state_dict as states
@@ -31,7 +31,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
 
-from hs2lib.engine.attention import prepare
+from hs2lib.engine.attention import prepare, unprepare
 
 WEIGHTS, PARTS = "model.safetensors", "sharded"
 
@@ -46,11 +46,14 @@ def best(folder: Path) -> dict[str, float]:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Put saved weights into the model, in place. Raises ValueError where they are not exactly those it trains."""
-    weights = load_file(folder / WEIGHTS)
-    own = {name: parameter.shape for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if wrong := own.items() ^ {name: value.shape for name, value in weights.items()}.items():
-        raise ValueError(f"{folder} holds the weights of another model: {min(wrong)[0]} differs")
-    model.load_state_dict(weights, strict=False)
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    own = {name: list(parameter.shape) for name, parameter in trained.items()}
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        saved = {name: file.get_slice(name).get_shape() for name in sorted(file.keys())}
+        if wrong := [name for name in sorted(own | saved) if own.get(name) != saved.get(name)]:
+            raise ValueError(f"{folder} holds the weights of another model: {wrong[0]} differs")
+        for name, parameter in trained.items():
+            put(parameter, file.get_slice(name))
 
 
 def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
@@ -59,7 +62,7 @@ def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
     Of a sharded model one is gathered at a time; all processes call this alike, and one of them writes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
+    export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
 
 
 def last(folder: Path) -> Path | None:
@@ -147,30 +150,67 @@ class WholeCheckpoints(Trainer):
 # Shared out over processes
 
 
-def shard(outputs: nn.Module, device: torch.device, processes: int, autocast: str) -> None:
-    """Share the parameters of a module out over all processes, in place; `outputs.model.backbone` is a decoder.
+class Root(nn.Module):
+    """What FSDP2 takes for one model: it calls a function of it; without one it gathers what no layer holds."""
 
-    Raises ValueError for a backbone whose layers transformers does not name.
+    def __init__(self, part: nn.Module):
+        super().__init__()
+        self.part = part
+
+    def forward(self, function=None, *arguments):
+        return function(*arguments) if function else None
+
+
+def shard(model, autocast: str = "float32", part: nn.Module | None = None) -> None:
+    """Share the parameters of a reward model or policy out over all processes, in place, or those of a part of it.
+
+    A backbone without data is filled from its files (`stream`). One that was shared out before is made anew around the
+    rows that each process has, because FSDP2 takes a module once, and adapters came since. Raises ValueError for a
+    backbone whose layers transformers does not name, and as `stream`.
     """
-    backbone = outputs.model.backbone
-    names = set(backbone._no_split_modules or ())
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    PartialState(cpu=device.type == "cpu")
+    before = _emptied(model) if model.root else None
+    backbone = model.backbone
+    names, without_data = set(backbone._no_split_modules or ()), backbone.device.type == "meta"
     layers = [module for module in backbone.modules() if type(module).__name__ in names]
     if not layers:
         raise ValueError(f"{type(backbone).__name__} does not say which of its parts are layers: train without fsdp")
-    mesh = init_device_mesh(device.type, (processes,))
+    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     low = torch.bfloat16 if autocast == "bfloat16" else None
     policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     # What is left is gathered for the whole of a step: the engine reads embeddings and heads outside their modules.
-    whole = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
-    fully_shard(outputs, mesh=mesh, mp_policy=whole, reshard_after_forward=False)
-    if backbone.device.type == "meta":
-        outputs._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t)
-        stream(backbone, device, mesh.get_rank(), processes)
+    every = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
+    root = fully_shard(Root(part or model), mesh=mesh, mp_policy=every, reshard_after_forward=False)
+    root._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t)
+    object.__setattr__(model, "root", root)  # not a part of the model: it holds it
+    if before is not None:
+        had = dict(before.named_parameters())
+        for name, parameter in backbone.named_parameters():
+            put(parameter, had[name])
+    elif without_data:
+        stream(backbone)
 
 
-def stream(backbone: nn.Module, device: torch.device, process: int, processes: int) -> None:
+def _emptied(model) -> nn.Module:
+    """Put a backbone without data, adapters and all, in the place of a model's own, which is returned."""
+    old, adapter = model.backbone, model.adapter
+    unprepare(old)
+    with init_empty_weights():
+        model.backbone = new = type(old)(copy.deepcopy(old.config))
+    new.tie_weights()
+    for name in {"generation_config", "hs2_verdicts", "hs2_weights"} & vars(old).keys():
+        setattr(new, name, getattr(old, name))
+    if adapter:
+        model.adapter = None
+        model.lora(**adapter)
+    new.train(old.training)
+    return old
+
+
+def stream(backbone: nn.Module) -> None:
     """Fill a backbone that was shared out while it had no data: each process reads its own rows of every tensor.
 
     So no byte is read twice, and no process ever holds a whole model. A random copy of two layers is what the
@@ -179,19 +219,30 @@ def stream(backbone: nn.Module, device: torch.device, process: int, processes: i
     config, prefix = copy.deepcopy(backbone.config), f"{backbone.base_model_prefix}."
     config.num_hidden_layers, layers = 2, getattr(config, "layer_types", None)
     config.layer_types = layers[:2] if layers else None
-    prepare(type(backbone)(config).to(device))
+    prepare(type(backbone)(config).to(backbone.device))
     files = {}
     for file in sorted(Path(backbone.hs2_weights).glob("*.safetensors")):
         with safe_open(file, "pt") as opened:
             files |= dict.fromkeys(opened.keys(), file)
     for name, parameter in backbone.named_parameters():
-        rows, own = math.ceil(len(parameter) / processes), parameter.detach().to_local()
         key = next((k for k in (name, prefix + name, name.removeprefix(prefix)) if k in files), None)
         if key is None:
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
         with safe_open(files[key], "pt") as opened:
-            own.copy_(opened.get_slice(key)[process * rows : process * rows + len(own)])
+            put(parameter, opened.get_slice(key))
     backbone.hs2_verdicts = {("groups", backbone.dtype, backbone.device): ""}
+
+
+@torch.no_grad()
+def put(parameter: torch.Tensor, value) -> None:
+    """Fill a parameter, in place: of one that is shared out each process takes, or reads, its rows of `value` alone."""
+    own, rows = parameter.detach(), slice(None)
+    if isinstance(value, DTensor):  # shared out alike
+        own, value = own.to_local(), value.detach().to_local()
+    elif isinstance(own, DTensor):
+        own, mesh, size = own.to_local(), own.device_mesh, math.ceil(len(own) / own.device_mesh.size())
+        rows = slice(mesh.get_local_rank() * size, mesh.get_local_rank() * size + len(own))
+    own.copy_(value[rows])
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -199,7 +250,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def _export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
+def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
     """Write tensors as safetensors, one gathered at a time, so that no process ever holds them all.
 
     named: (name, tensor) pairs. writes: whether this process writes; the others only take part.

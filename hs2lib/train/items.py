@@ -18,6 +18,7 @@ from torch import nn
 from hs2lib.engine.chat import TokenGroup, label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
+from hs2lib.train import checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,13 @@ def digest(items: Sequence[Item]) -> str:
 
 
 def weights_digest(model: nn.Module, start: bytes = b"") -> str:
-    """A digest of `start` and of a model's weights; of weights that are still to be read the shapes alone."""
+    """A digest of `start` and of a model's weights, which may be shared out over processes that call this alike."""
     out = hashlib.sha256(start)
     for name, weight in model.state_dict().items():
-        out.update(f"{name} {tuple(weight.shape)}".encode())
-        if not weight.is_meta:
-            # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
-            some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
-            out.update(f" {torch.hash_tensor(weight).item()} {some}".encode())
+        weight = checkpoints.whole(weight)
+        # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+        some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+        out.update(f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}".encode())
     return out.hexdigest()[:16]
 
 

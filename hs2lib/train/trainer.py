@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import broadcast_object_list
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, TrainingArguments
 
-from hs2lib.engine.attention import precision, prepare
+from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.paths import write
-from hs2lib.train import checkpoints
+from hs2lib.train import checkpoints, cost
 from hs2lib.train.items import Item, digest, order, shares, tokens, weights_digest
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
@@ -42,6 +42,10 @@ class Outputs(nn.Module):
         self.model, self.objective, self.autocast = model, objective, autocast
 
     def forward(self, *batches):
+        root = getattr(self.model, "root", None)  # where the weights are shared out, it gathers them
+        return root(self._outputs, *batches) if root else self._outputs(*batches)
+
+    def _outputs(self, *batches):
         run = partial(self.objective.outputs, self.model)
         if len(batches) > 1:  # a group that does not fit into memory: each part is computed again on the way back
             run = partial(checkpoint, run, use_reentrant=False)
@@ -66,9 +70,10 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
         self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
         if self.sharded:
-            outputs.model.to(args.device)
-            _prepared(outputs.model)  # while it is whole
-            checkpoints.shard(outputs, args.device, args.world_size, recipe.autocast)
+            if not outputs.model.root:
+                outputs.model.to(args.device)
+                _prepared(outputs.model)  # while it is whole
+            checkpoints.shard(outputs.model, recipe.autocast)
         super().__init__(outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks)
         self.is_distributed_loading_by_transformers = self.sharded  # so that DDP leaves it alone
         self.remove_callback(PrinterCallback)
@@ -108,14 +113,14 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         several = [] if self.sharded else [item for item in items if len(item.sequences) > 1]
         large = [item for item in several if tokens([item.sequences]) > self.recipe.budget]
         small = [item for item in items if not any(item is other for other in large)]
-        for batch in self._plan(small) if small else ():
+        for batch in plan(**self._planned(small)) if small else ():
             yield [batch], small
         for item in large:
-            yield list(self._plan(_apart(item))), [item]
+            yield list(plan(**self._planned(_apart(item)))), [item]
 
-    def _plan(self, items: Sequence[Item]):
+    def _planned(self, items: Sequence[Item]) -> dict:
         predict = [item.starts for item in items] if self.objective.log_probs else None
-        return plan([item.sequences for item in items], self.recipe.budget, predict)
+        return {"token_groups": [item.sequences for item in items], "budget": self.recipe.budget, "predict": predict}
 
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
         """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss."""
@@ -148,17 +153,11 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         function: what gives the outputs of a batch, if not the model.
         """
         self.model.eval()
-        batches = list(self._plan(items))
-        mine, processes = [], self.args.world_size
-        with torch.no_grad():
-            for start in range(0, len(batches), processes):
-                at = start + self.args.process_index
-                out = (function or self.model_wrapped)(batches[min(at, len(batches) - 1)]).cpu()
-                mine += [(batches[at].index, out)] if at < len(batches) else []
+        options = self._planned(items) | {"shared": self.args.world_size > 1}
+        outputs = in_order(function or self.model_wrapped, **options)
         if self.sharded:
-            self.model.reshard()  # a backward would do it
-        indices, outputs = zip(*gather_object(mine), strict=True)
-        return torch.cat(outputs)[torch.cat(indices).argsort()], *targets_of(items, "cpu")
+            self.model.model.root.reshard()  # a backward would do it
+        return outputs, *targets_of(items, "cpu")
 
     def validated(self) -> dict[str, float]:
         """The loss on the validation items, and the objective's other metrics, by name."""
@@ -232,8 +231,7 @@ def _apart(item: Item) -> list[Item]:
 def _prepared(model: nn.Module) -> None:
     """Set the group attention on all parts of a model, on the device it trains on."""
     for part in filter(None, (model.backbone, getattr(model, "critic", None))):
-        if part.device.type != "meta":  # those are looked at when their weights are read
-            prepare(part)
+        prepare(part)
 
 
 # These may differ between the two halves of one run: they change rounding, speed or memory, not what is computed.
@@ -271,12 +269,13 @@ def fit(
     PartialState(cpu=not torch.cuda.is_available())
     items, validation, about = broadcast_object_list([items, validation, about])
     steps, started = _checked(model, items, validation, objective, recipe), time.time()
+    processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
+    held = sum(p.numel() * (16 if p.requires_grad else 4) for p in model.parameters())  # as `cost.held` counts
+    cost.check(held / processes, "training with gradients and AdamW's moments")
     folder, configuration = run_folder(parent, model, items, validation, objective, recipe, about)
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
         return _finished(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
-    if recipe.checkpointing:
-        model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     last = checkpoints.last(folder)
     if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
@@ -286,6 +285,8 @@ def fit(
     main = trainer.args.should_save
     if not trainer.sharded:
         _prepared(model)
+    if recipe.checkpointing:
+        model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     trainer.args.eval_on_start = bool(validation) and last is None
     if main:
         write(folder / "run.json", configuration + "\n")
@@ -295,9 +296,9 @@ def fit(
     ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
     loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
     result = TrainingResult(history, step, loss, steps, round(time.time() - started, 1), folder)
-    trainer.accelerator.wait_for_everyone()
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
+    trainer.accelerator.wait_for_everyone()
     if main:
         write(folder / "done.json", json.dumps({k: v for k, v in vars(result).items() if k != "folder"}) + "\n")
         # A finished run needs no optimiser to go on with, which is twice as large as the weights.
@@ -306,7 +307,7 @@ def fit(
         for name in ("optimizer.pt", "scheduler.pt"):
             (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
         shutil.rmtree(folder / f"checkpoint-{steps}" / checkpoints.PARTS, ignore_errors=True)
-    return result if trainer.sharded else _finished(outputs, result)
+    return _finished(outputs, result)
 
 
 def _finished(outputs: Outputs, result: TrainingResult) -> TrainingResult:
@@ -323,6 +324,8 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     for named, several in (("training", items), ("validation", validation)):
         if twice := [name for name, number in Counter(item.id for item in several).items() if number > 1]:
             raise ValueError(f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids")
+    if getattr(model, "root", None) and not recipe.fsdp:
+        raise ValueError("each process holds a part of this model's weights: train it with fsdp: true in the recipe")
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if objective.log_probs and not all(item.starts for item in items):

@@ -1,12 +1,21 @@
 """The dry run's arithmetic, by hand: what it says is asked of a cluster, so a factor of ten must not slip in."""
 
+import re
+import shutil
 from dataclasses import replace
 
 import pytest
-from tiny_training import tiny
+import torch
+from tiny_training import made, recipe, tiny
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from hs2lib import paths
+from hs2lib.models.backbones import tiny_model
+from hs2lib.models.policy import Policy, load_policy
 from hs2lib.train import cost
+from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import DPO
+from hs2lib.train.trainer import fit
 
 
 def value(table, stage, quantity):
@@ -68,6 +77,35 @@ def test_bytes_of_each_process_by_hand():
     trained = sum(p.numel() for p in model.lora(rank=2).parameters() if p.requires_grad)
     n = sum(p.numel() for p in model.parameters())
     assert trained < n / 2 and cost.held(model, 2)["step"] == 2 * n + 6 * trained
+
+
+def test_the_guides_table_is_what_is_counted():
+    """Of policies in full, on the meta device: GB of each GPU with 1, 8, 16 and 64 of them."""
+    shapes = {"8B": (4096, 14336, 32, 32), "70B": (8192, 28672, 80, 64)}
+    guide = (paths.root() / "docs" / "guide.md").read_text()
+    for size, (width, inner, layers, heads) in shapes.items():
+        config = LlamaConfig(vocab_size=128256, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
+                             num_attention_heads=heads, num_key_value_heads=8)  # fmt: skip
+        with torch.device("meta"):
+            policy = Policy(LlamaForCausalLM(config), None)
+        told = re.search(rf"^\| {size} \|(.*)", guide, re.M)[1].replace("*", "").split("|")[:4]
+        assert [int(cell) for cell in told] == [round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)]
+
+
+def test_what_cannot_fit_is_said_before_weights_are_read(monkeypatch, tmp_path):
+    """There are no weights in the folder at all; the machine has 1 MB."""
+    for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_model() / file, tmp_path)
+    monkeypatch.setattr(cost.os, "sysconf", lambda name: 1000)
+    with pytest.raises(ValueError, match=r"all weights alone, takes 0.0 GB, and here are 0.0 GB: take more processes"):
+        load_policy(tmp_path)
+
+
+def test_a_training_that_cannot_fit_begins_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost.os, "sysconf", lambda name: 100)
+    with pytest.raises(ValueError, match="training with gradients and AdamW's moments takes"):
+        fit(tiny(), made(8), [], REGRESSION, recipe(), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_frozen_models_are_held_whole_in_float32():
