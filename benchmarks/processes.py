@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import common
@@ -29,6 +30,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch.distributed.tensor import DTensor
+from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallback
 
 from hs2lib import paths
@@ -42,7 +44,7 @@ from hs2lib.train.recipes import Recipe
 from hs2lib.train.trainer import fit
 
 SHAPE = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 8,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}  # fmt: skip
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048}  # fmt: skip
 METHODS = ("reward model", "SFT", "DPO", "SteerLM 2.0")
 STEPS = 6
 
@@ -55,12 +57,12 @@ def model(method: str):
     return Policy(LlamaForCausalLM(LlamaConfig(**SHAPE, tie_word_embeddings=True)), None)
 
 
-def task(method: str, trained, off: float = 0.0):
-    """(items, objective) of a method; off: nats added to the log-probabilities of the reference."""
+def task(method: str, trained, off: float = 0.0, times: int = 1):
+    """(items, objective) of a method; off: nats added to the log-probabilities of the reference. times: as long."""
     rng, items = np.random.default_rng(0), []
     for i in range(24):
-        prompt = rng.integers(0, 512, rng.integers(4, 20)).tolist()
-        group = tuple(prompt + rng.integers(0, 512, rng.integers(4, 16)).tolist() for _ in range(2))
+        prompt = rng.integers(0, 512, times * rng.integers(4, 20)).tolist()
+        group = tuple(prompt + rng.integers(0, 512, times * rng.integers(4, 16)).tolist() for _ in range(2))
         items.append(Item(f"{i:02d}", group, rng.normal(2, 1, (2, 2)).astype(np.float32), (len(prompt),) * 2))
     if method == "reward model":
         return items, objectives.REGRESSION
@@ -84,6 +86,29 @@ def task(method: str, trained, off: float = 0.0):
 def here(tensors) -> int:
     """Bytes of tensors that lie in this process."""
     return sum((t.to_local() if isinstance(t, DTensor) else t).nbytes for t in tensors)
+
+
+class Peak(TrainerCallback):
+    """The most bytes that the second step's tensors take at once beside weights and moments, and its largest batch."""
+
+    def on_step_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
+        if state.global_step == 1:
+            states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v) and v.ndim]
+            self.before, self.tokens = here([*model.parameters(), *states]), 0
+            self.hook = model.register_forward_pre_hook(self.seen)
+            self.profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+            self.profile.start()
+
+    def seen(self, model, batches):
+        self.tokens = max(self.tokens, sum(len(batch.tokens) for batch in batches))
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        if state.global_step == 1:
+            self.profile.stop()
+            self.hook.remove()
+            events = [e for e in self.profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+            taken = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
+            self.held = {"compute": self.before + int(taken.max()), "tokens": self.tokens}
 
 
 class Watch(TrainerCallback):
@@ -120,10 +145,12 @@ def child(options) -> None:
     for method in options.methods:
         trained, folder = model(method), options.child / method
         folder.mkdir(parents=True, exist_ok=True)
-        items, objective = task(method, trained, options.off * rank)
+        items, objective = task(method, trained, options.off * rank, 40 if options.compute else 1)
         recipe = Recipe(steps=STEPS, batch=8, learning_rate=1e-3, warmup=2, autocast="float32", save_every=2, keep=0,
                         fsdp=number > 1 or options.parts)  # fmt: skip
-        watch = Watch(folder, options.stop, options.slow)
+        if options.compute:
+            recipe = replace(recipe, steps=2, checkpointing=True, autocast="bfloat16", budget=4096)
+        watch = Peak() if options.compute else Watch(folder, options.stop, options.slow)
         with contextlib.suppress(KeyboardInterrupt):
             fit(trained, items, [], objective, recipe, folder, callbacks=[watch])
         (folder / f"held-{rank}.json").write_text(json.dumps(watch.held))
@@ -226,6 +253,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--stop", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--off", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--slow", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compute", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.child:
@@ -259,7 +287,15 @@ def main(argv: list[str] | None = None) -> None:
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
             predicted[f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
-    found["cost"] = predicted
+    found["cost"], found["cost, gathered layers and activations"] = predicted, {}
+    for number in (1, 2, 4):
+        seconds[f"{number} processes, compute"] = [
+            run(work / f"compute-{number}", number, "--compute", methods=[first])
+        ]
+        ranks = [held(work / f"compute-{number}", first, number, phase) for phase in ("compute", "tokens")]
+        with torch.device("meta"):
+            said = cost.held(model(first), number, max(ranks[1]))["compute"]
+        found["cost, gathered layers and activations"][number] = {"counted": max(ranks[0]), "cost.py": said}
     print(json.dumps(found, indent=1))
     losses = max(max(found[f"apart, {number}"].values()) for number in (2, 4))
     half, quarter = (max(found[f"share held, {number}"].values()) for number in (2, 4))
