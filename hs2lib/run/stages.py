@@ -28,9 +28,9 @@ STAGES = {"label": ("label",), "sample": ("sample", "respond"), "train": ("fit",
 
 
 def cells(run: str, stage: str) -> list[tuple[str, str]]:
-    """(id, source) of the notebook's code cells up to the end of a stage, but for those tagged `shows`: they make nothing.
+    """(id, source) of the notebook's code cells up to the end of a stage, without those tagged `shows`.
 
-    Raises ParameterError where it has no such stage.
+    These make nothing that a later cell needs. Raises ParameterError where there is no such stage.
     """
     code = [cell for cell in nbformat.read(notebook(run), 4).cells if cell.cell_type == "code"]
     out = [(cell.id, cell.source) for cell in code if "shows" not in cell.metadata.get("tags", ())]
