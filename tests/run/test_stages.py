@@ -28,6 +28,8 @@ CHECKOUT = root()
 def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
     names = [name for name, _ in stages.cells(run, stage)]
     assert names[0] == "parameters" and names[-1] == last and "finish" not in names
+    # These only show, by gradients that a model whose weights are shared out over processes does not have.
+    assert not {"engine", "engine-exact", "real", "real-table"} & set(names)
 
 
 def test_what_has_no_such_stage_says_so(capsys):
