@@ -164,17 +164,13 @@ class Decoder(nn.Module):
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
 
         With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
-        ValueError where it lies nowhere: adapters put on weights that others had been merged into, or shared out.
+        ValueError where it lies nowhere: adapters put on weights that others had been merged into.
         """
-        if self.adapter and (self.origin is None or self.root):
-            raise ValueError("under these adapters lie weights with others merged in, or shared out: merge these too")
+        if self.adapter and self.origin is None:
+            raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
 
         def write(into: Path) -> None:
-            if self.root:
-                checkpoints.export(self.backbone.named_parameters(), into / checkpoints.WEIGHTS, True)
-                for part in filter(None, (self.backbone.config, getattr(self.backbone, "generation_config", None))):
-                    part.save_pretrained(into)
-            elif self.adapter:
+            if self.adapter:
                 save_file(get_peft_model_state_dict(self.backbone), into / "adapter.safetensors")
             else:
                 self.backbone.save_pretrained(into)
@@ -184,13 +180,7 @@ class Decoder(nn.Module):
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
         paths.WRITTEN.add(paths.place(folder))
-        if self.root and torch.distributed.get_rank():  # the first process writes what it gathers from all
-            checkpoints.export(self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, False)
-        else:
-            replace_folder(folder, write)
-        if self.root:
-            torch.distributed.barrier()
-        return folder
+        return replace_folder(folder, write)
 
     def _save_more(self, into: Path) -> dict:
         """What a subclass writes besides, and adds to hs2.json."""

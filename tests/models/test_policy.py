@@ -144,7 +144,7 @@ def test_second_adapters_sit_on_the_weights_that_were_saved_not_on_the_first_bas
     second = load_policy(policy.save(tmp_path / "first")).lora(rank=2)
     due, _ = second.log_probs(GROUPS)
     assert torch.equal(load_policy(second.save(tmp_path / "second")).log_probs(GROUPS)[0], due)
-    with pytest.raises(ValueError, match="merge these too"):
+    with pytest.raises(ValueError, match="on no disk: merge these too"):
         second.merge().lora(rank=2).save(tmp_path / "third")
     assert not (tmp_path / "third").exists()
 

@@ -110,8 +110,6 @@ def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:
         parts = [groups[:4], groups[4:8]]
         task = (policy, prior, judge, parts, groups[8:10], steerlm2.TARGET, settings, folder)
         done = steerlm2.iterate(*task, callbacks=lambda: callbacks)
-        loaded = load_policy(policy.save(folder / "policy"))
-        assert loaded.fingerprint().rpartition("-")[2] == policy.fingerprint().rpartition("-")[2]
         samples = [one.read.sequences for each in done for one in each.training]
         (folder / "samples.json").write_text(json.dumps(samples))
 
@@ -133,7 +131,7 @@ def train(name: str, folder: Path, callbacks=(), **changes) -> None:
 
 
 # Streamed: every model is read in parts and lies in parts, those too that only score; how many models are read.
-STREAMED = {"sft streamed": 1, "05 streamed": 1, "08 streamed": 2, "11 streamed": 2, "12 streamed": 4}
+STREAMED = {"sft streamed": 1, "05 streamed": 1, "08 streamed": 2, "11 streamed": 2, "12 streamed": 3}
 NAMES = ("reward", "reward bfloat16", "reward lora checkpointing", "dpo", *STREAMED)
 
 
@@ -259,8 +257,10 @@ def test_each_process_reads_its_own_rows_and_no_byte_is_read_twice(both, name):
 @pytest.mark.slow
 def test_a_policy_that_lies_in_parts_samples_as_a_whole_one(both):
     """Notebook 12's two iterations: in the second it samples with adapters merged into weights that lie in parts."""
-    one, two = (json.loads((folder / "12 streamed" / "samples.json").read_text()) for folder in both)
-    assert one == two
+    one, two = (folder / "12 streamed" for folder in both)
+    assert json.loads((one / "samples.json").read_text()) == json.loads((two / "samples.json").read_text())
+    names = [sorted(file.name for file in folder.rglob("iteration-1/**/*.jsonl")) for folder in (one, two)]
+    assert names[0] == names[1] and len(names[0]) == 4, "by the weights: samples, scores, log-probabilities of two"
 
 
 @pytest.mark.slow
