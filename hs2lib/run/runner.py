@@ -208,7 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     add("--execute", action="store_true", help="run these notebooks now, without Snakemake")
     add("--stage", choices=list(stages.STAGES), help="do only this part of these notebooks now; torchrun may start it")
-    add("--stream", action="store_true", help="each process reads its share of the weights (with fsdp)")
+    add("--stream", action="store_true", help="each process of a stage reads its share of the weights (with fsdp)")
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
     if min(args.cores, args.seeds) < 1:
@@ -235,6 +235,7 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     if args.parameters:
         print(*(listed(name, tier) for name in names), sep="\n")
         return 0
+    os.environ |= {"HS2_STREAM": "1"} if args.stream else {}  # for the jobs too
     if args.stage or args.execute:
         processes.follow()
         if tier in graph.SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
@@ -242,7 +243,6 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     else:
         os.environ.pop(processes.OWNER, None)
     if args.stage:
-        os.environ |= {"HS2_STREAM": "1"} if args.stream else {}
         for name in names:
             stages.compute(name, tier, args.stage)
         return 0

@@ -7,9 +7,10 @@ The notebook alone decides what is computed. Its cells up to the end of the stag
 parameters; what they show and report goes nowhere. What they keep lies in the run folder under names made of its
 inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it.
 
-Only training uses several processes; they share out labels and samples only where these are a part of it. Scores,
-evaluation and export are no stages: notebook 06 does nothing but score, and the others evaluate on a few hundred
-prompts, so there the notebook is the job, on one GPU. Paper: silent (the reference code has its own launcher).
+Several processes share out the training. Labels and samples want one, or, with `--stream`, as many as it takes to hold
+the models in parts. Scores, evaluation and export are no stages: notebook 06 does nothing but score, and the others
+evaluate on a few hundred prompts, so there the notebook is the job, on one GPU. Paper: silent (the reference code has
+its own launcher).
 """
 
 import contextlib

@@ -1,5 +1,6 @@
 """Stages: the heavy part of a notebook runs as a job of its own, before it, and waits for no more than it reads."""
 
+import os
 import re
 import subprocess
 import sys
@@ -72,7 +73,15 @@ def notebook(tmp_path, monkeypatch):
         cells.append(new_code_cell("raise RuntimeError('not of the stage')", id="after"))
         nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / f"{name}.ipynb")
     (tmp_path / "params/demo/01_first.yaml").write_text("n: 7\n")
-    for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_RUN", processes.OWNER, processes.PARENT, "CUDA_VISIBLE_DEVICES"):
+    for name in (
+        "HS2_REPORTS",
+        "HS2_RUNS",
+        "HS2_RUN",
+        "HS2_STREAM",
+        processes.OWNER,
+        processes.PARENT,
+        "CUDA_VISIBLE_DEVICES",
+    ):
         monkeypatch.setenv(name, "")  # given back after the test
         monkeypatch.delenv(name)
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
@@ -80,9 +89,9 @@ def notebook(tmp_path, monkeypatch):
 
 
 def test_a_stage_leaves_what_it_made_and_no_report(notebook, capsys):
-    assert runner.main(["--stage", "train", "--tier", "demo", "01"]) == 0
+    assert runner.main(["--stage", "train", "--stream", "--tier", "demo", "01"]) == 0
     assert [file.name for file in (runs() / "demo" / "01_first").iterdir()] == ["model-7"], "with the tier's parameters"
-    assert not (notebook / "reports").exists()
+    assert not (notebook / "reports").exists() and os.environ["HS2_STREAM"] == "1"
     assert capsys.readouterr().out.startswith("demo 01_first: train done in 0 s\n")
 
 
