@@ -98,7 +98,8 @@ def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
 def test_a_job_ends_with_its_snakemake_and_frees_the_folder_then(tmp_path, other, number):
     """Its kernel wrote on, and the folder was free for a second one."""
     job = "from hs2lib.run import processes\nimport sys, time, pathlib\nprocesses.follow()\n"
-    job += "lock = processes.hold(pathlib.Path(sys.argv[1]))\nprint('here', flush=True)\ntime.sleep(20)\nprint('still here')"
+    job += "lock = processes.hold(pathlib.Path(sys.argv[1]))\nprint('here', flush=True)\n"
+    job += "time.sleep(20)\nprint('still here')"
     snakemake = "import subprocess, sys\nfrom hs2lib.run import processes\nprocesses.lead()\n"
     snakemake += "subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
     environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
