@@ -1,8 +1,9 @@
 """The paper's numbers as data (HelpSteer2, arXiv 2406.08673), read from `hs2lib/paper/*.csv`.
 
-The files hold what the paper prints, digit for digit, one file a table. Nothing here is ever computed from a run, and
-no run writes here. `columns.csv` has the rule by which `hs2lib.report.verdict` judges the numbers of a column, fixed
-before any run, with its reason.
+The files hold what the paper prints, digit for digit, one file a table. `released.csv` names rows of our own, which no
+paper prints: models that were published and that no card we read ties to a row. Nothing here is ever computed from a
+run, and no run writes here. `columns.csv` has the rule by which `hs2lib.report.verdict` judges the numbers of a column,
+fixed before any run, with its reason.
 """
 
 import csv
@@ -32,7 +33,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the paper: `values[(row, column)]` is a number, or None where the paper prints none."""
+    """One table of the paper: `values[(row, column)]` is a number, or None where the paper prints none.
+
+    `rules` has more rows than `values`: those of published models.
+    """
 
     id: str
     title: str
@@ -73,6 +77,8 @@ def _table(table: str, **about: str) -> Table:
         for column, room in rooms.items():
             values[cells["row"], column] = float(cells[column]) if cells[column] else None
             rules[cells["row"], column] = _rule(room, cells, column)
+    for row in (row["row"] for row in _rows("released.csv") if row["table"] == table):
+        rules |= {(row, column): rules[cells["row"], column] for column in rooms}  # for its decimals: none is judged
     return Table(table, **about, values=values, rules=rules)
 
 

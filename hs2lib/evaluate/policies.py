@@ -30,7 +30,7 @@ from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
 from hs2lib.paper import GAIN, MEASURES, head_weights
-from hs2lib.paths import names_read, noted, run_name, work, write
+from hs2lib.paths import names_read, noted, root, run_name, work, write
 from hs2lib.report.report import DASH, csv_text, plain_cell
 from hs2lib.run.graph import makers
 
@@ -184,9 +184,19 @@ TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 PAPERS_JUDGES = dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview") | {"MT-Bench": "judge gpt-4-0125-preview"}
 
 
-def made(tier: str) -> dict[str, Path]:
-    """Every policy that a notebook makes, by its title in the notebooks' order, and the folder it is saved in."""
-    return {title: work(tier, name) / "policy" for name, title in makers("policy").items()}
+def made(tier: str, models: Sequence[str] = ()) -> dict[str, Path]:
+    """Every policy that a notebook makes, by its title in the notebooks' order, and the folder it is saved in.
+
+    models: others in their place, "title=folder" each; a relative folder lies in the checkout. Raises ValueError for
+    one that is not there.
+    """
+    named = {}
+    for text in models:
+        title, _, place = text.partition("=")
+        named[title] = root() / Path(place).expanduser()
+        if not (title and place and named[title].is_dir()):
+            raise ValueError(f"models: expected title=folder, with a model in it, got {text}")
+    return named or {title: work(tier, name) / "policy" for name, title in makers("policy").items()}
 
 
 def colors(names: Sequence[str]) -> dict[str, tuple[float, float, float]]:

@@ -118,7 +118,8 @@ def convert(folder: Path, out: Path, *, tokenizer: str | Path = BASE, pad_token:
     """Write the model of `folder` as ours into `out`, whole or not at all, holding one layer at a time.
 
     With a head it is a reward model of the last five of nine outputs, HelpSteer2's attributes: "the first four are not
-    trained or used" (its card). Otherwise it is a policy. Either has the reference template, which it was trained with.
+    trained or used" (its card). Paper: appendix H has nine weights, the first four 0. Otherwise it is a policy. Either
+    has the reference template, which it was trained with.
     Raises ValueError where anything is not as expected.
     """
     folder, weights = Path(folder), Path(folder) / "model_weights"

@@ -155,9 +155,10 @@ class Run:
         known = paper.TABLES[table]
         ours = ours.reindex(columns=["row", "column", "ours", "low", "high", "data", "not comparable"])
         ours = ours.astype(dict.fromkeys(["ours", "low", "high"], float)).set_index(["row", "column"])
-        if unknown := [cell for cell in ours.index if cell not in known.values]:
+        if unknown := [cell for cell in ours.index if cell not in known.rules]:
             raise KeyError(f"{table} has no {unknown[0]}; rows: {known.rows}; columns: {known.columns}")
-        printed = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
+        own = {cell: None for cell in ours.index if cell not in known.values}  # of published models
+        printed = pd.Series(known.values | own, dtype=float, name="paper").rename_axis(["row", "column"])
         frame = printed.to_frame().join(ours).reset_index()
         used = [[s for s in self.sources if pd.isna(name) or s["name"] == name] for name in frame.pop("data")]
         why = frame["not comparable"].astype(object).where(frame["not comparable"].notna(), "")

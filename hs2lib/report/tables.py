@@ -45,7 +45,9 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
             for line in [] if left is None else left[left.ours.notna()].to_dict("records"):
                 line["why"] = _against(line, run.manifest["sources"])
                 ours.setdefault((line["row"], line["column"]), {}).setdefault(name, []).append(line)
-    for cell, printed in known.values.items():
+    here = {row for row, _ in ours}  # and so which published models have a row
+    released = {cell: None for cell in known.rules if cell[0] in here and cell not in known.values}
+    for cell, printed in (known.values | released).items():
         candidates = ours.get(cell, {"": [{}]})
         name, mine = next(iter(candidates.items()))
         numbers = np.array([[line.get(key, np.nan) for key in _NUMBERS] for line in mine], dtype=float)  # [seeds, 3]
@@ -182,11 +184,12 @@ def lay_out(table: str, frames: dict[str, pd.DataFrame], *, every: bool = False)
         shown = [f"{number:.{known.rules[cell].digits}f}" for number in (value, sd) if not pd.isna(number)]
         return "±".join(shown) or DASH
 
-    for row in known.rows:
-        lines[row, "paper", 0] = [(text(known.values[row, column], row, column), "", "") for column in known.columns]
+    for row in dict.fromkeys([*known.rows, *(row for frame in frames.values() for row in frame.row)]):
+        printed = [text(known.values.get((row, column)), row, column) for column in known.columns]
+        lines[row, "paper", 0] = [(number, "", "") for number in printed]
         for number, (tier, frame) in enumerate(frames.items(), 1):
             ours = frame[frame.row == row]
-            if every or (ours.verdict != verdict.NOT_RUN).any():
+            if len(ours) and (every or (ours.verdict != verdict.NOT_RUN).any()):
                 reasons = ["; ".join(filter(None, both)) for both in zip(ours.reason, ours.provenance, strict=True)]
                 texts = [text(r.ours, row, r.column, sd=r.SD) for r in ours.itertuples()]
                 cells = list(zip(texts, ours.verdict, reasons, strict=True))

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -40,7 +41,7 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
             await super().start_kernel(**options, **processes.owned(locks))
 
     made, began = graph.outputs(run, tier), time.time()
-    values = graph.resolved(run, tier)[1]
+    values = json.loads(json.dumps(graph.resolved(run, tier)[1]))  # papermill writes a tuple as a text
     hide(values)
     os.environ[RUN] = graph.reading(run, tier)
     print(f"{tier} {run} ...", flush=True)

@@ -244,6 +244,7 @@ class Endpoint(Settings):
 class Evaluation(Served, Endpoint, Resampled):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
+    models: tuple = setting((), "what to measure in place of the notebooks' policies, each title=folder")
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
     answer_tokens: int = setting(1024, "longest answer, tokens; paper: appendix H, of MT-Bench", 1, 100_000)
     pair_tokens: int = setting(0, "the same of Arena Hard and AlpacaEval, or 0; their own settings: 4,096", 0, 100_000)

@@ -215,6 +215,17 @@ def evaluated(path, tier):
     return values | vars(parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace())
 
 
+def test_other_models_are_measured_in_place_of_the_notebooks(tmp_path):
+    for name in ("a=b", "c"):
+        (tmp_path / name).mkdir()
+    found = policies.made("paper", [f"PPO (released)={tmp_path}/a=b", f"DPO={tmp_path}/c"])
+    assert list(found.items()) == [("PPO (released)", tmp_path / "a=b"), ("DPO", tmp_path / "c")]
+    for wrong in (f"DPO={tmp_path}/nothing", str(tmp_path), f"={tmp_path}"):
+        with pytest.raises(ValueError, match="title=folder"):
+            policies.made("paper", [wrong])
+    assert "SFT" in policies.made("paper")
+
+
 def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):
     """A policy may write `=cmd|..`, and most of them write lists that begin with `-`."""
     frame = pd.DataFrame({"prompt": ["=1+1"], "response": ["- one\n- two"], "policy": ["'DPO"], "value": [1 / 3]})

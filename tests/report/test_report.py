@@ -220,6 +220,15 @@ def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
     assert verdict(missing) == "not run at this tier"
 
 
+def test_a_published_model_has_a_row_of_its_own_only_where_it_was_measured(checkout):
+    run = start(REAL, of_paper=True)
+    judged = run.against_paper("table-4", ours(8.1, "PPO (released)", "MT-Bench"))
+    assert verdict(judged, "PPO (released)", "MT-Bench") == "paper prints none"
+    assert judged.row.iloc[-1] == "PPO (released)" and len(judged) == 89
+    with pytest.raises(KeyError, match="mine"):
+        run.against_paper("table-4", ours(8.1, "mine", "MT-Bench"))
+
+
 def test_a_number_the_paper_does_not_print_has_no_verdict_to_lose(checkout):
     judged = start(REAL, of_paper=True).against_paper("table-2", ours(0.2, "turns in prompt", "R HS"))
     assert verdict(judged, "turns in prompt", "R HS") == "paper prints none"

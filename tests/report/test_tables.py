@@ -54,6 +54,21 @@ def test_numbers_from_the_papers_rows_are_judged(reports):
     assert missing.verdict == NOT_RUN and "never released" in missing.reason
 
 
+def test_a_published_model_has_a_line_of_its_own(reports):
+    """Only where it was measured; it takes no number of the paper's and loses none."""
+    cell = ("PPO w. HelpSteer2", "TruthfulQA MC2")
+    for tier, row, ours in (("gpu", "PPO (released)", 0.5721), ("laptop", cell[0], 0.56)):
+        frame = against("table-4", {cell: ours})
+        frame.loc[frame.ours.notna(), "row"] = row
+        reports(tier, "13_aligned_model_evaluation", [PAPERS], {"against-table-4.csv": frame})
+    assert one("table-4", "gpu", ("PPO (released)", cell[1])).verdict == "paper prints none"
+    assert one("table-4", "gpu", cell).verdict == NOT_RUN
+    texts, *_ = tables.lay_out("table-4", {tier: tables.assemble("table-4", tier) for tier in ("gpu", "laptop")})
+    lines = {line[:2]: text for line, text in texts[cell[1]].items() if line[0].startswith("PPO")}
+    own = {("PPO (released)", "paper"): report.DASH, ("PPO (released)", "gpu"): "0.5721"}
+    assert lines == {(cell[0], "paper"): "0.5629", (cell[0], "laptop"): "0.5600"} | own
+
+
 @pytest.mark.parametrize(("source", "verdict"), [(MADE, "generated data"), (OTHER, "other data")])
 def test_other_rows_are_never_judged_however_near(reports, source, verdict):
     reports("demo", "03_annotator_agreement", [source], {"against-table-1.csv": against("table-1", {KAPPA: 0.706})})

@@ -24,7 +24,8 @@ def test_a_named_run_resolves(tier, run):
 
 def test_every_row_that_the_paper_trained_has_a_run():
     rows = {}
-    for run in ["06_rewardbench_evaluation", *(run for tier, run in NAMED if tier == "paper" and run[:2] == "06")]:
+    named = [run for tier, run in NAMED if tier == "paper" and run[:2] == "06" and not run.endswith("@released")]
+    for run in ["06_rewardbench_evaluation", *named]:
         _, values, _ = graph.resolved(run, "paper")
         assert rows.setdefault(values["paper_row"], run) == run, "two runs for one row"
         name = run.partition("@")[2]
@@ -43,6 +44,20 @@ def test_every_row_that_the_paper_trained_has_a_run():
             assert f"{notebook}@{name}" in read and title not in values["skip"] and recipe.paper_models
     closed = {"GPT-4-0613", "Llama 3 70B Instruct"}  # trained by others
     assert set(paper.PAPER_ROWS.values()) == set(paper.TABLES["table-4"].rows) - closed
+
+
+def test_published_models_are_measured_without_any_training():
+    """In the row that the authors' card gives it, or in a row of its own; under the template it was trained with."""
+    runs = {run: graph.resolved(run, "paper")[1:] for run in graph.named_runs("paper") if run.endswith("@released")}
+    assert [graph.with_upstream([run], "paper") for run in runs] == [[run] for run in runs]
+    (reward, _), (_, policies) = (
+        runs["06_rewardbench_evaluation@released"],
+        runs["13_aligned_model_evaluation@released"],
+    )
+    assert (reward["paper_row"], reward["weighting"]) == ("Llama 3 70B w. HelpSteer2", "")
+    titles = [text.partition("=")[0] for text in policies.models]
+    own = dict.fromkeys(row for row, _ in paper.TABLES["table-4"].rules.keys() - paper.TABLES["table-4"].values)
+    assert sorted(titles) == sorted(own) and policies.paper_models and policies.reward == reward["model"]
 
 
 DATA = ("HelpSteer2", "Open Assistant", "HH-RLHF", "HelpSteer")

@@ -13,6 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 import hs2lib
+from hs2lib import paths
 from hs2lib.paths import root
 from hs2lib.run import graph, parameters, processes, runner
 
@@ -299,6 +300,21 @@ def test_a_lock_of_a_killed_run_does_not_stop_the_next(suite):
 
 
 @pytest.mark.slow
+def test_a_setting_of_several_values_arrives_as_such(tmp_path, monkeypatch):
+    """The price of tier paper's judge arrived as the text "(10, 30)", which the notebook refused."""
+    import papermill
+    from papermill.translators import PythonTranslator
+
+    written = []
+    monkeypatch.setattr(papermill, "execute_notebook", lambda *args, **options: written.append(args[2]) or 1 / 0)
+    for name, value in (("HS2_RUNS", str(tmp_path)), ("HS2_REPORTS", str(tmp_path)), (paths.RUN, "{}")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ZeroDivisionError):
+        runner.execute("13_aligned_model_evaluation", "paper", [])
+    exec(PythonTranslator.codify(written[0]), arrived := {})
+    assert arrived["recipe"]["price"] == [10, 30] == written[0]["recipe"]["price"]
+
+
 def test_an_executed_notebook_does_not_say_where_the_checkout_lies(suite):
     body = "import os\n\nprint(os.environ['HS2_ROOT'] + '/hs2lib/models/reward_model.py:1: UserWarning')"
     toy(suite, "01_first", body)
