@@ -45,6 +45,7 @@ OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward 
 TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
 PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
+WEIGHED = ("tokens", "responses")  # what counts alike in a mean over a batch
 CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
 LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
 BACKENDS = ("transformers", "vllm")  # what samples: this process, or a vLLM server

@@ -93,6 +93,9 @@ MEASURES = _rows("measures.csv")
 # Numbers that the text states, by the name the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
+# Where tier paper departs from the paper or its code (NeMo-Aligner, by file and line), and what that moves.
+DEPARTURES = _rows("departures.csv")
+
 # Weights over the heads of a reward model, by name; an attribute not named has none. Paper: appendix H, section 4.3.
 _WEIGHTS = _rows("head-weights.csv")
 HEAD_WEIGHTS = {row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _WEIGHTS}

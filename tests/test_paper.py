@@ -59,3 +59,11 @@ def test_goodness_is_the_first_three_of_the_70b_models_weights():
     weights = paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"]
     assert list(weights) == list(ATTRIBUTES)
     assert {name: weights[name] for name in ATTRIBUTES[:3]} == paper.GOODNESS
+
+
+def test_departures_say_what_both_do_where_and_what_it_moves():
+    """An effect is a figure, or none, or said not to be measured."""
+    for row in paper.DEPARTURES:
+        assert all(row.values()) and len({row["paper or its code"], row["tier paper here"]}) == 2, row
+        effect = row["effect"]
+        assert effect == "not measured" or effect.startswith("none") or effect[0].isdigit(), effect

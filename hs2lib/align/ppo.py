@@ -267,31 +267,33 @@ def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Te
 def targets(
     sampler: Tensor, reference: Tensor, values: Tensor, tokens: Tensor, reward: Tensor, finished: Tensor, recipe: PPO
 ) -> Tensor:
-    """Targets of the loss, float32 [R, 5, T]: log-probability when sampled, advantage, value, return, counted.
+    """Targets of the loss, float32 [R, 6, T]: log-probability when sampled, advantage, value, return, counted, acted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
-    response that did not end counts nowhere (its reward is of a text that the policy did not close), unless
-    `unfinished` is "keep"; nor does one without a reward (nan: the reward model refused it). Advantages are normalised
-    over the tokens that count. Paper: section 4.4 (advantages, normalisation and what is left out are the reference
-    code's).
+    response that did not end gives the policy no gradient (its reward is of a text that the policy did not close),
+    unless `unfinished` is "keep"; it counts in the normalisation of advantages and for the critic. One without a reward
+    (nan: the reward model refused it) counts nowhere. Paper: section 4.4 (all of this is the reference code's:
+    algorithms/ppo.py, generate_ppo_data; megatron_gpt_ppo_actor.py, is_end_mask; megatron_gpt_critic.py, loss_func).
     """
     refused, reward = reward.isnan(), reward.nan_to_num()
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)
     advantage, returns = losses.advantages(rewards, values, tokens, gamma=recipe.gamma, lam=recipe.lam)
-    counted = tokens & (finished.bool() if recipe.unfinished == "drop" else tokens.any(1))[:, None] & ~refused[:, None]
+    counted = tokens & ~refused[:, None]
+    acted = counted & finished.bool()[:, None] if recipe.unfinished == "drop" else counted
     if recipe.normalise:
         advantage = losses.normalised(advantage, counted)
-    return torch.stack([sampler, advantage, values, returns, counted.float()], 1)
+    return torch.stack([sampler, advantage, values, returns, counted.float(), acted.float()], 1)
 
 
 TALLY = ("policy loss", "value loss", "clip fraction", "ratio off 1", "tokens trained")
 
 
 def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
-    """PPO's losses for the trainer, of an `ActorCritic`'s outputs [R, 3 W] and `targets` as [R, 5 W].
+    """PPO's losses for the trainer, of an `ActorCritic`'s outputs [R, 3 W] and `targets` as [R, 6 W].
 
-    Both clipped losses are summed over the tokens that count, so the trainer's mean is over those of the whole global
-    batch. tally: float64 [5], to which the sums of each call are added, for the log. Paper: section 4.4.
+    Both clipped losses are means over each response, weighed by its tokens or all alike (`weigh`), so the trainer's
+    mean is over the tokens or the responses of the whole global batch, those of no gradient among them. tally: float64
+    [5], to which the sums of each call are added, for the log. Paper: section 4.4.
     """
 
     def outputs(model, batch):
@@ -299,18 +301,22 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
 
     def total(outputs, targets, group):
         policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
-        sampler, advantage, old, returns, counted = targets.unflatten(1, (5, -1)).unbind(1)  # [R, W] each
-        mask, number = counted.bool(), counted.sum()
-        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, mask, clip=recipe.ratio_clip) * number
-        value_loss = losses.ppo_value_loss(value, old, returns, mask, clip=recipe.value_clip) * number
+        *told, counted, acted = targets.unflatten(1, (6, -1)).unbind(1)  # [R, W] each
+        sampler, advantage, old, returns = told
+        policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, acted.bool(), clip=recipe.ratio_clip)  # [R]
+        value_loss = losses.ppo_value_loss(value, old, returns, counted.bool(), clip=recipe.value_clip)  # [R]
+        tokens = counted.sum(1)  # [R]
         if tally is not None:
-            off = torch.where(mask, policy - sampler, 0.0).detach().expm1().abs()
-            sums = policy_loss.detach(), value_loss.detach(), (off > recipe.ratio_clip).sum(), off.sum(), number
+            off = torch.where(acted.bool(), policy - sampler, 0.0).detach().expm1().abs()
+            sums = policy_loss.detach() @ tokens, value_loss.detach() @ tokens
+            sums = *sums, (off > recipe.ratio_clip).sum(), off.sum(), tokens.sum()
             tally.add_(torch.tensor(sums, dtype=tally.dtype))
-        return policy_loss + recipe.value_weight * value_loss
+        weight = tokens.sign() if recipe.weigh == "responses" else tokens
+        return (policy_loss + recipe.value_weight * value_loss) @ weight
 
     def count(targets, group):
-        return int(targets.unflatten(1, (5, -1))[:, 4].sum())
+        tokens = targets.unflatten(1, (6, -1))[:, 4].sum(1)  # [R]
+        return int((tokens.sign() if recipe.weigh == "responses" else tokens).sum())
 
     return Objective("PPO", total, count, outputs, log_probs=True)
 
@@ -328,7 +334,7 @@ def figures(sampler, reference, values, tokens, reward, finished, entropy, recip
     """
     penalty = torch.where(tokens, token_kl(sampler, reference, recipe.kl_form), 0.0).sum(1).mean()
     raw = replace(recipe, normalise=False)
-    _, advantage, _, returns, _ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
+    _, advantage, _, returns, *_ = targets(sampler, reference, values, tokens, reward, finished, raw).unbind(1)
     left = advantage[tokens].var(correction=0) / returns[tokens].var(correction=0).clamp(min=1e-12)
     out = {"reward": reward.nanmean(), "penalised reward": reward.nanmean() - recipe.kl_weight * penalty}
     out |= {"kl": torch.where(tokens, sampler - reference, 0.0).sum(1).mean(), "penalty": penalty}
@@ -340,8 +346,9 @@ def figures(sampler, reference, values, tokens, reward, finished, entropy, recip
 def rounds(history: Sequence[dict]) -> pd.DataFrame:
     """A row a round of a run's history: the figures, and the means of the losses over the round's steps.
 
-    Paper: silent (it prints no curve). Losses are per token that gives a gradient: policy loss; value loss; clip
-    fraction, the share of tokens whose ratio left 1 +- clip; ratio off 1, the mean of |ratio - 1|, 0 on a first pass.
+    Paper: silent (it prints no curve). Losses are per token that counts, whatever is weighed: policy loss; value loss;
+    clip fraction, the share of tokens whose ratio left 1 +- clip; ratio off 1, the mean of |ratio - 1|, 0 on a first
+    pass.
     """
     frame = pd.DataFrame([entry for entry in history if "policy loss" in entry])
     return frame.groupby("round", as_index=False).agg({"step": "last"} | dict.fromkeys(NAMES, "mean"))
@@ -385,7 +392,7 @@ class PPOTrainer(GroupTrainer):
         prompts = [self.items[i] for i in asked([item.id for item in self.items], self.recipe, round)]
         items, sampled, stats = self._sampled(prompts, round)
         self.stats = {"round": round} | stats
-        parts = np.split(targets(*sampled, self.recipe).flatten(1).numpy(), len(items))  # [n, 5 W] each
+        parts = np.split(targets(*sampled, self.recipe).flatten(1).numpy(), len(items))  # [n, 6 W] each
         self.round = {item.id: replace(item, targets=part) for item, part in zip(items, parts, strict=True)}
 
     def _sampled(self, prompts: Sequence[Item], round: int) -> tuple:
@@ -449,7 +456,8 @@ class PPOTrainer(GroupTrainer):
 
 # What names a run besides its `Recipe`.
 OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip", "value_clip", "normalise",
-       "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished")  # fmt: skip
+       "value_weight", "critic_rate", "max_new_tokens", "temperature", "top_p", "n_samples", "unfinished",
+       "weigh")  # fmt: skip
 
 
 def train(

@@ -186,7 +186,7 @@ def normalised(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
-    """PPO's clipped loss, a scalar: mean over the mask of -min(ratio A, clip(ratio, 1 - c, 1 + c) A).
+    """PPO's clipped loss [R] of each response: mean over the mask of -min(ratio A, clip(ratio, 1 - c, 1 + c) A).
 
     Paper: section 4.4 (clip .2 of the reference code). policy, sampler: log-probabilities [R, T] of the sampled tokens
     now and when they were sampled; advantage [R, T]; mask: bool [R, T], all false for a response that is unfinished.
@@ -195,23 +195,23 @@ def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Te
     # Outside the mask the log-probabilities are anything, and exp of anything times 0 can be nan.
     ratio = torch.where(mask, policy - sampler, 0.0).exp()
     loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-    return masked_mean(loss, mask)
+    return masked_mean(loss, mask, dim=1)
 
 
 def ppo_value_loss(values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
-    """PPO's clipped value loss, a scalar: mean over the mask of max((V - R)^2, (V_clipped - R)^2) / 2.
+    """PPO's clipped value loss [R] of each response: mean over the mask of max((V - R)^2, (V_clipped - R)^2) / 2.
 
     Paper: section 4.4 (reference code). values, old: [R, T] now and when sampled; V_clipped moves at most `clip` from
     old. returns [R, T]; mask: bool [R, T].
     """
     _same(values=values, old=old, returns=returns, mask=mask)
     clipped = old + (values - old).clamp(-clip, clip)
-    return masked_mean(torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask)
+    return masked_mean(torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask, dim=1)
 
 
-def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """The mean of x over the mask; 0 where the mask is all false, so that a batch without a token has no gradient."""
-    return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
+def masked_mean(x: Tensor, mask: Tensor, dim: int | None = None) -> Tensor:
+    """The mean of x over the mask, or along a dimension; 0, and no gradient, where the mask is all false."""
+    return torch.where(mask, x, 0.0).sum(dim) / mask.sum(dim).clamp(min=1)
 
 
 def _wide(x: Tensor) -> Tensor:

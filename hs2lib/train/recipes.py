@@ -180,6 +180,7 @@ class PPO(OwnRows, Sampled, Written, Aligned):
     normalise: bool = setting(True, "bring advantages to mean 0 and SD 1 over the buffer; reference code")
     n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
     unfinished: str = setting("drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF)
+    weigh: str = setting("tokens", "what counts alike in the losses; reference code: responses", one_of=names.WEIGHED)
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
     top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
 

@@ -198,8 +198,8 @@ def test_ppo_unfinished_samples_give_no_gradient():
     policy = torch.full((2, 3), -1e4).requires_grad_()
     sampler = torch.tensor([[0.0] * 3, [-torch.inf] * 3])
     loss = losses.ppo_policy_loss(policy, sampler, torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool))
-    loss.backward()
-    assert loss == 0 and (policy.grad == 0).all()
+    loss.sum().backward()
+    assert loss.tolist() == [0, 0] and (policy.grad == 0).all()
 
 
 def test_ppo_value_loss_clips():
