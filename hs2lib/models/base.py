@@ -164,8 +164,11 @@ class Decoder(nn.Module):
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
 
         With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
-        ValueError where it lies nowhere: adapters put on weights that others had been merged into.
+        ValueError where it lies nowhere, adapters put on weights that others had been merged into, and where processes
+        share the weights out.
         """
+        if self.root:
+            raise ValueError("this process holds a part of the weights: save what the run's notebook reads afterwards")
         if self.adapter and self.origin is None:
             raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
 

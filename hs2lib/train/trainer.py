@@ -272,7 +272,8 @@ def fit(
     processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
     held = sum(p.numel() * (16 if p.requires_grad else 4) for p in model.parameters())  # as `cost.held` counts
     cost.check(held / processes, "training with gradients and AdamW's moments")
-    folder, configuration = run_folder(parent, model, items, validation, objective, recipe, about)
+    named = run_folder(parent, model, items, validation, objective, recipe, about)
+    folder, configuration = broadcast_object_list(list(named))
     outputs = Outputs(model, objective, recipe.autocast)
     if (folder / "done.json").exists():
         return _finished(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
