@@ -5,6 +5,7 @@ checkpoint in bf16, and a head of that precision cannot tell close responses apa
 from a model repository is never run.
 """
 
+import copy
 import json
 import os
 import tempfile
@@ -135,7 +136,7 @@ def load_backbone(
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     streamed = os.environ.get(STREAM) and processes > 1 and str(name) not in NAMED
     with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
-        model = loader.from_config(config, dtype=dtype)
+        model = loader.from_config(copy.deepcopy(config), dtype=dtype)
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     cost.check(weights / (processes if streamed else 1), f"{name}, all weights alone,")
     if streamed:
