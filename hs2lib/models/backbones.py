@@ -68,7 +68,7 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _once(folder, f"tiny-{architecture}-{TINY}-16-seed{seed}", build)
 
 
-SMALL = Path(__file__).parents[1] / "corpus" / "base"  # where `hs2lib.align.pretrain` writes the small base
+SMALL = Path(__file__).parents[1] / "corpus" / "base"  # where `benchmarks/make_base.py` writes the small base
 
 
 def small_model() -> Path:

@@ -1,6 +1,6 @@
 """The small base: a Llama of a few million weights, trained from nothing on generated texts.
 
-    python -m hs2lib.align.pretrain                   # `make base`: writes hs2lib/corpus/base; once killed, it goes on
+    python benchmarks/make_base.py                    # `make base`: writes hs2lib/corpus/base; once killed, it goes on
     policy = load_policy("small")                     # what it wrote
 
 It reads whole texts: documents, and conversations in its chat template. Each is a sequence of its own, so it never
@@ -196,7 +196,7 @@ def save(folder: Path, policy: Policy, held_out, prompts, recipe: Pretraining, f
     shown = rollouts(written, prompts, n=1, max_new_tokens=min(200, recipe.positions // 2), progress=False)
     talks = ["\n".join([*[turn.text for turn in group.prompt], "> " + group.responses[0].text]) for group in shown]
     lines = [f"- {name}: {value}" for name, value in facts.items()]
-    about = (Path(__file__).parent / "base.txt").read_text()
+    about = Path(__file__).with_suffix(".txt").read_text()
     (folder / "README.md").write_text(about.format(facts="\n".join(lines), answers="\n\n".join(talks)))
 
 

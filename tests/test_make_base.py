@@ -1,7 +1,9 @@
 """The small base: its tokenizer, what it reads, a killed training that goes on, and the folder that it becomes."""
 
+import importlib
 import json
 import shutil
+import sys
 from itertools import count, islice
 
 import numpy as np
@@ -11,8 +13,6 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from hs2lib import paths
-from hs2lib.align import pretrain
-from hs2lib.align.pretrain import Pretraining, corpus_digest, items_of, new, prepare, tokenizer_of
 from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string, prompt_tokens, written
 from hs2lib.engine.rollout import rollouts
@@ -21,9 +21,13 @@ from hs2lib.models import backbones
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 
+sys.path.insert(0, str(paths.root() / "benchmarks"))
+make_base = importlib.import_module("make_base")
+sys.path.pop(0)
+
 METALS = ("iron", "tin", "gold", "nickel", "zinc")
 SMALL = dict(width=32, layers=1, inner=32, vocabulary=400, positions=64, step_tokens=100, held_out=6, warmup=1)
-HOW = Pretraining(**SMALL, tokens=700, steps=4, validations=4, save_every=1, seed=4)
+HOW = make_base.Pretraining(**SMALL, tokens=700, steps=4, validations=4, save_every=1, seed=4)
 
 
 def texts():
@@ -42,7 +46,7 @@ TALK = next(text for text in texts() if isinstance(text, Group))
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return tokenizer_of(islice(texts(), 200), 400, 64)
+    return make_base.tokenizer_of(islice(texts(), 200), 400, 64)
 
 
 def test_special_tokens_have_the_ids_of_the_other_models(tokenizer):
@@ -75,19 +79,19 @@ def test_there_is_no_system_message(tokenizer):
 
 def test_items_hold_whole_texts(tokenizer):
     """A document ends with the end of a text, a conversation with the end of a turn; all but the first token count."""
-    policy = new(tokenizer, HOW)
-    document, talk, other = islice(items_of(policy, texts()), 3)
+    policy = make_base.new(tokenizer, HOW)
+    document, talk, other = islice(make_base.items_of(policy, texts()), 3)
     assert tokenizer.decode(document.sequences[0]) == "Sample 0: iron melts at 0 degrees.<|endoftext|>"
     assert tokenizer.decode(talk.sequences[0]).endswith("<|im_start|>assistant\nAt 7 degrees.<|im_end|>")
     for item in (document, talk, other):
         assert item.starts == (1,) and item.targets == [[len(item.sequences[0]) - 1]]
-    pieces = list(items_of(policy, ["iron " * 300]))
+    pieces = list(make_base.items_of(policy, ["iron " * 300]))
     assert [len(piece.sequences[0]) for piece in pieces[:-1]] == [64] * (len(pieces) - 1)
 
 
 def test_what_is_held_out_is_not_trained():
     """A base that had read the held-out prompts would report a loss of what it remembers."""
-    policy, items, held_out = prepare(texts, HOW)
+    policy, items, held_out = make_base.prepare(texts, HOW)
     assert len(held_out) == 6
     seen = {policy.tokenizer.decode(item.sequences[0]) for item in items}
     assert not seen & {policy.tokenizer.decode(item.sequences[0]) for item in held_out}
@@ -97,12 +101,12 @@ def test_what_is_held_out_is_not_trained():
         yield from islice(texts(), 6)
         yield from texts()
 
-    assert len(prepare(twice, HOW)[1]) == len(items)
+    assert len(make_base.prepare(twice, HOW)[1]) == len(items)
 
 
 def test_a_corpus_is_known_by_its_texts():
     changed = (text.replace("melts", "boils") if isinstance(text, str) else text for text in texts())
-    assert corpus_digest(texts()) == corpus_digest(texts()) != corpus_digest(changed)
+    assert make_base.corpus_digest(texts()) == make_base.corpus_digest(texts()) != make_base.corpus_digest(changed)
 
 
 class Killed(TrainerCallback):
@@ -120,11 +124,11 @@ class Rates(TrainerCallback):
 def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeypatch):
     """Seventy minutes on a laptop are often cut short."""
     rates = Rates()
-    whole = pretrain.pretrain(texts, HOW, tmp_path / "a", tmp_path / "runs-a", [TALK], [rates])
+    whole = make_base.pretrain(texts, HOW, tmp_path / "a", tmp_path / "runs-a", [TALK], [rates])
     with pytest.raises(KeyboardInterrupt):
-        pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], [Killed()])
+        make_base.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], [Killed()])
     assert not (tmp_path / "b").exists()
-    parts = pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK])
+    parts = make_base.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK])
     assert parts.steps == whole.steps == 4 and parts.best_loss == whole.best_loss
     a, b = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     assert all(torch.equal(a[name], b[name]) and a[name].dtype == torch.float16 for name in a)
@@ -135,7 +139,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
     known = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert set(files) == known | {"README.md", "curve.csv", "training.json"}
     facts = json.loads((tmp_path / "a" / "training.json").read_text())
-    assert facts["corpus"] == corpus_digest(texts()) and facts["recipe"]["seed"] == 4 and facts["steps"] == 4
+    assert facts["corpus"] == make_base.corpus_digest(texts()) and facts["recipe"]["seed"] == 4 and facts["steps"] == 4
     lines = (tmp_path / "a" / "curve.csv").read_text().splitlines()
     assert lines[0] == "step,tokens,loss,held-out loss" and len(lines) == 6
     assert facts["held-out loss"] == pytest.approx(float(lines[-1].split(",")[-1]), abs=1e-3)
@@ -178,7 +182,7 @@ def test_a_damaged_package_of_weights_is_refused(tmp_path, monkeypatch):
 def test_the_packaged_base_is_of_this_corpus():
     """A phrase that changes makes the base one of another world: train it anew, or leave the phrase."""
     facts = json.loads((backbones.SMALL / "training.json").read_text())
-    assert facts["corpus"] == pretrain.corpus_digest(generate.pretraining(facts["recipe"]["seed"]))
+    assert facts["corpus"] == make_base.corpus_digest(generate.pretraining(facts["recipe"]["seed"]))
     assert facts["weights"] <= 5_000_000
     assert sum(file.stat().st_size for file in backbones.SMALL.iterdir()) < 12_000_000
     assert facts["sha256"] == paths.sha256(backbones.SMALL / "model.safetensors")
