@@ -18,9 +18,9 @@ STEPS = ["/sleep?level=2", "/wake_up?tags=weights", "/collective_rpc", "/wake_up
 
 
 def sampled(seed: int, prompt: list[int], weights: str, longest: int) -> tuple[list[int], list[float]]:
-    """What the server samples: tokens below 4,000 and their log-probabilities."""
+    """What the server samples: tokens below 2,000 and their log-probabilities."""
     drawn = random.Random(f"{seed} {prompt} {weights}")
-    tokens = [drawn.randrange(100, 4000) for _ in range(drawn.randint(1, longest))]
+    tokens = [drawn.randrange(100, 2000) for _ in range(drawn.randint(1, longest))]
     return tokens, [-drawn.random() for _ in tokens]
 
 
