@@ -87,7 +87,7 @@ COUNTERPARTS: dict[str, dict[str, Callable]] = {
     "seed": both("data_loader_seed", lambda v: v.seed)
     | {"data.seed": lambda v: v.seed, f"{ROLLOUT}.seed": lambda v: v.seed},
     "method": {f"{MODEL}.lora_rank": rank, f"{CRITIC}.model.lora_rank": rank},
-    "lora_rank": {f"{MODEL}.lora_alpha": lambda v: 2 * v.lora_rank, f"{CRITIC}.model.lora_alpha": lambda v: 2 * v.lora_rank},
+    "lora_rank": {f"{part}.lora_alpha": lambda v: 2 * v.lora_rank for part in (MODEL, f"{CRITIC}.model")},
     "start": {f"{MODEL}.path": lambda v: v.start},
     "reward": {
         f"{REWARD}.model_path": lambda v: f"{v.out}/reward",

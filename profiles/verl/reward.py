@@ -3,7 +3,7 @@
 It runs in verl's environment, with the checkout on PYTHONPATH: of hs2lib it uses how a conversation is written alone.
 """
 
-import aiohttp
+import httpx
 
 from hs2lib.engine.chat import tokenise
 from hs2lib.group import Group, Response, Turn
@@ -22,8 +22,7 @@ async def compute_score(
     group = Group("answer", prompt, (Response("answer", solution_str),))
     (tokens,) = tokenise([group], reward_model_tokenizer)
     asked = {"model": model, "input": tokens.sequences[0], "use_activation": False}
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
-        async with session.post(f"http://{reward_router_address}/classify", json=asked) as reply:
-            found = await reply.json()
-    return found["data"][0]["probs"][0] + constant
+    async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+        reply = await client.post(f"http://{reward_router_address}/classify", json=asked)
+    reply.raise_for_status()
+    return reply.json()["data"][0]["probs"][0] + constant
