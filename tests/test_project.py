@@ -248,6 +248,7 @@ INNER_IMPORTS = {
     "benchmarks/common.py": "gpu_check runs where torch and transformers are, and nothing that draws reports",
     "benchmarks/gpu_check.py": "what a Python without the rest of the environment leaves out, and says so",
     "benchmarks/stats_million.py": "the process that starts the measured one stays small, and so does its memory",
+    "benchmarks/verl_parser.py": "a part of it runs in verl's environment, which has not what hs2lib wants",
 }
 
 
