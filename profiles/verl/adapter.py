@@ -27,6 +27,7 @@ from hs2lib.run import graph
 ACTOR, CRITIC, ROLLOUT = "actor_rollout_ref.actor", "critic", "actor_rollout_ref.rollout"
 MODEL, REWARD = "actor_rollout_ref.model", "reward.reward_model"
 KL_FORMS = {"absolute": "abs", "plain": "kl", "k3": "low_var_kl"}
+MEANS = {"tokens": "token-mean", "responses": "seq-mean-token-mean"}
 
 
 def both(name: str, value: Callable) -> dict:
@@ -63,6 +64,7 @@ COUNTERPARTS: dict[str, dict[str, Callable]] = {
     "passes": {f"{ACTOR}.ppo_epochs": lambda v: v.passes},
     "kl_weight": {"algorithm.kl_ctrl.kl_coef": lambda v: v.kl_weight},
     "kl_form": {"algorithm.kl_penalty": lambda v: KL_FORMS[v.kl_form]},
+    "weigh": {f"{ACTOR}.loss_agg_mode": lambda v: MEANS[v.weigh]},
     "gamma": {"algorithm.gamma": lambda v: v.gamma},
     "lam": {"algorithm.lam": lambda v: v.lam},
     "ratio_clip": {f"{ACTOR}.clip_ratio{end}": lambda v: v.ratio_clip for end in ("", "_low", "_high")},
@@ -129,7 +131,6 @@ FIXED = {
     f"{ACTOR}.use_kl_loss": False,
     f"{ACTOR}.entropy_coeff": 0,
     f"{ACTOR}.clip_ratio_c": 1e9,  # no second clip of the ratio
-    f"{ACTOR}.loss_agg_mode": "token-mean",
     f"{ACTOR}.use_dynamic_bsz": True,
     "critic.enable": True,
     "data.filter_overlong_prompts": True,  # ours drops a prompt's oldest turns
