@@ -51,8 +51,6 @@ PUBLISHED = "published form (length_controlled_v1)"
 
 MINIMAL = "minimal form: no difficulty (length_controlled_minimal)"
 
-UNREGULARISED = "form without gamed baselines (length_controlled_noreg)"
-
 RECOVERED = "recovered form: difficulties and gamed baselines from published fits"
 
 # Settings of the published fit: an L1 penalty chosen from ten by five-fold cross-validation, no intercept beside theta,
@@ -92,7 +90,7 @@ class LengthControlled(NamedTuple):
     """A length-controlled win rate, in per cent, and how it was made.
 
     standard_error: that of the mean of the predicted chances, as published. It is small, and 0 where no difficulty
-    was used, since all chances are then one. form: PUBLISHED, RECOVERED, UNREGULARISED or MINIMAL. weights: phi, psi
+    was used, since all chances are then one. form: PUBLISHED, RECOVERED or MINIMAL. weights: phi, psi
     (nan where no difficulty was used) and theta. raw: the raw rate of the same preferences, whose standard error the
     brackets of the paper's Table 4 are.
     """
@@ -215,15 +213,14 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
 
 
 def length_controlled(
-    preferences: Sequence[float], lengths, baseline_lengths, *, published=None, difficulty=None, instructions=None
+    preferences: Sequence[float], lengths, baseline_lengths, *, published=None, instructions=None
 ) -> LengthControlled:
     """The length-controlled win rate of one model; with a `Published`, the published form, else a minimal one.
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and
     baseline_lengths: characters of both answers [N]; instructions: which of the 805 each row is (default: 0 .. N-1).
-    difficulty: values [805] of your own. A subset of the instructions may be passed; say
-    so where the figure is shown. Raises ValueError on shapes, values out of range, or answers that all differ by one
-    length from the baseline's (nothing to standardise by).
+    A subset of the instructions may be passed; say so where the figure is shown. Raises ValueError on shapes, values
+    out of range, or answers that all differ by one length from the baseline's (nothing to standardise by).
     Checked against alpaca_eval 0.6.6 given one file (1e-6).
     """
     raw, p = win_rate(preferences), _checked(preferences) - 1
@@ -233,13 +230,11 @@ def length_controlled(
         raise ValueError(f"one length and instruction for each of {p.shape} preferences: {delta.shape}, {rows.shape}")
     if not np.ptp(delta) > 0:
         raise ValueError("every answer differs from the baseline's by one and the same length: nothing to standardise")
-    gamma, form = (difficulty, UNREGULARISED) if published is None else (published.difficulty, published.form)
-    if gamma is None:
-        form = MINIMAL
-    elif rows.min() < 0 or rows.max() >= len(gamma):
-        raise ValueError(f"{len(gamma)} difficulties do not reach instruction {rows.max()}")
-    else:
-        gamma = np.asarray(gamma, dtype=float)[rows]
+    gamma, form = (None, MINIMAL) if published is None else (published.difficulty, published.form)
+    if gamma is not None:
+        if rows.min() < 0 or rows.max() >= len(gamma):
+            raise ValueError(f"{len(gamma)} difficulties do not reach instruction {rows.max()}")
+        gamma = gamma[rows]
     X = _design(np.tanh(delta / delta.std(ddof=1)), gamma, 1.0)
     judged = ~np.isnan(p)
     X_train, y, weight = X[judged], p[judged], np.ones(judged.sum())

@@ -20,6 +20,12 @@ def made(n=400, *, theta=-0.4, phi=0.0, psi=0.0, seed=0):
     return 1 + chance, lengths, baseline, gamma
 
 
+def alone(difficulty):
+    """Difficulties without the rows of gamed baselines, as the package's form `length_controlled_noreg` takes them."""
+    rows = dict.fromkeys(["preference", "std_delta_len", "instruction_difficulty"], np.empty(0))
+    return alpaca_eval.Published(np.array(difficulty, float), pd.DataFrame(rows), "alone")
+
+
 def gamed_file(path, n=400, seed=1):
     """A file in the published format, with made-up values: two gamed baselines on n instructions."""
     rng = np.random.default_rng(seed)
@@ -80,9 +86,9 @@ def test_without_a_length_effect_the_rate_stays():
 def test_difficulty_is_averaged_over_all_instructions():
     """The chance of a hard and of an easy instruction are averaged, not the odds: that is what psi needs gamma for."""
     p, lengths, baseline, gamma = made(phi=-1.0, psi=2.0)
-    found = alpaca_eval.length_controlled(p, lengths, baseline, difficulty=gamma)
+    found = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
     truth = 100 * np.mean(1 / (1 + np.exp(-(2 * gamma - 0.4))))
-    assert found.rate == pytest.approx(truth, abs=0.3) and found.form == alpaca_eval.UNREGULARISED
+    assert found.rate == pytest.approx(truth, abs=0.3) and found.form == "alone"
     assert found.weights["psi"] == pytest.approx(2, abs=0.05) and found.weights["theta"] == pytest.approx(
         -0.4, abs=0.05
     )
@@ -126,15 +132,15 @@ def test_shapes_and_instructions_are_checked():
     with pytest.raises(ValueError, match="one length and instruction"):
         alpaca_eval.length_controlled([1.2, 1.4], [5, 6, 7], [6, 7, 8])
     with pytest.raises(ValueError, match="do not reach instruction 9"):
-        alpaca_eval.length_controlled(*made(10)[:3], difficulty=[0.0] * 5)
+        alpaca_eval.length_controlled(*made(10)[:3], published=alone([0.0] * 5))
 
 
 def test_a_missing_verdict_does_not_count_but_its_instruction_does():
     """The published code predicts for all 805 instructions, fitted on those that were judged."""
     p, lengths, baseline, gamma = made(phi=-1.0, psi=2.0)
-    whole = alpaca_eval.length_controlled(p, lengths, baseline, difficulty=gamma)
+    whole = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
     p[:3] = np.nan
-    part = alpaca_eval.length_controlled(p, lengths, baseline, difficulty=gamma)
+    part = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
     assert part.rate == pytest.approx(whole.rate, abs=0.1)
 
 
@@ -177,8 +183,8 @@ def test_the_gamed_baselines_pull(tmp_path):
     published = alpaca_eval.read_published(gamed_file(tmp_path / "gamed.csv"))
     given = made(phi=-1.0)[:3]
     with_them = alpaca_eval.length_controlled(*given, published=published)
-    without = alpaca_eval.length_controlled(*given, difficulty=published.difficulty)
-    assert with_them.form == alpaca_eval.PUBLISHED and without.form == alpaca_eval.UNREGULARISED
+    without = alpaca_eval.length_controlled(*given, published=alone(published.difficulty))
+    assert with_them.form == alpaca_eval.PUBLISHED and without.form == "alone"
     assert 0 < abs(with_them.rate - without.rate) < 5
 
 
@@ -210,7 +216,9 @@ def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
     published = alpaca_eval.read_published(file)
     ours = {
         "length_controlled_v1": alpaca_eval.length_controlled(p, lengths, baseline, published=published),
-        "length_controlled_noreg": alpaca_eval.length_controlled(p, lengths, baseline, difficulty=published.difficulty),
+        "length_controlled_noreg": alpaca_eval.length_controlled(
+            p, lengths, baseline, published=alone(published.difficulty)
+        ),
         "length_controlled_minimal": alpaca_eval.length_controlled(p, lengths, baseline),
     }
     for name, found in ours.items():
