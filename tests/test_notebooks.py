@@ -68,12 +68,14 @@ def test_own_ratings_as_the_readme_says_with_an_attribute_that_nobody_rated(fold
     (folders / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(folders)
     execute("01_dataset_statistics", "smoke", n_boot=100, **named)
-    quick = dict(model_name="tiny", head="fresh", test_split="", n_boot=100, steps=1, ridge_groups=0)
+    quick = dict(model_name="tiny", head="fresh", n_boot=100, steps=1, ridge_groups=0)
     execute("05_reward_model_training", "smoke", **named, **quick)
     described = pd.read_csv(folders / "reports/smoke/01_dataset_statistics/descriptive.csv", index_col=0)
     assert described.loc["coherence", ["mean", "SD", "R"]].isna().all() and described.loc["complexity", "mean"] == 3
     scored = pd.read_csv(folders / "reports/smoke/05_reward_model_training/metrics.csv")
     assert set(scored.attribute) == set(ATTRIBUTES) - {"coherence"}
+    parts = pd.read_csv(folders / "reports/smoke/05_reward_model_training/items.csv", index_col=0).loc["groups"]
+    assert parts.sum() == len(rows) / 2 and parts["test"] > 0, "no row is trained on and tested on"
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
