@@ -15,12 +15,7 @@ from hs2lib.group import ATTRIBUTES as ATTRIBUTES
 # Data sets, by what their groups hold. A set may be of several kinds.
 RATED = ("helpsteer2", "helpsteer2-partial", "helpsteer", "oasst1", "ratings")  # labels on every response
 ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")  # each annotator's own ratings
-COMPARED = (
-    "helpsteer2-preference",
-    "helpsteer2-preference-partial",
-    "hh-rlhf",
-    "pandalm",
-)  # two responses and which is better
+COMPARED = ("helpsteer2-preference", "helpsteer2-preference-partial", "hh-rlhf", "pandalm")  # which of two is better
 UNRATED = ("helpsteer2-unrated",)  # responses without labels
 PREDECESSORS = ("helpsteer",)  # rated on the same attributes: the HS columns of Table 2
 PREFERENCES = (*RATED, *COMPARED)  # of two responses one may be better: what a reward model learns from

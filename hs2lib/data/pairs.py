@@ -218,9 +218,8 @@ def load_pairs(
         said = "; ".join(dict.fromkeys(sentence for _, row in made for sentence in row.said))
         return Benchmark(pairs, "own", path.name, tuple(faults.set_aside), columns, said)
     if source == "embedded":
-        pairs = tuple(_chosen_first(pair) for pair in generate.benchmark(n_per_section, seed))
-        what = f"seed {seed}, {n_per_section} pairs a section"
-        return Benchmark(pairs, "generated", f"small world (generated), {what}")
+        what = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
+        return replace(preferred(generate.benchmark(n_per_section, seed), what), kind="generated")
     if source == "folder" and (parts := _parts(data_folder(folder, OFFICIAL.title))):
         return parts
     path, said = locate(OFFICIAL, source, folder)
@@ -258,8 +257,3 @@ def preferred(groups: Iterable[Group], source: str) -> Benchmark:
     if not pairs:
         raise ValueError(f"{source}: no group has a response that is better than another by preference or helpfulness")
     return Benchmark(tuple(replace(pair, attributes=(), preference=-1.0) for pair in pairs), "own", source)
-
-
-def _chosen_first(pair: Group) -> Group:
-    responses = pair.responses if pair.preference < 0 else pair.responses[::-1]
-    return replace(pair, responses=responses, attributes=(), preference=-abs(pair.preference), preferences=())

@@ -58,9 +58,8 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
     """
     model = _bare(model)
     if why := apart(model):
-        raise ValueError(
-            f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled from: {why}"
-        )
+        what = "can be scored, one by one, but neither trained nor sampled from"
+        raise ValueError(f"{type(model).__name__} {what}: {why}")
     if model.config._attn_implementation != NAME:
         model.hs2_own = model.config._attn_implementation
         model.set_attn_implementation(NAME)
@@ -158,9 +157,8 @@ def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) ->
     """
     config, name = model.config.get_text_config(), type(model).__name__
     if (limit := getattr(config, "max_position_embeddings", None)) and length > limit:
-        raise ValueError(
-            f"a sequence of {length:,} tokens exceeds the positions of {name} ({limit:,}): shorten its prompt"
-        )
+        what = f"exceeds the positions of {name} ({limit:,}): shorten its prompt"
+        raise ValueError(f"a sequence of {length:,} tokens {what}")
     if not alone and (why := _long(config, length)):
         raise ValueError(f"{name} can only score a sequence of {length:,} tokens: {why}")
 

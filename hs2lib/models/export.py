@@ -106,10 +106,8 @@ def _classifier(model: RewardModel, tokenizer) -> nn.Module:
     config.label2id = {name: i for i, name in enumerate(model.attributes)}
     with torch.device("meta"):  # only the frame: the weights are put in below
         plain = hf.AutoModelForSequenceClassification.from_config(config)
-    ((name, _),) = [(name, child) for name, child in plain.named_children() if isinstance(child, nn.Linear)]
-    head = nn.Linear(*reversed(model.head.weight.shape), bias=False)
+    (head,) = [child for child in plain.children() if isinstance(child, nn.Linear)]
     head.weight = nn.Parameter(model.head.weight.detach().to(backbone.dtype).clone())
-    setattr(plain, name, head)
     setattr(plain, plain.base_model_prefix, backbone)
     return plain
 

@@ -119,10 +119,8 @@ def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray
     reference code round. Returns float64 [rows, A]; nan where nobody kept rated the attribute.
     """
     kept = _kept(_check(ratings), keep)  # [rows, N, A]
-    present = ~np.isnan(kept)
-    count = present.sum(axis=1)  # [rows, A]
-    total = np.where(present, kept, 0.0).sum(axis=1)
-    return np.rint(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
+    with np.errstate(invalid="ignore"):  # 0 / 0 where nobody rated
+        return np.rint(np.nansum(kept, axis=1) / (~np.isnan(kept)).sum(axis=1))
 
 
 def released(ratings: np.ndarray, keep: np.ndarray | None, group_index, max_spread: float = 2) -> np.ndarray:

@@ -68,9 +68,8 @@ def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=No
     """
     outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
     if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
-        raise ValueError(
-            f"outputs {outputs.shape}, labels {labels.shape}: must be [rows, {len(attributes)}], groups [rows]"
-        )
+        what = f"must be [rows, {len(attributes)}], groups [rows]"
+        raise ValueError(f"outputs {outputs.shape}, labels {labels.shape}: {what}")
     sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
     interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
     rows = []
