@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from itertools import count, islice, tee
 from pathlib import Path
 
+import base_texts
 import numpy as np
 import pandas as pd
 import torch
@@ -204,7 +205,7 @@ def main() -> None:
     """Train the base of this package, or go on with it. Paper: silent."""
     recipe = Pretraining()
     prompts = list(generate.groups(SHOWN, recipe.seed, split="validation"))
-    pretrain(lambda: generate.pretraining(recipe.seed), recipe, SMALL, paths.runs() / "base", prompts)
+    pretrain(lambda: base_texts.pretraining(recipe.seed), recipe, SMALL, paths.runs() / "base", prompts)
     print((SMALL / "README.md").read_text())
 
 

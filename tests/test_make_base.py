@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback
 
 from hs2lib import paths
-from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string, prompt_tokens, written
 from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
@@ -182,7 +181,7 @@ def test_a_damaged_package_of_weights_is_refused(tmp_path, monkeypatch):
 def test_the_packaged_base_is_of_this_corpus():
     """A phrase that changes makes the base one of another world: train it anew, or leave the phrase."""
     facts = json.loads((backbones.SMALL / "training.json").read_text())
-    assert facts["corpus"] == make_base.corpus_digest(generate.pretraining(facts["recipe"]["seed"]))
+    assert facts["corpus"] == make_base.corpus_digest(make_base.base_texts.pretraining(facts["recipe"]["seed"]))
     assert facts["weights"] <= 5_000_000
     assert sum(file.stat().st_size for file in backbones.SMALL.iterdir()) < 12_000_000
     assert facts["sha256"] == paths.sha256(backbones.SMALL / "model.safetensors")

@@ -9,16 +9,15 @@ calibrated to Tables 1 and 2 of the paper; every group says that it was generate
     grade      the true attributes of any text
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import count, islice
 
 import numpy as np
 
 from hs2lib.corpus.rules import BENCHMARK, FAMILIES, NAMES, PLANS, UNSAFE_ITEMS, Draw, bits, draw, rate
-from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, SCENES, Task, another, capital, entity, pick, several
-from hs2lib.corpus.text import conversation, one_in, respond, say
+from hs2lib.corpus.tasks import FAMILY, Task, pick
+from hs2lib.corpus.text import conversation, one_in, respond
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.names import SPLITS, one_of
 from hs2lib.stats import aggregate
@@ -49,7 +48,7 @@ def _pair(section_number: int, section: str, item: int, seed: int) -> tuple[Task
     elif section == "reasoning":
         worse = ({"wrong value": 0.01 if r() < 0.5 else 0.4}, 0, USUAL)
     n = UNSAFE_ITEMS if family == "unsafe" else n
-    task = _first(lambda: FAMILY[family](r, n), reserved=True)
+    task = next(task for task in iter(lambda: FAMILY[family](r, n), None) if task.reserved)
     texts = []
     for (share, expert, extras), key in zip((better, worse), keys[2:], strict=True):
         edits = {kind: min(max(1, round(s * n)), n - (kind == "missing item")) for kind, s in share.items()}
@@ -61,11 +60,6 @@ def _pair(section_number: int, section: str, item: int, seed: int) -> tuple[Task
     responses = tuple([Response(f"{name}/{letter}", text) for letter, text in zip("ab", texts[::-sign], strict=True)])
     known = f"{GENERATED}, benchmark of known pairs, seed {seed}"
     return task, Group(name, prompt, responses, preference=float(sign * rules["strength"]), source=known)
-
-
-def _first(write: Callable[[], Task], reserved: bool) -> Task:
-    """The first task that is, or is not, kept for evaluation."""
-    return next(task for task in iter(write, None) if task.reserved == reserved)
 
 
 STAGES = ("initial", "annotated", "released")
@@ -162,48 +156,3 @@ def benchmark(n_per_section: int, seed: int = 0) -> list[Group]:
     (negative: the first is better), its id begins with the section; no training prompt is among them.
     """
     return [_pair(s, section, i, seed)[1] for s, section in enumerate(SECTIONS) for i in range(n_per_section)]
-
-
-def pretraining(seed: int = 0) -> Iterator[str | Group]:
-    """Endless texts to train the base on: documents, and conversations with one response each, good or bad.
-
-    Two of five are documents. No conversation has a prompt that is kept for evaluation. Seeds are apart from those of
-    `groups`.
-    """
-    seed += 10**9
-    r = one_in(seed)
-    texts = documents(one_in(seed + 1))
-    for task, group in _stream(seed, "annotated", 0):
-        if not task.reserved:
-            while r() < 0.4:
-                yield next(texts)
-            yield replace(group, responses=(pick(r, group.responses),))
-
-
-def documents(r) -> Iterator[str]:
-    """Endless texts that are no conversations: articles, sheets, lists, what the base reads about the world."""
-    while True:
-        kind, name = entity(r)
-        things, fields = ENTITIES[kind], several(r, FIELDS[kind], 6)
-        u, facts = r(), [(field, things[name][field]) for field in fields]
-        if u < 0.35:
-            forms = [FACT[0], *[pick(r, FACT) for _ in facts[1:]]]
-            sentences = [form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)]
-            yield " ".join([f"{capital(name)} is {SCENES['kinds'][kind]}.", *sentences])
-        elif u < 0.5:
-            yield "\n".join([f"{capital(name)}, {SCENES['kinds'][kind]}:", *[f"{f.upper()}: {v}." for f, v in facts]])
-        elif u < 0.65:
-            yield " ".join(say(r, kind, one, fields[0]) for one in several(r, things, 6))
-        elif u < 0.8:
-            other = another(r, things, name)
-            yield " ".join(f"The {f} of {name} is {v}, that of {other} is {things[other][f]}." for f, v in facts[:4])
-        elif u < 0.9:
-            goal, procedure = pick(r, SCENES["procedures"])
-            yield _numbered(f"How to {goal}:", (f"{capital(right)}." for right, _ in procedure))
-        else:
-            task = _first(lambda: FAMILY["sorting"](r, 3 + int(r() * 3)), reserved=False)
-            yield _numbered(task.prompt, (item.say() for item in task.items))
-
-
-def _numbered(heading: str, lines: Iterable[str]) -> str:
-    return "\n".join([heading, *[f"{k}. {line}" for k, line in enumerate(lines, 1)]])

@@ -7,6 +7,7 @@ is in test_grade.
 """
 
 import hashlib
+import importlib
 import os
 import re
 import subprocess
@@ -25,13 +26,22 @@ from hs2lib.corpus.tasks import ASK, ENTITIES, FAMILY, FIELDS, SCENES, WRITING, 
 from hs2lib.corpus.text import respond
 from hs2lib.data.tables import ratings_array, table
 from hs2lib.group import ATTRIBUTES
+from hs2lib.paths import root
 from hs2lib.stats import aggregate
 from hs2lib.stats.agreement import weighted_kappa
 
+sys.path.insert(0, str(root() / "benchmarks"))
+base_texts = importlib.import_module("base_texts")
+sys.path.pop(0)
+
 DIGEST = """import hashlib
+import sys
 from itertools import islice
 from hs2lib.corpus import generate
-texts = [*generate.groups(30), *generate.benchmark(3), *islice(generate.pretraining(), 30)]
+from hs2lib.paths import root
+sys.path.insert(0, str(root() / "benchmarks"))
+import base_texts
+texts = [*generate.groups(30), *generate.benchmark(3), *islice(base_texts.pretraining(), 30)]
 print(hashlib.sha256(repr(texts).encode()).hexdigest())
 """
 
@@ -61,7 +71,7 @@ def test_another_process_writes_the_same_bytes():
             [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True, check=True
         )
         seen.add(out.stdout.strip())
-    texts = [*generate.groups(30), *generate.benchmark(3), *islice(generate.pretraining(), 30)]
+    texts = [*generate.groups(30), *generate.benchmark(3), *islice(base_texts.pretraining(), 30)]
     assert seen == {hashlib.sha256(repr(texts).encode()).hexdigest()}
 
 
@@ -192,7 +202,7 @@ def test_no_prompt_of_the_evaluation_is_ever_trained_on():
     tasks = [generate.task_of(group.id) for group in held]
     asked = {f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt for task in tasks}
     assert len(asked) > 600
-    read = [t if isinstance(t, str) else conversation(t) for t in islice(generate.pretraining(), 20_000)]
+    read = [t if isinstance(t, str) else conversation(t) for t in islice(base_texts.pretraining(), 20_000)]
     for seed in range(3):
         read += map(conversation, generate.groups(1500, seed=seed, split="train"))
     whole = "\n".join(read)
@@ -210,7 +220,7 @@ def test_no_prompt_of_the_evaluation_is_ever_trained_on():
 
 @pytest.mark.slow
 def test_the_base_reads_every_fact_often_and_two_kinds_of_text():
-    texts = list(islice(generate.pretraining(), 10_000))
+    texts = list(islice(base_texts.pretraining(), 10_000))
     documents = [text for text in texts if isinstance(text, str)]
     assert len(documents) / 10_000 == pytest.approx(0.4, abs=0.02)
     assert all(len(text.responses) == 1 for text in texts if not isinstance(text, str))
