@@ -17,11 +17,12 @@ from hs2lib.stats.bootstrap import NO_SPREAD, Interval
 
 
 class Moments(NamedTuple):
-    """Means [k], standard deviations [k] and Pearson correlations [k, k]."""
+    """Means [k], standard deviations [k], Pearson correlations [k, k], and the rows [k, k] behind each."""
 
     mean: Interval
     sd: Interval
     pearson: Interval
+    rows: np.ndarray
 
 
 def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
@@ -51,7 +52,8 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
 
     parts = bootstrap.from_sums(sums, statistic, **options)
     matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
-    return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix)
+    rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)
+    return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix, rows)
 
 
 def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix: str = "HS2", **options) -> list[dict]:

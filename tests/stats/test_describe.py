@@ -51,6 +51,7 @@ def test_moments_equal_pandas_and_pingouin(rows, missing):
     assert result.mean.estimate == pytest.approx(frame.mean().to_numpy(), rel=1e-12)
     assert result.sd.estimate == pytest.approx(frame.std().to_numpy(), rel=1e-12)
     assert result.pearson.estimate == pytest.approx(frame.corr().to_numpy(), abs=1e-12)
+    assert (result.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()).all()
     pairs = pingouin.pairwise_corr(frame, method="pearson", nan_policy="pairwise")
     for row in pairs.itertuples():
         ours = result.pearson.at(NAMES.index(row.X), NAMES.index(row.Y))
