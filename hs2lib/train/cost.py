@@ -7,7 +7,6 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 backward), at a share of the accelerator's peak that is a parameter. Paper: silent on cost.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -125,17 +124,6 @@ def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, fl
     inside = 18 * config.hidden_size + 8 * config.intermediate_size  # bytes of one token in the layer computed again
     activations = tokens * (4 * config.hidden_size * len(layers) + inside)
     return {"weights": weights, "step": step, "compute": step + gathered + activations}
-
-
-def check(needed: float, what: str) -> None:
-    """Raise ValueError where so many bytes are more than this process's GPU has; without one, than the machine has."""
-    if torch.cuda.is_available():
-        here = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-    else:
-        here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > here:
-        text = f"{what} takes {needed / 1e9:,.1f} GB, and here are {here / 1e9:,.1f} GB"
-        raise ValueError(f"{text}: take more processes and a shared model (docs/guide.md, What fits where)")
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.

@@ -27,7 +27,7 @@ from transformers import PrinterCallback, TrainingArguments
 from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import plan
 from hs2lib.paths import write
-from hs2lib.train import checkpoints, cost
+from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, order, shares, tokens, weights_digest
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
@@ -271,7 +271,7 @@ def fit(
     steps, started = _checked(model, items, validation, objective, recipe), time.time()
     processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
     held = sum(p.numel() * (16 if p.requires_grad else 4) for p in model.parameters())  # as `cost.held` counts
-    cost.check(held / processes, "training with gradients and AdamW's moments")
+    checkpoints.check_room(held / processes, "training with gradients and AdamW's moments")
     named = run_folder(parent, model, items, validation, objective, recipe, about)
     folder, configuration = broadcast_object_list(list(named))
     outputs = Outputs(model, objective, recipe.autocast)

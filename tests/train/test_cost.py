@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from hs2lib import paths
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.train import cost
+from hs2lib.train import checkpoints, cost
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import fit
@@ -96,13 +96,13 @@ def test_what_cannot_fit_is_said_before_weights_are_read(monkeypatch, tmp_path):
     """There are no weights in the folder at all; the machine has 1 MB."""
     for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny_model() / file, tmp_path)
-    monkeypatch.setattr(cost.os, "sysconf", lambda name: 1000)
+    monkeypatch.setattr(checkpoints.os, "sysconf", lambda name: 1000)
     with pytest.raises(ValueError, match=r"all weights alone, takes 0.0 GB, and here are 0.0 GB: take more processes"):
         load_policy(tmp_path)
 
 
 def test_a_training_that_cannot_fit_begins_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(cost.os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(checkpoints.os, "sysconf", lambda name: 100)
     with pytest.raises(ValueError, match="training with gradients and AdamW's moments takes"):
         fit(tiny(), made(8), [], REGRESSION, recipe(), tmp_path)
     assert not list(tmp_path.iterdir())
