@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -177,7 +178,7 @@ class Run:
         Files of earlier runs (a table since renamed) are removed. A folder without a manifest is an incomplete report.
         """
         left = {place: paths.digest(paths.located(place)) for place in sorted(paths.WRITTEN)}
-        read = {place: digest for place, digest in sorted(paths.READ.items()) if place not in left}
+        read = {k: v for k, v in sorted(paths.READ.items()) if k not in left and not _scratch(k)}
         record = self.made_of | {"read": read, "written": {place: digest for place, digest in left.items() if digest}}
         manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
         manifest |= {"parameters": self.values, "read": {paths.published(k): v for k, v in read.items()}}
@@ -306,6 +307,12 @@ def csv_text(frame: pd.DataFrame, *, index: bool = False, digits: str | None = "
     """
     safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
     return safe.to_csv(index=index, float_format=digits, lineterminator="\n")
+
+
+def _scratch(place: str) -> bool:
+    """Whether the run made this file for itself, in a temporary folder, and has removed it again."""
+    path = paths.located(place)
+    return path is not None and path.is_relative_to(tempfile.gettempdir()) and not path.exists()
 
 
 def _public(value: object) -> object:

@@ -25,9 +25,13 @@ rate: float = 0.5  # a rate
 many: list = []  # some texts"""
 
 BODIES = {
-    # A table of a data file; a model written; a model read, if one is named, else that of the second notebook.
-    DATA: """from pathlib import Path
+    # A table of a data file; a model written; a model read, if one is named, else that of the second notebook. The
+    # first also reads a file that it makes and removes, which makes nothing stale.
+    DATA: """import tempfile
+from pathlib import Path
 from hs2lib.data.rows import rows
+with tempfile.NamedTemporaryFile() as scratch:
+    paths.noted(scratch.name)
 table = pd.DataFrame([row for _, row in rows(Path(path))] if path else [{"text": "none", "n": n}])
 run.table(table, "rows", f"Rows of {path}.")
 print(path)""",
