@@ -307,6 +307,31 @@ def test_the_library_imports_its_own_modules_at_the_top():
     assert inner == set(INNER_IMPORTS)
 
 
+BANNED = {"found", "given", "said", "told", "due"}
+
+
+def bound(text):
+    """The words of all names that `text` gives to values, arguments, functions and attributes."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.arg | ast.keyword):
+            names.add(node.arg or "")
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(ast.unparse(node).rpartition(".")[2])
+    return {word for name in names for word in name.split("_")}
+
+
+def test_a_value_is_called_by_what_it_is():
+    """`found` and `said` say what was done to get a value; a reader wants to know what it is."""
+    assert {"found", "said", "told", "due"} <= bound("found = f(due=1)\ndef g(told): self._said = 1")
+    texts = {str(path): path.read_text() for path in (ROOT / "hs2lib").rglob("*.py")}
+    for name in graph.notebooks():
+        texts[name] = "\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4)))
+    assert not {name: words for name, text in texts.items() if (words := bound(text) & BANNED)}
+
+
 def test_nothing_private_is_tracked():
     """No path of the machine a file was made on, no host of a registry it was installed from."""
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True)

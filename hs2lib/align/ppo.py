@@ -301,8 +301,7 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
 
     def total(outputs, targets, group):
         policy, value, _ = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
-        *told, counted, acted = targets.unflatten(1, (6, -1)).unbind(1)  # [R, W] each
-        sampler, advantage, old, returns = told
+        sampler, advantage, old, returns, counted, acted = targets.unflatten(1, (6, -1)).unbind(1)  # [R, W] each
         policy_loss = losses.ppo_policy_loss(policy, sampler, advantage, acted.bool(), clip=recipe.ratio_clip)  # [R]
         value_loss = losses.ppo_value_loss(value, old, returns, counted.bool(), clip=recipe.value_clip)  # [R]
         tokens = counted.sum(1)  # [R]

@@ -91,13 +91,13 @@ def _patterns(task: Task) -> list[tuple[re.Pattern, int, str]]:
     """How the sentences about a task's items read, each with its item and what it says where it holds no value."""
     forms = [(form, i, item.value) for i, item in enumerate(task.items) for form in item.forms]
     forms += [(item.slip, i, SLIP) for i, item in enumerate(task.items) if item.slip]
-    return [(re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)")), i, _key(said)) for form, i, said in forms]
+    return [(re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)")), i, _key(value)) for form, i, value in forms]
 
 
-def _said(task: Task, sentence: str) -> tuple[int, str] | None:
+def _stated(task: Task, sentence: str) -> tuple[int, str] | None:
     """The item that a sentence is about and the value that it has, or SLIP; None where it is about none."""
-    read = ((pattern.fullmatch(sentence), i, said) for pattern, i, said in _patterns(task))
-    return next(((i, match[1] if match.lastindex else said) for match, i, said in read if match), None)
+    read = ((pattern.fullmatch(sentence), i, fixed) for pattern, i, fixed in _patterns(task))
+    return next(((i, match[1] if match.lastindex else fixed) for match, i, fixed in read if match), None)
 
 
 def true_attributes(group: Group) -> np.ndarray:
@@ -118,14 +118,14 @@ def grade(task: Task, text: str) -> Grade:
         if sort is None:
             lead = next((lead for lead in _LEADS if piece.startswith(lead)), "")
             body = piece[len(lead) :]
-            said = _said(task, body)
-            if said is None:
+            stated = _stated(task, body)
+            if stated is None:
                 count["irrelevant" if body.startswith(_BEGINNINGS) else "garbled"] += 1 + len(body) // LONG
             else:
-                before = values.setdefault(said[0], [])
+                before = values.setdefault(stated[0], [])
                 count["garbled"] += bool(lead) and not before  # "as I said": nothing was
-                count["repeated"] += said[1] in before
-                before.append(said[1])
+                count["repeated"] += stated[1] in before
+                before.append(stated[1])
         elif piece in seen and sort != "irrelevant":
             count["repeated"] += 1
         else:
@@ -140,7 +140,7 @@ def grade(task: Task, text: str) -> Grade:
     # More sentences of style than style has steps serve nobody.
     count["irrelevant"] += max(0, count["extras"] - round(rules.EXTRAS[-1] * n)) + refusals - (refused and not unsafe)
     count["irrelevant"] += max(0, count["expert"] - len(rules.JARGON) + 2)
-    count["contradicted"] = sum(len(set(said)) - 1 for said in values.values())
+    count["contradicted"] = sum(len(set(each)) - 1 for each in values.values())
     count["displaced"] = sum(i != j for i, j in zip(values, sorted(values), strict=True))
     count["garbled"] += n * (not pieces)
     del count["refusals"]

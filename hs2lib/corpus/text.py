@@ -29,8 +29,8 @@ def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int =
     order = [i for i in range(n) if i not in left_out]
     _move(r, order, edits.get("shuffled order", 0))
     style = int(r() * 2)
-    said = {i: task.items[i].say(style if k else 0, i not in wrong) for k, i in enumerate(order)}
-    lines = [[said[i]] for i in order]
+    written = {i: task.items[i].say(style if k else 0, i not in wrong) for k, i in enumerate(order)}
+    lines = [[written[i]] for i in order]
     for k in several(r, range(len(order)), edits.get("contradiction", 0)):
         item = task.items[order[k]]
         lines[k].append(_after(pick(r, WRITING["contrary"]), item.say(0, order[k] in wrong)))
@@ -38,7 +38,7 @@ def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int =
         pick(r, lines).append(_off_topic(r, task))
     for k in several(r, range(len(order)), edits.get("repetition", 0)):
         again = pick(r, WRITING["again"]) if r() < 0.6 else ""
-        lines[k + int(r() * (len(order) - k))].append(_after(again, said[order[k]]))
+        lines[k + int(r() * (len(order) - k))].append(_after(again, written[order[k]]))
     for sentence in several(r, WRITING["expert"], max(expert, 0)):
         pick(r, lines).append(sentence)
     before, after = _surplus(r, extras, lines)

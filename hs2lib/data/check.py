@@ -80,27 +80,29 @@ def _ratings(path: Path, faults: Examined) -> list[str]:
         if not rated:
             faults.doubt(None, "has no rating at all: its response is read and never counted")
     several = sum(len(responses) > 1 for responses in groups.values())
-    said = [f"{sum(map(len, groups.values())):,} responses to {len(groups):,} prompts, {several:,} with two or more"]
-    said += [f"{name}: not rated; leave it out of `attributes` in 05" for name, seen in ratings.items() if not seen]
-    said += [f"{name}: every rating is {seen.pop():g}; R needs two" for name, seen in ratings.items() if len(seen) == 1]
+    about = [f"{sum(map(len, groups.values())):,} responses to {len(groups):,} prompts, {several:,} with two or more"]
+    about += [f"{name}: not rated; leave it out of `attributes` in 05" for name, seen in ratings.items() if not seen]
+    about += [
+        f"{name}: every rating is {seen.pop():g}; R needs two" for name, seen in ratings.items() if len(seen) == 1
+    ]
     for lacking, what in (
         (len(raters - {None}) < 2, "no two annotators are named: 03 needs two ratings of a response"),
         (not several, "no prompt has two responses: nothing to compare within a prompt (05's pairwise accuracy, DPO)"),
         (len(groups) < 20, "too few prompts to train and test on: 05 needs some tens, better hundreds"),
     ):
-        said += [what] if lacking else []
-    return said
+        about += [what] if lacking else []
+    return about
 
 
 def _pairs(path: Path, faults: Examined) -> list[str]:
-    subsets, said = Counter(), {}
+    subsets, notes = Counter(), {}
     for pair, row in pairs_of(path, faults):
         subsets[pair.id.partition("/")[0]] += 1
-        said |= dict.fromkeys(row.said)
+        notes |= dict.fromkeys(row.notes)
         if len({response.text for response in pair.responses}) == 1:
             faults.doubt(None, "chosen and rejected are the same text: it counts as judged wrong")
     named = ", ".join(list(subsets)[:SHOWN])
-    columns = "; ".join(said) or "as named"
+    columns = "; ".join(notes) or "as named"
     return [f"{subsets.total():,} pairs in {len(subsets):,} subsets: {named}", f"columns: {columns}"]
 
 
@@ -132,11 +134,11 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         path = own_file(args.file, None)
-        kind, faults, said = examine(path, args.kind)
+        kind, faults, about = examine(path, args.kind)
     except DataError as error:
         print(printable(str(error)))
         return 2
-    lines = [f"{path}, read as {kind}", *(f"  {sentence}" for sentence in said)]
+    lines = [f"{path}, read as {kind}", *(f"  {sentence}" for sentence in about)]
     if faults.doubts:
         lines += [f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:", *faults.doubtful]
     if faults.faults:

@@ -155,8 +155,8 @@ def files(spec: DataSet, source: str, folder=None, split: str = "both") -> list[
 
 def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> tuple[Path, str]:
     """(path, provenance) of a split of one file, as `files` has it; what is made of it is noted to depend on it."""
-    ((_, path, said),) = files(spec, source, folder, split)
-    return noted(path), said
+    ((_, path, origin),) = files(spec, source, folder, split)
+    return noted(path), origin
 
 
 def provenance(title: str, path: Path, root: Path | None = None) -> str:

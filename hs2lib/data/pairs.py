@@ -71,7 +71,7 @@ class OwnPair(Row):
 
     An answer is a text, a conversation that ends in it and may begin with the prompt, or a list of texts. Three chosen
     and three rejected are RM-Bench's styles, from plain to rich: a pair is hard where the rejected one is the richer.
-    `columns` are those that are carried along, `said` how columns were read, as far as their names are not ours.
+    `columns` are those that are carried along, `notes` how columns were read, as far as their names are not ours.
     """
 
     chosen: Answers
@@ -80,13 +80,13 @@ class OwnPair(Row):
     subset: Annotated[Text, AfterValidator(lambda name: name.replace("/", "-"))] | None = None  # before the / of ids
     id: Name = None
     columns: dict[str, Any]
-    said: list[str]
+    notes: list[str]
     _pairs: list[tuple[str, str, tuple[Turn, ...], str, str]]  # (style, mark of the id, prompt, chosen, rejected) each
 
     @model_validator(mode="before")
     @classmethod
     def usual(cls, row: dict) -> dict:
-        """A row of pairs under our names; `columns` has what is left, `said` which of ours is which of the row's."""
+        """A row of pairs under our names; `columns` has what is left, `notes` which of ours is which of the row's."""
         at = {name.lower(): name for name, value in row.items() if value is not None}
         names, values, taken = {}, {}, set()
 
@@ -123,14 +123,14 @@ class OwnPair(Row):
             columns = columns if better[0] == columns[0] else columns[::-1]
         values |= {"chosen": row[columns[0]], "rejected": row[columns[1]]}
         left = {name: value for name, value in row.items() if name not in taken and value is not None}
-        said = [f"{ours} from {name}" for ours, name in names.items() if ours != name]
-        return values | {"columns": left, "said": said + [f"{name} carried along" for name in left]}
+        notes = [f"{ours} from {name}" for ours, name in names.items() if ours != name]
+        return values | {"columns": left, "notes": notes + [f"{name} carried along" for name in left]}
 
     @model_validator(mode="after")
     def _one_prompt(self):
         self._pairs = []
         styles, several = len(self.chosen) == len(self.rejected) == 3, len(self.chosen) * len(self.rejected) > 1
-        self.said += ["three answers by three are read as RM-Bench's styles"] if styles else []
+        self.notes += ["three answers by three are read as RM-Bench's styles"] if styles else []
         for (i, (before, chosen)), (j, (other, rejected)) in product(enumerate(self.chosen), enumerate(self.rejected)):
             prompt = before if self.prompt is None else self.prompt
             if not prompt or prompt[-1].role != "user":
@@ -215,19 +215,19 @@ def load_pairs(
             made = list(pairs_of(path, faults))
         pairs = tuple(pair for pair, _ in made)
         columns = {pair.id: row.columns for pair, row in made if row.columns}
-        said = "; ".join(dict.fromkeys(sentence for _, row in made for sentence in row.said))
-        return Benchmark(pairs, "own", path.name, tuple(faults.set_aside), columns, said)
+        notes = "; ".join(dict.fromkeys(sentence for _, row in made for sentence in row.notes))
+        return Benchmark(pairs, "own", path.name, tuple(faults.set_aside), columns, notes)
     if source == "embedded":
         what = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
         return replace(preferred(generate.benchmark(n_per_section, seed), what), kind="generated")
     if source == "folder" and (parts := _parts(data_folder(folder, OFFICIAL.title))):
         return parts
-    path, said = locate(OFFICIAL, source, folder)
-    pairs = read_groups(path, "", said)
+    path, origin = locate(OFFICIAL, source, folder)
+    pairs = read_groups(path, "", origin)
     for subset in PRIOR.hub if prior_sets else ():
         path, place = locate(PRIOR, source, folder, subset)
         pairs += read_groups(path, subset, place)
-    return Benchmark(tuple(pairs), "rewardbench", said + (" and prior sets" if prior_sets else ""))
+    return Benchmark(tuple(pairs), "rewardbench", origin + (" and prior sets" if prior_sets else ""))
 
 
 def _parts(root: Path) -> Benchmark | None:

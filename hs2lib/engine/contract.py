@@ -91,8 +91,8 @@ def unequal(model, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor],
     """By how much the numbers of some sequence differ from transformers', "" where it is rounding."""
     most = TOLERANCE.get(model.dtype, COARSE)
     worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
-    said = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
-    return "" if worst <= most else said
+    apart = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
+    return "" if worst <= most else apart
 
 
 def examples(model) -> list[list[list[int]]]:

@@ -146,7 +146,7 @@ def _bare(text: str) -> str:
 def _unescaped(text: str) -> str:
     """A text without one layer of the escapes of URLs, HTML, JSON and Python."""
     escape = r"[\\%](?:u\{?(?:00)?|x)([0-9a-fA-F]{2})\}?|\\([\"'\\/])"
-    return re.sub(escape, lambda found: found[2] or chr(int(found[1], 16)), html.unescape(unquote(text)))
+    return re.sub(escape, lambda match: match[2] or chr(int(match[1], 16)), html.unescape(unquote(text)))
 
 
 def _rating(inside: str) -> float | None:

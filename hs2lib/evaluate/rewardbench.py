@@ -159,8 +159,8 @@ class Result(NamedTuple):
 
     def paper_rows(self, row: str) -> pd.DataFrame:
         """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
-        found = self.table[self.table.part != "subset"]
-        named = found.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row)
+        larger = self.table[self.table.part != "subset"]
+        named = larger.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row)
         named = named[named.column != "overall with prior sets"]
         return named[["row", "column", "ours", "low", "high"]][
             : None if self.title == "RewardBench" else 0
@@ -191,10 +191,10 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
         what = f"expected scores of shape ({len(benchmark.pairs)}, 2), none nan or infinite, got {scores.shape}"
         raise ValueError(f"{what}; weigh several outputs into one first")
     right, tie = scores[:, 0] > scores[:, 1], scores[:, 0] == scores[:, 1]
-    found = [subset_of(pair) for pair in benchmark.pairs]
-    order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in found]
-    names = order if benchmark.kind != "own" else list(dict.fromkeys(found))
-    member = np.array([names.index(name) for name in found])[:, None] == np.arange(len(names))
+    subsets = [subset_of(pair) for pair in benchmark.pairs]
+    order = [name for name in (*REWARDBENCH_COUNTS, *REWARDBENCH_SECTIONS, *PRIOR_SETS) if name in subsets]
+    names = order if benchmark.kind != "own" else list(dict.fromkeys(subsets))
+    member = np.array([names.index(name) for name in subsets])[:, None] == np.arange(len(names))
     rows_of = dict(zip(names, member.sum(axis=0).tolist(), strict=True))
 
     def sections(by_subset: dict) -> dict:
@@ -214,8 +214,8 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
             own = set(names) - (set(PRIOR_SETS) if name == "overall" else set())
         rows.append((part, name, own))
     frame = pd.DataFrame(rows, columns=["part", "name", "pairs"])
-    frame["ties"] = [int(tie[np.isin(found, list(own))].sum()) for own in frame.pairs]
-    frame["pairs"] = [int(np.isin(found, list(own)).sum()) for own in frame.pairs]
+    frame["ties"] = [int(tie[np.isin(subsets, list(own))].sum()) for own in frame.pairs]
+    frame["pairs"] = [int(np.isin(subsets, list(own)).sum()) for own in frame.pairs]
     frame = frame.assign(accuracy=interval.estimate, low=interval.low, high=interval.high)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)

@@ -75,11 +75,11 @@ def seeds_of(tier: str, notebooks: list[str]) -> dict[str, list[CompletedRun]]:
 
     Paper: silent. What `hs2lib.run.graph.of_seed` calls a run is a seed of another here, and no run of its own.
     """
-    found: dict[str, list[CompletedRun]] = {}
+    runs: dict[str, list[CompletedRun]] = {}
     for name in [*notebooks, *(run for notebook in notebooks for run in graph.reported(notebook, tier))]:
         if run := completed(tier, name):
-            found.setdefault(graph.without_seed(name)[0], []).append(run)
-    return found
+            runs.setdefault(graph.without_seed(name)[0], []).append(run)
+    return runs
 
 
 def _provenance(name: str, seeds: list[CompletedRun]) -> str:

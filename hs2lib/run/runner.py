@@ -99,8 +99,8 @@ def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locks: 
     command += ["--forceall", "--nolock", "--ignore-incomplete", "--keep-going", "--quiet", "all", *extra]
     command += ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
     log = runs() / "snakemake.log"
-    with log.open("w") as said:  # who gives it options wants to see what it says
-        code = processes.run(command, locks, stdout=2, stderr=2 if extra else said)
+    with log.open("w") as output:  # who gives it options wants to see what it says
+        code = processes.run(command, locks, stdout=2, stderr=2 if extra else output)
     if code:
         left = [name for name in names if not graph.outputs(name, tier)["stamp"].exists()]
         failed = {f"{tier} {name}": logs[name] for name in left if logs[name].exists()} or {"Snakemake": log}
