@@ -43,7 +43,7 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
         for run in seeds:
             left = run.table(f"against-{table}.csv")
             for line in [] if left is None else left[left.ours.notna()].to_dict("records"):
-                line["why"] = _against(line, run.manifest["sources"])
+                line |= {"why": _against(line, run.manifest["sources"]), "run": run}
                 ours.setdefault((line["row"], line["column"]), {}).setdefault(name, []).append(line)
     here = {row for row, _ in ours}  # and so which published models have a row
     released = {cell: None for cell in known.rules if cell[0] in here and cell not in known.values}
@@ -56,7 +56,8 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
         agree = np.allclose(own, own[:1], rtol=1e-9, atol=1e-9)
         disagree = "" if agree else f"notebooks disagree: {', '.join(candidates)}"
         why = max(line.get("why", "") for line in mine)  # "" comes first
-        about = (verdict.of_seeds(sd, len(mine)), why, disagree, _provenance(name, runs.get(name, [])))
+        made_by = _provenance(name, [line["run"] for line in mine if line])
+        about = (verdict.of_seeds(sd, len(mine)), why, disagree, made_by)
         lines.append((*cell, printed, *numbers.mean(axis=0), sd, name, *about))
     names = ["row", "column", "paper", "ours", "low", "high", "SD", "notebook", "spread", "not comparable", "disagree"]
     frame = pd.DataFrame(lines, columns=[*names, "provenance"]).astype({"paper": float})
@@ -83,10 +84,13 @@ def seeds_of(tier: str, notebooks: list[str]) -> dict[str, list[CompletedRun]]:
 
 
 def _provenance(name: str, seeds: list[CompletedRun]) -> str:
-    """A run, its seeds and their commits, in words."""
-    numbers = ", ".join(str(run.manifest.get("parameters", {}).get("seed", DASH)) for run in seeds)
+    """A run, its seeds and their commits, in words; and which seeds were run with other settings than the first."""
+    settings = [run.manifest.get("parameters", {}) | run.manifest.get("recipe", {}) for run in seeds]
+    numbers = [str(own.get("seed", DASH)) for own in settings]
+    apart = [own["seed"] for own in settings if own | {"seed": 0} != settings[0] | {"seed": 0}]
+    more = f" (not with the same settings: {apart})" if apart else ""
     commits = ", ".join(dict.fromkeys(str(run.manifest.get("commit", DASH)) for run in seeds))
-    return f"{name}, seed {numbers}, commit {commits}" if seeds else ""
+    return f"{name}, seed {', '.join(numbers)}{more}, commit {commits}" if seeds else ""
 
 
 def _against(line: dict, sources: list[dict]) -> str:

@@ -95,7 +95,9 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
 
 
 def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
-    """Keep what the command line says of a named run. Raises ParameterError where params/ defines another."""
+    """Keep what the command line says of a named run. Raises ParameterError where the name is another's."""
+    if (plain := without_seed(run)[0]) != run:
+        raise ParameterError(f"{run} is {plain} of a higher seed: choose another name")
     file = root() / "params" / tier / f"{run}.yaml"
     if not file.exists():
         write(runs() / tier / run / "run.yaml", yaml.safe_dump(values | {"reads": reads}, allow_unicode=True))

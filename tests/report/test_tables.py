@@ -172,6 +172,18 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
     check_latex(text)
 
 
+def test_a_mean_names_the_seeds_it_is_of_and_says_where_their_settings_differ(reports):
+    """One seed may lack a number, and a tier's settings may have changed since another was run."""
+    cells = [(LLAMA, "overall"), (LLAMA, "chat")]
+    for seed, numbers, rate in ((0, (88.8, 89.0), 1), (1, (88.3, np.nan), 1), (2, (np.nan, 94.0), 2)):
+        frame = against("table-3", dict(zip(cells, numbers, strict=True)))
+        about = of_seed(seed) | {"recipe": {"rate": rate, "seed": seed}}
+        reports("paper", f"{RM}@seed-{seed}" if seed else RM, [PAPERS], {"against-table-3.csv": frame}, **about)
+    provenance = tables.assemble("table-3", "paper").set_index(["row", "column"]).provenance[cells].tolist()
+    assert provenance[0] == f"{RM}, seed 0, 1, commit abc"
+    assert provenance[1] == f"{RM}, seed 0, 2 (not with the same settings: [2]), commit abc"
+
+
 def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
     """A row for each model, named by the run that trained it; what a named run only reads is not there twice."""
 

@@ -308,6 +308,8 @@ def test_a_file_in_params_defines_a_named_run(checkout, capsys):
         (["02", "--name", "a", "-p", "many=x"], "many is list (some texts), got str 'x'"),
         (["02", "--name", "a b", "-p", "n=3"], "02@a b: a run's name has letters, digits, '.', '_' and '-'"),
         (["02", "--name", "by-hand", "-p", "n=3"], "not by-hand"),
+        (["02", "--name", "a-seed-2", "-p", "n=3"], "02_model@a-seed-2 is 02_model@a of a higher seed: choose another"),
+        (["02", "--name", "seed-1", "-p", "n=3"], "02_model@seed-1 is 02_model of a higher seed: choose another name"),
         (["02", "--name", "a"], "02_model@a is not defined at tier demo: add -p key=value"),
         (["02", "--name", "a", "--reads", "03@b"], "--reads 03_second@b: none of 02_model@a needs it"),
         (["03", "--name", "a", "--reads", "04@b"], "no notebook '04@b'"),
