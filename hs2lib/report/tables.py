@@ -87,10 +87,10 @@ def _provenance(name: str, seeds: list[CompletedRun]) -> str:
     """A run, its seeds and their commits, in words; and which seeds were run with other settings than the first."""
     settings = [run.manifest.get("parameters", {}) | run.manifest.get("recipe", {}) for run in seeds]
     numbers = [str(own.get("seed", DASH)) for own in settings]
-    apart = [own["seed"] for own in settings if own | {"seed": 0} != settings[0] | {"seed": 0}]
-    more = f" (not with the same settings: {apart})" if apart else ""
+    same = [own | {"seed": 0} == settings[0] | {"seed": 0} for own in settings]
+    numbers = [number if like else f"{number} (other settings)" for number, like in zip(numbers, same, strict=True)]
     commits = ", ".join(dict.fromkeys(str(run.manifest.get("commit", DASH)) for run in seeds))
-    return f"{name}, seed {', '.join(numbers)}{more}, commit {commits}" if seeds else ""
+    return f"{name}, seed {', '.join(numbers)}, commit {commits}" if seeds else ""
 
 
 def _against(line: dict, sources: list[dict]) -> str:
