@@ -91,9 +91,9 @@ def sampled_pairs(
     """
     groups = rollouts(policy, prompts, n=n, **sampling)
     scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
-    weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)
-    good = goodness(scores, weights).double().numpy().reshape(len(groups), n)
-    finished = np.array([[sample.finished for sample in group.responses] for group in groups])
+    weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)  # [A]
+    good = goodness(scores, weights).double().numpy().reshape(len(groups), n)  # [B, n]
+    finished = np.array([[sample.finished for sample in group.responses] for group in groups])  # [B, n]
     pairs, counts = by_score(groups, np.where(finished | (unfinished == "keep"), good, np.nan).ravel())
     if not pairs:
         raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")

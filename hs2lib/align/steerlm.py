@@ -160,7 +160,7 @@ def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
     embeddings = policy.backbone.get_input_embeddings().weight
     table = checkpoints.whole(embeddings.detach())
     tokens = torch.tensor(sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"])))
-    rows = table[tokens]
+    rows = table[tokens]  # [tokens, H]
     alike = torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1).fill_diagonal_(0) > 0.99
     tokens = tokens[alike.any(1)]
     noise = torch.randn(len(tokens), table.shape[1], generator=torch.Generator().manual_seed(seed)).to(table)

@@ -222,9 +222,9 @@ class Toy(NamedTuple):
 def made(seed: int = 0) -> Toy:
     """A toy whose responses are rated at random within 3/4 of the target, under a random SFT model."""
     draw = torch.Generator().manual_seed(seed)
-    target = torch.tensor(parse_label(TARGET)).long()
-    away = 1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75
-    by_level = losses.attribute_log_probs((target + away).clamp(0, 4))
+    target = torch.tensor(parse_label(TARGET)).long()  # [A]
+    away = 1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75  # [9, A]
+    by_level = losses.attribute_log_probs((target + away).clamp(0, 4))  # [9, A, 5]
     return Toy(losses.target_log_prob(by_level, target), log_policy(logits(seed + 1)))
 
 
@@ -237,7 +237,7 @@ def logits(seed: int, scale: float = 0.7) -> Tensor:
 def log_policy(theta: Tensor, temperature: float = 1.0) -> Tensor:
     """log Q_theta(y) [9]: the sum of its two tokens' log-probabilities, each token drawn at this temperature."""
     first = (theta[:ALPHABET] / temperature).log_softmax(-1)
-    second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)
+    second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)  # [3, 3]
     return first[RESPONSES[:, 0]] + second[RESPONSES[:, 0], RESPONSES[:, 1]]
 
 
@@ -253,7 +253,7 @@ def estimates(toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: 
     Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8, without b'. sampler:
     log Q'(y|a,x) [9], the denominator of w and b.
     """
-    coefficient = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y]).exp()
+    coefficient = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y]).exp()  # [groups, n]
     if baseline:
         coefficient = coefficient - losses.steerlm2_policy(log_policy(theta)[y], sampler[y]).exp()
     jacobian = torch.func.jacrev(log_policy)(theta)  # [9, 12], grad log Q_theta(y)

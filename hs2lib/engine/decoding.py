@@ -38,7 +38,7 @@ def choose(logits: Tensor, draws: Tensor, temperature: float, top_p: float, forb
     tokens that shall not be taken.
     """
     logits = logits.float()
-    allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)
+    allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)  # [R, V]
     draws = draws.to(logits.device)
     tokens = allowed.argmax(-1) if temperature == 0 else _draw(allowed / temperature, draws, top_p)
     return tokens, logits.gather(-1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
@@ -52,12 +52,12 @@ def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Te
     # [R, K] each; to sort all is quicker than a topk of all.
     values, ids = scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
     p = (values.double() - total).exp()  # [R, K]
-    mass = p.cumsum(-1)
+    mass = p.cumsum(-1)  # [R, K]
     wide = (mass[:, -1] < top_p) & (first < size)  # [R]: more than these are kept
     # In the order of the ids, those not kept last and without weight.
     ids, order = ids.masked_fill(mass - p >= top_p, size).sort(-1)
-    p = p.gather(-1, order).masked_fill(ids == size, 0.0)
-    tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]
+    p = p.gather(-1, order).masked_fill(ids == size, 0.0)  # [R, K]
+    tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]  # [R]
     if wide.any():
         tokens[wide] = _draw(scaled[wide], draws[wide], top_p, size)
     return tokens
@@ -65,8 +65,8 @@ def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Te
 
 def _inverse(weights: Tensor, draws: Tensor) -> Tensor:
     """Positions [R] at which the cumulated weights [R, K] pass the share draws [R] of their sum."""
-    mass = weights.cumsum(-1)
-    at = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True)[:, 0]
+    mass = weights.cumsum(-1)  # [R, K]
+    at = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True)[:, 0]  # [R]
     return at.clamp(max=mass.shape[-1] - 1)
 
 
@@ -212,9 +212,9 @@ def _attend(q, k, v, how: How) -> tuple[Tensor, Tensor]:
     """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D], and the log-sum-exps [B, heads, Q] float32."""
     if q.device.type == "cpu" and not how.softcap:
         return flash(q, k, v, 0.0, False, scale=how.scale)
-    scores = (q @ k.transpose(-1, -2)).float() * how.scale
+    scores = (q @ k.transpose(-1, -2)).float() * how.scale  # [B, heads, Q, K]
     scores = torch.tanh(scores / how.softcap) * how.softcap if how.softcap else scores
-    lse = scores.logsumexp(-1)
+    lse = scores.logsumexp(-1)  # [B, heads, Q]
     return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
 
 
@@ -239,7 +239,7 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
 
     def advance(cohort: Cohort, logits: Tensor) -> list[Row]:
         """Give each row its next token; those that are done leave and are returned."""
-        draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))
+        draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))  # [R]
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
         tokens, log_probs = choose(logits, draws, forbidden=early, **how)
         for drawn in (tokens, log_probs) if shared else ():
@@ -297,8 +297,8 @@ def _admit(model, first: int, tokens: list[int], bounds: list[int], rows: list[R
     segments = [(first + i, a, b) for i, (a, b) in enumerate(pairwise(bounds))]
     cohort = Cohort({number: b - a for number, a, b in segments}, rows)
     cohort.regroup()
-    positions = torch.cat([torch.arange(b - a) for _, a, b in segments]).to(device)
-    ends = torch.tensor(bounds[1:], device=device) - 1
+    positions = torch.cat([torch.arange(b - a) for _, a, b in segments]).to(device)  # [T]
+    ends = torch.tensor(bounds[1:], device=device) - 1  # [prompts]
     attention = partial(prefill, cohort, segments)
     out = run(model, torch.tensor(tokens, device=device), positions, attention, logits_to_keep=ends)
     return cohort, out.logits[0][torch.tensor([row.prompt - first for row in rows], device=device)]
@@ -307,8 +307,8 @@ def _admit(model, first: int, tokens: list[int], bounds: list[int], rows: list[R
 def _step(model, cohorts: list[Cohort], device) -> Tensor:
     """Logits [rows, V] of the next token of every row of the cohorts."""
     rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
-    tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)
-    positions = torch.tensor([position for _, position in rows], device=device)
+    tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)  # [rows]
+    positions = torch.tensor([position for _, position in rows], device=device)  # [rows]
     logits = run(model, tokens, positions, partial(step, cohorts)).logits[0]
     for cohort in cohorts:
         cohort.length += 1

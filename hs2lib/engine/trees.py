@@ -204,8 +204,8 @@ def block_mask(last: Tensor, size=128, positions: Tensor | None = None, window: 
     """
     n = len(last)
     blocks = -(-n // size)
-    padded = torch.nn.functional.pad(last, (0, blocks * size - n), value=-1).view(blocks, size)
-    first = torch.arange(blocks, device=last.device) * size
+    padded = torch.nn.functional.pad(last, (0, blocks * size - n), value=-1).view(blocks, size)  # [blocks, size]
+    first = torch.arange(blocks, device=last.device) * size  # [blocks]
     earlier = first[None] < first[:, None]  # [query block, key block]
     full = earlier & (padded.amin(1)[None] >= first[:, None] + size - 1)
     # The last block of queries is filled up with none: it needs the mask too.

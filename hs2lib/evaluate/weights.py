@@ -101,7 +101,7 @@ def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective =
     """
     margins, parts, over = _checked(margins, parts, over)
     fixed = fixed_point(margins, over)[np.argsort(parts, kind="stable")]
-    sizes, values = np.bincount(parts), []
+    sizes, values = np.bincount(parts), []  # [parts]
     bounds = np.cumsum([0, *sizes])
     *first, last = over.levels
     heads = np.array(list(product(*first)), dtype=np.float64)  # [n, A - 1]
@@ -114,7 +114,7 @@ def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective =
             for p in range(len(sizes)):
                 right[p, :, j] = mask[bounds[p] : bounds[p + 1]].sum(axis=0, dtype=np.uint32)
         values.append(objective(right.reshape(len(sizes), -1), sizes))
-    values = np.concatenate(values)
+    values = np.concatenate(values)  # [weightings]
     tied = over.weights(np.flatnonzero(values == values.max()))
     nearest = tied[((tied - tied.mean(axis=0)) ** 2).sum(axis=1).round(9).argmin()]
     shape = [len(levels) for levels in over.levels]

@@ -45,7 +45,7 @@ def log_lengths(items: Sequence[Item]) -> np.ndarray:
 
 def targets(items: Sequence[Item]) -> tuple[np.ndarray, np.ndarray]:
     """All targets [rows, k], and the number of the item (the prompt) of each row, int64 [rows]."""
-    rows = np.concatenate([item.targets for item in items])
+    rows = np.concatenate([item.targets for item in items])  # [rows, k]
     return rows, np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
 
 
@@ -85,7 +85,7 @@ def folds(clusters: np.ndarray, n_folds: int, seed: int = 0, parts: np.ndarray |
     order = np.random.default_rng(seed).permutation(len(names))
     if parts is not None:
         order = order[np.argsort(parts[first][order], kind="stable")]
-    dealt = np.empty(len(names), dtype=np.int64)
+    dealt = np.empty(len(names), dtype=np.int64)  # [clusters]
     dealt[order] = np.arange(len(names)) % n_folds
     return dealt[index]
 
@@ -94,7 +94,7 @@ def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int
     """For each column of Y the alpha with the smallest squared error over folds of these rows: float64 [k]."""
     X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
     fold = folds(clusters, n_folds, seed)
-    error = np.zeros((len(alphas), Y.shape[1]))
+    error = np.zeros((len(alphas), Y.shape[1]))  # [alphas, k]
     for f in range(n_folds):
         train, test = fold != f, fold == f
         for k in range(Y.shape[1]):
@@ -118,7 +118,7 @@ def start_head(model, states: np.ndarray, Y: np.ndarray, alpha: float | np.ndarr
     without intercept: the states have a direction in common that serves as one.
     """
     bias = model.head.bias is not None
-    W, b = ridge(states, Y, alpha, intercept=bias)
+    W, b = ridge(states, Y, alpha, intercept=bias)  # [d, k], [k]
     with torch.no_grad():
         model.head.weight.copy_(torch.from_numpy(W.T))
         if bias:

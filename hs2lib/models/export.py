@@ -51,7 +51,7 @@ def fold(
         raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
     if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
         raise ValueError(f"expected finite weights and mean and a positive sd, got {list(weights)}, {mean} and {sd}")
-    w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)
+    w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)  # [A]
     constant = -mean if model.head.bias is None else (w @ model.head.bias.double()).item() - mean
     options = {key: getattr(model, key) for key in ("template", "control_text", "max_tokens", "base", "revision")}
     folded = RewardModel(model.backbone, model.tokenizer, (name,), bias=constant != 0, **options).to(w.device)
@@ -75,7 +75,7 @@ def export(model: RewardModel, folder: Path, **card) -> float:
     unchanged. Train without bias and fold with mean 0 to have none.
     Returns the largest difference seen. Raises ValueError where an export could not score the same.
     """
-    bias = torch.zeros(len(model.attributes)) if model.head.bias is None else model.head.bias.detach().cpu()
+    bias = torch.zeros(len(model.attributes)) if model.head.bias is None else model.head.bias.detach().cpu()  # [A]
     tokenizer = copy.deepcopy(model.tokenizer)
     tokenizer.padding_side = "right"
     if model.template == "reference":  # as a chat template, so that a plain tokenizer writes what ours writes

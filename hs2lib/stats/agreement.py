@@ -70,11 +70,11 @@ def krippendorff_alpha(ratings: np.ndarray, levels=SCALE, *, metric: str = "ordi
     pairs /= np.where(m > 1, m - 1, np.inf)[:, None, None]
 
     def alpha(sums):
-        o = sums.reshape(-1, q, q)
-        margin = o.sum(axis=2)
+        o = sums.reshape(-1, q, q)  # [B, q, q]
+        margin = o.sum(axis=2)  # [B, q]
         n = margin.sum(axis=1)
         rank = np.cumsum(margin, axis=1) - margin / 2 if metric == "ordinal" else np.arange(q)[None]
-        d = (rank[:, :, None] - rank[:, None, :]) ** 2
+        d = (rank[:, :, None] - rank[:, None, :]) ** 2  # [B or 1, q, q]
         expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 

@@ -123,7 +123,7 @@ def percentiles(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
     """95 % interval from an iterable of resampled values [b, m]; nan where too few resamples have a value."""
     if n_clusters < 2 or n_boot < 2:  # a single prompt says nothing about how prompts vary
         return Interval(estimate, np.full_like(estimate, np.nan), np.full_like(estimate, np.nan))
-    values = np.concatenate(list(draws))
+    values = np.concatenate(list(draws))  # [n_boot, m]
     defined = np.isfinite(values)
     enough = (defined.mean(axis=0) >= DEFINED_SHARE) & np.isfinite(estimate)
     values = np.where(enough, np.where(defined, values, np.nan), 0.0)
@@ -140,7 +140,7 @@ def pair_sums(X: np.ndarray, clusters: np.ndarray | None):
     """
     index, n_clusters = cluster_index(clusters, len(X))
     present = ~np.isnan(X)
-    rows = np.maximum(present.sum(axis=0), 1)
+    rows = np.maximum(present.sum(axis=0), 1)  # [k]
     # Sums of squares of numbers near 1,000 would lose digits.
     centre = np.where(present, X, 0.0).sum(axis=0) / rows
     scale = np.sqrt((np.where(present, X - centre, 0.0) ** 2).sum(axis=0) / rows)
@@ -154,7 +154,7 @@ def pair_sums(X: np.ndarray, clusters: np.ndarray | None):
     def moments(sums):
         parts = np.split(sums, np.cumsum([a * b for a, b in shapes])[:-1], axis=1)
         rows, first, square, product = (part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True))
-        mean = first / rows
+        mean = first / rows  # [B, k, 1 or k]
         return rows, mean, square / rows - mean**2, product / rows - mean * np.swapaxes(mean, 1, 2)
 
     return sum_by((column for some in columns for column in some.T), index, n_clusters), moments, centre, scale

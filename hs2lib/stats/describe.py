@@ -103,7 +103,7 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Int
         ranks = np.array([(np.cumsum(at) - at / 2)[code] for at, code in zip(weights, codes, strict=True)])
         total = weight.sum()
         ranks = (ranks - (ranks @ weight / total)[:, None]) / total
-        products = (ranks * weight) @ ranks.T
+        products = (ranks * weight) @ ranks.T  # [k, k]
         spread = np.where(np.diag(products) > NO_SPREAD, np.diag(products), np.nan)
         return np.clip(products / np.sqrt(np.outer(spread, spread)), -1, 1).ravel()
 

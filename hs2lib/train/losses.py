@@ -31,7 +31,7 @@ def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
     if labels.isnan().any():
         raise ValueError("a label is nan: mark missing labels with -100")
     # where() before squaring, so that a missing cell gives no gradient rather than 0 x (100 + prediction).
-    return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()
+    return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()  # [R, A]
 
 
 def bradley_terry_loss(chosen: Tensor, rejected: Tensor, strength: Tensor | None = None, form: str = "plain") -> Tensor:
@@ -112,7 +112,7 @@ def attribute_log_probs(
     alpha, beta, edge = concentration * r, concentration * (1 - r), np.array(EDGES[edges])
     # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are subtracted instead.
     below, above = np.diff(betainc(alpha, beta, edge)), -np.diff(betaincc(alpha, beta, edge))
-    p = np.where(edge[:-1] < r, below, above)
+    p = np.where(edge[:-1] < r, below, above)  # [..., A, 5]
     return torch.from_numpy(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
 
 
@@ -124,7 +124,7 @@ def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
     """
     if target.shape[-1] != log_probs.shape[-2] or target.min() < 0 or target.max() > 4:
         raise ValueError(f"target is {log_probs.shape[-2]} levels 0-4, got {target.tolist()}")
-    target = target.to(log_probs.device).expand(log_probs.shape[:-1])
+    target = target.to(log_probs.device).expand(log_probs.shape[:-1])  # [..., A]
     return log_probs.gather(-1, target[..., None]).squeeze(-1).sum(-1)
 
 
@@ -169,9 +169,9 @@ def advantages(
     token, the response's reward at its last one; mask: bool [R, T], true from each row's first to its last token.
     """
     _same(rewards=rewards, values=values, mask=mask)
-    values = torch.where(mask, values.detach(), 0.0)
+    values = torch.where(mask, values.detach(), 0.0)  # [R, T]
     delta = torch.where(mask, rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values, 0.0)  # [R, T]
-    out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))
+    out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))  # [R, T], [R]
     for t in range(delta.shape[1] - 1, -1, -1):
         carried = delta[:, t] + gamma * lam * carried
         out[:, t] = carried
@@ -181,7 +181,7 @@ def advantages(
 def normalised(x: Tensor, mask: Tensor) -> Tensor:
     """x [R, T] with mean 0 and SD 1 over the mask, 0 outside. Paper: silent (reference code: advantages)."""
     _same(x=x, mask=mask)
-    mean = masked_mean(x, mask)
+    mean = masked_mean(x, mask)  # []
     return torch.where(mask, (x - mean) * (masked_mean((x - mean).square(), mask) + 1e-8).rsqrt(), 0.0)
 
 
@@ -193,8 +193,8 @@ def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Te
     """
     _same(policy=policy, sampler=sampler, advantage=advantage, mask=mask)
     # Outside the mask the log-probabilities are anything, and exp of anything times 0 can be nan.
-    ratio = torch.where(mask, policy - sampler, 0.0).exp()
-    loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    ratio = torch.where(mask, policy - sampler, 0.0).exp()  # [R, T]
+    loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)  # [R, T]
     return masked_mean(loss, mask, dim=1)
 
 
@@ -205,7 +205,7 @@ def ppo_value_loss(values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *
     old. returns [R, T]; mask: bool [R, T].
     """
     _same(values=values, old=old, returns=returns, mask=mask)
-    clipped = old + (values - old).clamp(-clip, clip)
+    clipped = old + (values - old).clamp(-clip, clip)  # [R, T]
     return masked_mean(torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask, dim=1)
 
 

@@ -30,10 +30,10 @@ def answer_outputs(model, batch: Batch) -> torch.Tensor:
     hidden = states(model.backbone, batch)  # [T, H]
     total = per_sequence(log_probs(model.backbone, batch, hidden), batch)  # [R]
     if torch.is_grad_enabled():
-        return torch.stack([total, torch.zeros_like(total)], 1)
+        return torch.stack([total, torch.zeros_like(total)], 1)  # [R, 2]
     likeliest = over_vocabulary(model.backbone, batch, hidden, lambda logits: logits.argmax(-1))  # [P]
     right = likeliest == batch.tokens[batch.node].to(hidden.device)  # [P]
-    return torch.stack([total, per_sequence(right.float(), batch)], 1)
+    return torch.stack([total, per_sequence(right.float(), batch)], 1)  # [R, 2]
 
 
 def over_vocabulary(model, batch: Batch, hidden: torch.Tensor, function: Callable, chunk: int = 512) -> torch.Tensor:
