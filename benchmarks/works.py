@@ -8,8 +8,8 @@ away (`CONTROLS`). A claim is method minus control in true goodness, paired by p
 that no training text holds; what a method adds to its start, and what its control adds, stand beside it, and the same
 by the reward model (proxy). SteerLM's claim is the slope: how far the true attribute moves for one level asked for, on
 average over the five attributes; each attribute's slope stands beside it. Sizes and rates are tier demo's. What is
-finished is kept by seed and method, so a run that was stopped goes on; the result is written after each method, and
-says which seeds are partial. About 20 minutes a seed on one core.
+finished is kept by seed and method, so a run that was stopped goes on; each row names the commit that trained its
+policy. The result is written after each method, and says which seeds are partial. About 20 minutes a seed on one core.
 """
 
 import argparse
@@ -115,6 +115,7 @@ class World:
             began, policy = time.monotonic(), self.policy(STARTS[method])
             how = {"judge": Truth()} if method in BY_TRUTH else {}
             METHODS[method](self, policy, bool(control), **how)
+            paths.write(self.folder / "commits" / name, report.commit())
             policy.save(place)
             print(f"seed {self.seed}, {name}: {time.monotonic() - began:.0f} s", flush=True)
         return load_policy(place)
@@ -289,6 +290,7 @@ def claims(world: World, method: str) -> list[dict]:
             for name, difference in differences.items():
                 number = mean(difference[measure], difference.index, n_boot=2000, seed=0)
                 row = {"seed": world.seed, "method": method, "measure": measure, "what": name}
+                row["commit"] = (world.folder / "commits" / method).read_text()
                 rows.append(row | dict(zip(("value", "low", "high"), np.round(number, 4).tolist(), strict=True)))
     return rows
 

@@ -168,7 +168,9 @@ def readme_numbers():
     for row in works["means"]:
         if row["what"] == "less control" and row["measure"] == ("slope" if row["method"] == "steerlm" else "gold"):
             yield f"{plain(row['value'], '+')} ({row['above']})"
-    yield works["commit"][:7]
+    yield from {
+        row.get("commit", works["commit"])[:7] for row in works["rows"]
+    }  # each row's own: what is finished is not made again
     ratio = {file.stem: json.loads(file.read_text()).get("ratio") for file in benchmarks.glob("*.json")}
     yield f"rollouts {ratio['rollout']:.0f} times `generate`, TruthfulQA {ratio['truthfulqa']:.0f} times"
     yield f"scoring pairs {ratio['score_pairs']:.1f}"
