@@ -40,7 +40,7 @@ from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
 from hs2lib.paths import noted, write
 
-MEASURE, RAW_SE = "LC win rate, %", "SE of the raw win rate, points"
+MEASURE, RAW, RAW_SE = "LC win rate, %", "raw win rate, %", "SE of the raw win rate, points"
 
 BASELINE = "gpt4_1106_preview"
 
@@ -169,10 +169,10 @@ def score(
     """The length-controlled win rate of a model against the baseline, in per cent, from verdicts.
 
     Paper: Table 4. published: as `difficulties` gives them; they are of the 805 instructions and cannot be used for
-    others. Fewer verdicts than the fit has folds give no rate. overall: the length-controlled rate and a
-    95 % interval of the raw rate's SE, as its own SE leaves out which instructions were drawn; both SEs and the weights
-    stand beside it. measure: "LC win rate" only for the published form, otherwise which form it was. n_boot: not used
-    here, where the error has a formula.
+    others. Fewer verdicts than the fit has folds give no rate, nor does a fit whose penalty leaves no weight. overall:
+    the length-controlled rate and a 95 % interval of the raw rate's SE, as its own SE leaves out which instructions
+    were drawn; the raw rate, both SEs and the weights stand beside it. measure: "LC win rate" only for the published
+    form, otherwise which form it was. n_boot: not used here, where the error has a formula.
     """
     p, ids = preferences(questions, verdicts, seed=seed), [group.id for group in questions.groups]  # [N]
     lengths, theirs, read = bench.characters(answers), bench.characters(questions.baseline), ~np.isnan(p)
@@ -181,9 +181,11 @@ def score(
         numbers = [int(id) for id in ids] if published else None
         fit = length_controlled(p, lengths, theirs, published=published, instructions=numbers)
         half, form = 1.96 * fit.raw.standard_error, fit.form
-        overall = fit.rate, fit.rate - half, fit.rate + half
-        beside = {RAW_SE: fit.raw.standard_error, "SE of the LC win rate alone, points": fit.standard_error}
-        beside |= {f"weight {name}": fit.weights[name] for name in ("phi", "psi", "theta")}
+        weights = {f"weight {name}": weight for name, weight in fit.weights.items() if not np.isnan(weight)}
+        if any(weights.values()):  # else the penalty left none, and the rate is one half whatever was judged
+            overall = fit.rate, fit.rate - half, fit.rate + half
+        beside = {RAW: fit.raw.rate, RAW_SE: fit.raw.standard_error}
+        beside |= {"SE of the LC win rate alone, points": fit.standard_error} | weights
     measure = MEASURE if form == PUBLISHED else f"LC win rate, {form.partition(':')[0]}, %"
     values = pd.Series(100 * (p - 1), index=ids, name=PREFERRED)
     return bench.JudgedScore(measure, overall, int((~read).sum()), values, beside)
@@ -248,7 +250,7 @@ def length_controlled(
     X[:, 0] = 0.0  # at equal lengths
     chance = expit(X @ w)
     names = ("phi", "theta") if gamma is None else ("phi", "psi", "theta")
-    weights = {"psi": np.nan} | {name: float(value) for name, value in zip(names, w, strict=True)}
+    weights = dict.fromkeys(("phi", "psi"), np.nan) | {name: float(value) for name, value in zip(names, w, strict=True)}
     error = 100 * float(chance.std(ddof=1) / np.sqrt(len(chance)))
     return LengthControlled(100 * float(chance.mean()), error, form, weights, raw)
 

@@ -263,7 +263,8 @@ class Judged(NamedTuple):
         ids = [question_id(answer) for answer in self.answers]
         if self.result is not None:
             unread = f", {self.result.unparsable} unparsable" if self.result.unparsable else ""
-            note = f"judge {self.judge}{unread}"
+            none = ", no score" if np.isnan(self.result.overall[0]) else ""
+            note = f"judge {self.judge}{unread}{none}"
             rows = [(self.result.measure, *self.result.overall, note)]
             rows += [(name, value, np.nan, np.nan, note) for name, value in self.result.beside.items()]
         if self.judge == "reward_model":
