@@ -159,12 +159,10 @@ class Result(NamedTuple):
 
     def paper_rows(self, row: str) -> pd.DataFrame:
         """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
-        larger = self.table[self.table.part != "subset"]
-        named = larger.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row)
-        named = named[named.column != "overall with prior sets"]
-        return named[["row", "column", "ours", "low", "high"]][
-            : None if self.title == "RewardBench" else 0
-        ].reset_index(drop=True)
+        larger = self.table.query("part != 'subset' and name != 'overall with prior sets'")
+        rows = larger if self.title == "RewardBench" else larger[:0]
+        rows = rows.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row).reset_index(drop=True)
+        return rows[["row", "column", "ours", "low", "high"]]
 
     def save(self, path: str | Path, model: str) -> Path:
         """Write rewardbench's own result file: accuracy (0 to 1) by subset, model, model_type, chat_template.

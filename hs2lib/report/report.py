@@ -73,6 +73,7 @@ class Run:
 
     def __init__(self, notebook: str, values: dict, recipe=None):
         self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
+        os.environ |= graph.unseen(self.tier)  # in JupyterLab too
         if graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND):  # no runner started it
             os.environ.pop(paths.RUN, None)
             os.environ |= graph.by_hand(notebook, self.tier)

@@ -239,8 +239,7 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     os.environ |= {"HS2_STREAM": "1"} if args.stream else {}  # for the jobs too
     if args.stage or args.execute:
         processes.follow()
-        if tier in graph.SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda":
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same numbers on every machine
+        os.environ |= graph.unseen(tier)
     else:
         os.environ.pop(processes.OWNER, None)
     if args.stage:

@@ -321,6 +321,15 @@ def test_what_a_named_run_may_not_be_is_said_and_leaves_nothing(checkout, capsys
     assert graph.named_runs("demo") == []
 
 
+def test_a_run_by_hand_sees_no_gpu_in_the_small_world(checkout, monkeypatch):
+    """On a machine with a GPU *Run All* gave other numbers than the command."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    cells(MODEL)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "" and graph.unseen("laptop") == {}
+    monkeypatch.setenv("HS2_DEVICE", "cuda")
+    assert graph.unseen("demo") == {}
+
+
 def test_a_run_by_hand_never_writes_the_report_of_the_checkout(checkout, monkeypatch):
     """`papermill -p tier demo` overwrote the committed report."""
     place = execute(MODEL, monkeypatch)
