@@ -105,6 +105,13 @@ def test_every_block_of_the_pages_is_followed():
         assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, "a page, not a book"
 
 
+def test_links_lead_somewhere():
+    """A page is read on the web, where a link goes from the page's own folder: the guide's to the LOG led nowhere."""
+    for page in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), CHECKOUT / "reports/LOG.md"]:
+        for link in re.findall(r"\]\(([^)\s#:]+)[^)\s:]*\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.relative_to(CHECKOUT)}: {link}"
+
+
 @pytest.mark.slow
 def test_add_a_benchmark(checkout):
     """Own pairs are scored by notebook 06, own questions by a script."""

@@ -356,11 +356,11 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
 def draw(frame: pd.DataFrame) -> Figure:
     """The curves of `rounds` that say whether the training is sound: KL, length, clip fraction, values."""
     panels = {"kl": "KL from the start, nats a response", "length": "length, tokens"}
-    panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained"}
+    panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained, from -1"}
     fig = Figure(figsize=(12, 2.4), layout="constrained")
     for ax, (name, title) in zip(fig.subplots(1, 4), panels.items(), strict=True):
         ax.plot(frame["round"], frame[name], color="#0072b2")
-        ax.set(xlabel="round", title=title)
+        ax.set(xlabel="round", title=title, ylim=(max(ax.get_ylim()[0], -1), None))
     return fig
 
 

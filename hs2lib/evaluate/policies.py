@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 
 from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_attributes
@@ -137,7 +136,7 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.Da
         means = whole.groupby(["policy", "prompt"], sort=False)[measure].mean()
         difference = means[policy] - means[against]
         rows.append((measure, policy, *mean(difference, difference.index, **resampled)))
-    return pd.DataFrame(rows, columns=["measure", "policy", f"less {against}", "95 % low", "95 % high"])
+    return pd.DataFrame(rows, columns=["measure", "policy", f"minus {against}", "95 % low", "95 % high"])
 
 
 def wins(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFrame:
@@ -197,12 +196,6 @@ def made(tier: str, models: Sequence[str] = ()) -> dict[str, Path]:
         if not (title and place and named[title].is_dir()):
             raise ValueError(f"models: expected title=folder, with a model in it, got {text}")
     return named or {title: work(tier, name) / "policy" for name, title in makers("policy").items()}
-
-
-def colors(names: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-    """A colour of its own for each policy, the same for the first ones however many follow."""
-    few = sns.color_palette("colorblind", 10)
-    return dict(zip(names, [*few, *sns.husl_palette(max(len(names) - 10, 1), s=0.6)], strict=False))
 
 
 def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodness", **options) -> pd.Series:
@@ -347,7 +340,7 @@ def trades(of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resa
             kept = whole.loc[~whole.prompt.isin(whole.prompt[whole[measure].isna()]), [*KEYS, measure]]
             if len(kept):
                 gains = gains_of([kept], against, **resampled)
-                gains = gains.rename(columns={f"less {against}": GAIN[0]}).assign(benchmark=whole.settings[0])
+                gains = gains.rename(columns={f"minus {against}": GAIN[0]}).assign(benchmark=whole.settings[0])
                 parts.append(gains.assign(against=against, questions=kept.prompt.nunique()))
     return pd.concat(parts, ignore_index=True)[["benchmark", "measure", "policy", "against", "questions", *GAIN]]
 

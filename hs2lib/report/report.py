@@ -226,6 +226,7 @@ def start(notebook: str, namespace: dict) -> Run:
     paths.hide(values)
     for noted in (paths.READ, paths.WRITTEN, paths.REFUSED):
         noted.clear()
+    pd.options.display.max_colwidth = None  # a text in a table is shown whole
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
@@ -264,7 +265,7 @@ class CompletedRun:
     @property
     def data(self) -> str:
         """Whether the data was generated or real, and which real data, in words."""
-        real = (s["name"].split(",")[0] for s in self.manifest["sources"] if not s["generated"])
+        real = (re.split(" ?[,:(]", s["name"])[0] for s in self.manifest["sources"] if not s["generated"])
         names = ", ".join(dict.fromkeys(real))
         return " and ".join(filter(None, ("generated" * self.generated, names and f"real: {names}"))) or "none"
 

@@ -40,9 +40,9 @@ def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[s
     out, against = [], gains.columns[2].partition(" ")[2]
     for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(index=False):
         measure, _, difference, low, high = row
-        way = "rises" if low > 0 else "falls" if high < 0 else "does not clearly change"
+        way = "a rise" if low > 0 else "a fall" if high < 0 else "no clear change"
         interval = f"{difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}"
-        out.append(f"From {against} to {policy}, {measure} {way} ({interval}).")
+        out.append(f"From {against} to {policy}, {measure}: {way} ({interval}).")
     return out
 
 

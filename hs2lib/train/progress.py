@@ -69,7 +69,9 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
     for name in pearson or validation.columns.intersection(["accuracy"]):
         right.plot(validation.step, validation[name], "o-", ms=4, label=name.removeprefix("Pearson "))
-    right.set(xlabel="step", ylabel="Pearson's R on validation" if pearson else "on validation")
-    if right.lines:
+    right.set(xlabel="step", ylabel="Pearson's R on validation" if pearson else "accuracy on validation")
+    if pearson:
         right.legend(fontsize=7)
+    elif right.lines:
+        right.set_ylim(0, 1)  # a hundredth more or less is no trend
     return fig

@@ -125,7 +125,7 @@ def test_a_further_policy_is_in_every_table_and_figure(smoke, monkeypatch):
     assert table.index.tolist() == ["SFT", "DPO", "Mine"] and table.columns[0] == "gold"
     assert table["win rate over SFT by gold, %"].tolist() == ["\u2013"] + ["100.00 [100.00, 100.00]"] * 2
     gains = pd.read_csv(folder / "held-out-gains.csv").set_index(["measure", "policy"])
-    assert gains.loc[("gold", "Mine"), ["less SFT", "95 % low", "95 % high"]].tolist() == [2, 2, 2]
+    assert gains.loc[("gold", "Mine"), ["minus SFT", "95 % low", "95 % high"]].tolist() == [2, 2, 2]
     for name in ("truthfulqa", "benchmarks", "trades", "examples"):
         assert "Mine" in set(pd.read_csv(folder / f"{name}.csv").policy), name
     for name in ("judged", "categories"):
@@ -156,14 +156,6 @@ def test_the_truth_is_a_judge_of_generated_questions_only():
     real = replace(asked, generated=False)
     with pytest.raises(ValueError, match="gold knows generated questions only, and these are real: MT-Bench"):
         policies.by_truth(real, [])
-
-
-def test_every_policy_has_a_colour_of_its_own():
-    """Also beyond the ten of the palette, and the first ones keep theirs."""
-    names = [str(n) for n in range(14)]
-    colors = policies.colors(names)
-    assert list(colors) == names and len({tuple(color) for color in colors.values()}) == 14
-    assert policies.colors(names[:6]) == {name: colors[name] for name in names[:6]}
 
 
 @pytest.mark.slow
