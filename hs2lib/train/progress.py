@@ -73,5 +73,5 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     if pearson:
         right.legend(fontsize=7)
     elif right.lines:
-        right.set_ylim(0, 1)  # a hundredth more or less is no trend
+        right.set_ylim(-0.03, 1.03)  # a hundredth more or less is no trend
     return fig
