@@ -75,6 +75,13 @@ def step(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
 
 
+def strip(folder: Path) -> None:
+    """Leave of a checkpoint its weights: what only training needs to go on is twice as large."""
+    for name in ("optimizer.pt", "scheduler.pt"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+
+
 def move(staging: Path, target: Path) -> None:
     """Give a folder that has been written its name, in place of what had it."""
     target.parent.mkdir(exist_ok=True)
@@ -85,6 +92,7 @@ def move(staging: Path, target: Path) -> None:
 class WholeCheckpoints(Trainer):
     """transformers' Trainer with checkpoints of what is trained, whole or not at all, and the reference's warm-up."""
 
+    judged = False  # whether the weights of every checkpoint stay, for a judge to choose among them
     whole = True  # whether checkpoints are whole files of one process, not parts of a sharded model
     staging: Path | None = None  # where a checkpoint is being written
 
@@ -102,12 +110,15 @@ class WholeCheckpoints(Trainer):
         folder, name = Path(self.args.output_dir), f"checkpoint-{self.state.global_step}"
         self.staging = self._staging(name)
         Trainer._save_checkpoint(self, model, trial)  # into `_get_output_dir`, and without a subclass's model card
+        if self.judged and not self.whole:
+            save_weights(self.model, self.staging / name, self.args.should_save)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             older = [path for path in folder.glob("checkpoint-*") if path.name != name]
             move(self.staging / name, folder / name)
-            for path in [*older, self.staging]:
-                shutil.rmtree(path, ignore_errors=True)
+            for path in older:
+                strip(path) if self.judged else shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(self.staging, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         self.staging = None
 

@@ -39,6 +39,7 @@ class Recipe(Settings):
     validate_every: int = setting(10, "steps between validations; reference code", 1, 1_000_000)
     save_every: int = setting(50, "steps between checkpoints to go on from", 1, 1_000_000)
     keep: int = setting(1, "best checkpoints to keep, or 0 for the last weights", 0, 1000)
+    judge = "none"  # who chooses among the checkpoints: a setting of policies
     fsdp: bool = setting(False, "shard the model over the processes that torchrun started")
 
 
@@ -93,11 +94,27 @@ class Measured(Resampled):
     eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
-class Aligned(Measured, Trained, Recipe):
+class Endpoint(Settings):
+    """Where a judge is."""
+
+    judge_url: str = setting("", "address without user, password or query", pattern=names.ADDRESS)
+    allow_http: bool = setting(False, "let the key cross plain http to another machine")
+
+
+class Grader(Endpoint):
+    """Who grades answers to MT-Bench."""
+
+    judge_model: str = setting("gpt-4-0125-preview", "model there that grades MT-Bench; paper: appendix H")
+    key_variable: str = setting("OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE)
+    token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
+
+
+class Aligned(Measured, Trained, Grader, Recipe):
     """What the recipes of all policies share."""
 
     warmup: int = setting(0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000)
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
+    judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "gold", "endpoint"))
 
 
 class DPO(OwnRows, Written, Aligned):
@@ -235,14 +252,7 @@ class RewardBench(Resampled, Written):
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
 
 
-class Endpoint(Settings):
-    """Where a judge is."""
-
-    judge_url: str = setting("", "address without user, password or query", pattern=names.ADDRESS)
-    allow_http: bool = setting(False, "let the key cross plain http to another machine")
-
-
-class Evaluation(Served, Endpoint, Resampled):
+class Evaluation(Served, Grader, Resampled):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     models: tuple = setting((), "what to measure in place of the notebooks' policies, each title=folder")
@@ -251,9 +261,7 @@ class Evaluation(Served, Endpoint, Resampled):
     pair_tokens: int = setting(0, "the same of Arena Hard and AlpacaEval, or 0; their own settings: 4,096", 0, 100_000)
     log_probs: bool = setting(False, "ask AlpacaEval's judge for log-probabilities of its two names, as published")
     reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
-    key_variable: str = setting("OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE)
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
-    token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
     cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
     reply_tokens: int = setting(2048, "longest reply of a judge, tokens", 1, 100_000)
     in_flight: int = setting(32, "questions to a judge at once", 1, 1000)

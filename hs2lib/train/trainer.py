@@ -66,7 +66,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             parts = f"{args.world_size} processes x {recipe.accumulation} accumulation"
             raise ValueError(f"a global batch of {recipe.batch} groups cannot be shared out to {parts}")
         self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
-        self.steps, self.folder = steps, folder
+        self.steps, self.folder, self.judged = steps, folder, recipe.judge != "none"
         self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
         self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
         if self.sharded:
@@ -302,12 +302,9 @@ def fit(
     trainer.accelerator.wait_for_everyone()
     if main:
         write(folder / "done.json", json.dumps({k: v for k, v in vars(result).items() if k != "folder"}) + "\n")
-        # A finished run needs no optimiser to go on with, which is twice as large as the weights.
-        if ranked:
+        if ranked and not trainer.judged:
             shutil.rmtree(folder / f"checkpoint-{steps}")
-        for name in ("optimizer.pt", "scheduler.pt"):
-            (folder / f"checkpoint-{steps}" / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / f"checkpoint-{steps}" / checkpoints.PARTS, ignore_errors=True)
+        checkpoints.strip(folder / f"checkpoint-{steps}")
     return _finished(outputs, result)
 
 
