@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import tenacity
 import torch
@@ -34,6 +35,7 @@ from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import baselines
 from hs2lib.models.backbones import tiny_model
+from hs2lib.models.policy import load_policy
 from hs2lib.paths import root
 
 sys.path.insert(0, str(root() / "benchmarks"))
@@ -46,7 +48,38 @@ common, dpo_step, fuzz, gpu_check, kills, real_rows, rollout, same_tables, score
         ),
     )
 )
+departures = importlib.import_module("departures")
 sys.path.pop(0)
+
+
+def talk(id, words):
+    """A conversation of one exchange, so many words long."""
+    return Group(id, (Turn("user", "Hi"),), (Response(f"{id}/0", "yes " * words),))
+
+
+def test_departures_train_on_what_they_say():
+    """Of ten conversations one is too long: the next is trained twice in its place, and without one it goes. By hand:
+    tokens of probability 1/2, and of 1/4 and 1/8, are a loss of 1.75 ln 2 by conversation, 2 ln 2 by token."""
+    talks = [talk(str(i), 30 if i == 4 else 3) for i in range(10)]
+    policy = load_policy("small")
+    theirs, _ = departures.replaced(policy, talks)
+    assert [item.id for item in theirs] == ["0", "1", "2", "3", "5", "5+", "6", "7", "8", "9"]
+    assert [item.id for item in departures.shortened(policy, talks)[0]] == list("012356789")
+    outputs, targets = np.log([[0.5, 1], [1 / 32, 1]]), np.array([[1.0], [2.0]])
+    for variant, expected in ((departures.by_conversation, 1.75), (departures.ours, 2.0)):
+        _, objective = variant(policy, talks[:1])
+        tensors = torch.tensor(outputs), torch.tensor(targets)
+        loss = objective.total(*tensors, None) / objective.count(tensors[1], None)
+        assert loss.item() == pytest.approx(expected * np.log(2))
+
+
+def test_one_fit_to_all_games_gives_each_models_share_of_games_won(monkeypatch):
+    """Arena Hard's fit and the closed form: 3 of 4 games won, and 1.5 of 2."""
+    monkeypatch.setattr(departures, "MODELS", 2)
+    tables = [([3, 1], [3, 0]), ([1, 1], [1, 0.5])]
+    games = [departures.one_by_one(pd.DataFrame({"counted": n, "won": won}, dtype=float)) for n, won in tables]
+    rates = departures.joint(pd.concat([game.assign(model=k) for k, game in enumerate(games)]))
+    assert rates == pytest.approx([75, 75], abs=1e-2)
 
 
 @pytest.fixture(autouse=True)
