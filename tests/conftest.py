@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 from functools import partial
@@ -32,9 +33,15 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+# What takes longest, longest first; before all a file whose fixture takes long, which one worker makes, then, for all.
+FIRST = ("test_checkpoints_sharded", "test_notebooks", "test_docs", "test_tables_command", "test_runner")
+
+
 def pytest_collection_modifyitems(items):
-    """The notebooks first: they take longest, and what is long must not begin when the other cores run out of tests."""
-    items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+    """What is long must not begin when the other cores run out of tests. What is imported by now stays: it is no rubbish
+    to look through each time that a training or a test asks for a collection, which takes half a second."""
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+    gc.freeze()
 
 
 @pytest.fixture

@@ -1,16 +1,14 @@
 """Iterative DPO: a round pairs the best with the worst of what the policy wrote, and a round can be repeated."""
 
-import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
-from transformers import TrainerCallback
+from tiny_training import Slow
 
 from hs2lib.align import dpo as preferences
 from hs2lib.align.dpo import sampled_pairs, slices
@@ -58,13 +56,6 @@ def test_rounds_take_new_prompts_each():
         slices(PROMPTS, 3, 4)
 
 
-class _Slow(TrainerCallback):
-    """Leaves time to be killed in."""
-
-    def on_step_end(self, args, state, control, **kwargs):
-        time.sleep(0.3)
-
-
 def run(folder: Path, callbacks=()) -> str:
     """Two rounds as notebook 09 plays them; the fingerprint of the policy that comes out."""
     policy, judge = load_policy("tiny"), RewardModel.new("tiny", seed=3)
@@ -81,14 +72,13 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     """SIGKILL in the second round's training, and half a line in the files of samples and log-probabilities."""
     folder = tmp_path / "killed"
     folder.mkdir()
-    environment = os.environ | {"TOKENIZERS_PARALLELISM": "false"}
-    process = subprocess.Popen([sys.executable, __file__, str(folder)], env=environment, stderr=subprocess.DEVNULL)
+    process = forked.start(__file__, folder)
     patience = time.time() + 120
     while not list(folder.glob("round-1/**/checkpoint-1")):
-        assert process.poll() is None and time.time() < patience
+        assert process.exitcode is None and time.time() < patience
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert not list(folder.glob("round-1/**/done.json"))
     for file in sorted(folder.rglob("*.jsonl")):
         file.write_bytes(file.read_bytes()[:-7])
@@ -112,4 +102,4 @@ def test_two_rounds_read_again_are_the_same(judge, tmp_path):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    run(Path(sys.argv[1]), [_Slow()])
+    run(Path(sys.argv[1]), [Slow(Path(sys.argv[1]))])

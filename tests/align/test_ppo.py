@@ -1,20 +1,20 @@
 """PPO: what the loss reads of a round is what the formulas say, and a known optimum is reached.
 
-Run as a script (to be killed, or by torchrun) this file trains; pytest compares what the scripts wrote.
+Run as a script (to be killed, or as one of two) this file trains; pytest compares what the scripts wrote.
 """
 
 import copy
 import json
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
-from tiny_training import ENVIRONMENT, Slow, kill_at_step, run_folder
+from tiny_training import Slow, kill_at_step, run_folder
 from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
 
 from hs2lib import paper
@@ -481,10 +481,7 @@ def straight(tmp_path_factory):
 def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
     """SIGKILL before the first checkpoint, and in the middle of a round."""
     folder = tmp_path / "run"
-    process = subprocess.Popen(
-        [sys.executable, __file__, str(folder), "slow"], env=ENVIRONMENT, stderr=subprocess.DEVNULL
-    )
-    kill_at_step(process, folder, at)
+    kill_at_step(forked.start(__file__, folder, "slow"), folder, at)
     assert not (run_folder(folder) / "done.json").exists()
     run(folder, passes=2)
     assert history_of(folder) == history_of(straight)
@@ -498,11 +495,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
 
 @pytest.mark.slow
 def test_two_processes_sample_and_step_as_one(straight, tmp_path):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    done = subprocess.run(
-        [*launch, __file__, str(tmp_path / "run"), "two"], env=ENVIRONMENT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked.together(2, __file__, tmp_path / "run", "two")
     names = ("reward", "kl", "policy loss", "value loss", "grad_norm", "critic gradient", "tokens trained")
     both = [[[x[name] for name in names] for x in history_of(folder) if "grad_norm" in x][:4]
             for folder in (straight, tmp_path / "run")]  # fmt: skip

@@ -1,18 +1,16 @@
 """SteerLM 2.0: the estimate against exact answers in small worlds, the whole pipeline on a tiny model."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
-from tiny_training import ENVIRONMENT, Slow
+from tiny_training import Slow
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib.align import steerlm2
@@ -409,13 +407,13 @@ def test_killed_and_resumed_is_a_straight_run_bit_for_bit(tmp_path):
     """SIGKILL in the second iteration's training, and half a line in files of samples, scores and log-probabilities."""
     run(tmp_path / "straight")
     folder = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, __file__, str(folder)], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    process = forked.start(__file__, folder)
     patience = time.time() + 120
     while not list(folder.glob("iteration-2/training-*/checkpoint-1")):
-        assert process.poll() is None and time.time() < patience
+        assert process.exitcode is None and time.time() < patience
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert not (folder / "policy").exists()
     torn = sorted(folder.rglob("*.jsonl"))
     for file in torn[::2]:
@@ -434,5 +432,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     place = Path(sys.argv[1])
     place.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     run(place, lambda: [Slow(place)])

@@ -7,6 +7,7 @@ shapes against a brute-force mask, and against plain transformers, never against
 import functools
 import itertools
 
+import forked
 import numpy as np
 import pytest
 import torch
@@ -437,9 +438,8 @@ def test_two_processes_give_the_gradient_of_one():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    context = torch.multiprocessing.get_context("spawn")
-    queue = context.SimpleQueue()
-    running = torch.multiprocessing.spawn(worker, (port, queue), nprocs=2, join=False)
+    queue = forked.FORKS.SimpleQueue()
+    running = torch.multiprocessing.start_processes(worker, (port, queue), 2, join=False, start_method="forkserver")
     got = queue.get()
     while not running.join():
         pass

@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
+import forked
 import pytest
 from judge_server import Reply, completion, serve
 
@@ -320,7 +321,8 @@ Judge("m", sys.argv[1], wait=0.01, in_flight=8, reply_tokens=64).verdicts(asks, 
 @pytest.mark.slow
 def test_killed_again_and_again_no_verdict_is_lost_or_paid_for_twice(tmp_path):
     """kill -9 in the middle, twice: what stood in the file is not asked again; lost are only replies on their way."""
-    n, file, enough = 150, tmp_path / "v.jsonl", threading.Event()
+    n, file, enough, script = 150, tmp_path / "v.jsonl", threading.Event(), tmp_path / "child.py"
+    script.write_text(CHILD)
 
     def plan(question, nth):
         if len(server.bodies) >= server.goal:
@@ -332,10 +334,10 @@ def test_killed_again_and_again_no_verdict_is_lost_or_paid_for_twice(tmp_path):
         for goal in (40, 80):
             server.goal = goal
             enough.clear()
-            child = subprocess.Popen([sys.executable, "-c", CHILD, server.url, str(file), str(n)])
+            child = forked.start(script, server.url, file, n)
             assert enough.wait(20)
-            child.send_signal(signal.SIGKILL)
-            child.wait()
+            child.kill()
+            child.join()
             with file.open("ab") as torn:  # what a kill within a write leaves
                 torn.write(b'{"key": "0123", "reply": "Rating: [[')
             time.sleep(0.1)

@@ -3,13 +3,13 @@
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
-import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import forked
 import numpy as np
 import pandas as pd
 import pytest
@@ -458,30 +458,25 @@ def test_a_stopped_run_resumes_to_the_same_bits_and_scores_nothing_twice(benchma
     assert np.array_equal(rewardbench.score(benchmark, model, kept=kept).values, straight) and not seen
 
 
+def many():
+    """A benchmark of 400 pairs, and a model that scores it."""
+    benchmark = Benchmark(tuple(pair(f"a/{i}", prompt=str(i)) for i in range(400)), "own", "")
+    return benchmark, reward_model.RewardModel.new("tiny")
+
+
 @pytest.mark.slow
-def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path):
-    code = f"""
-        from hs2lib.data.pairs import Benchmark
-        from hs2lib.evaluate import rewardbench
-        from hs2lib.group import Group, Response, Turn
-        from hs2lib.models.reward_model import RewardModel
-        rewardbench.CHUNK = 4
-        answers = Response("c", "yes"), Response("r", "no")
-        pairs = tuple(Group(f"a/{{i}}", (Turn("user", str(i)),), answers) for i in range(400))
-        benchmark, model, file = Benchmark(pairs, "own", ""), RewardModel.new("tiny"), {str(tmp_path / "k.jsonl")!r}
-        kept = rewardbench.score(benchmark, model, kept=file).values
-        assert (rewardbench.score(benchmark, model).values == kept).all()
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    process = subprocess.Popen(command)
+def test_kill_9_at_any_moment_leaves_a_file_the_next_call_uses(tmp_path, monkeypatch):
+    monkeypatch.setattr(rewardbench, "CHUNK", 4)
     file = tmp_path / "k.jsonl"
-    while process.poll() is None and not (file.is_file() and file.read_bytes().count(b"\n") > 20):
-        pass
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    lines = file.read_bytes().count(b"\n")
-    assert 20 < lines < 401
-    subprocess.run(command, check=True)
+    process = forked.start(__file__, file)
+    while process.exitcode is None and not (file.is_file() and file.read_bytes().count(b"\n") > 20):
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    assert 20 < file.read_bytes().count(b"\n") < 401
+    benchmark, model = many()
+    kept = rewardbench.score(benchmark, model, kept=file).values
+    assert (rewardbench.score(benchmark, model).values == kept).all()
 
 
 def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
@@ -603,3 +598,8 @@ def test_mistakes_are_listed_worst_first(benchmark):
     few = Benchmark(benchmark.pairs[:3], "own", "")
     found = rewardbench.mistakes(few, np.array([[0, 1], [1, 0], [0, 2]]))
     assert list(found.id) == ["a/2", "a/0"] and list(found.margin) == [-2, -1]
+
+
+if __name__ == "__main__":
+    rewardbench.CHUNK = 4
+    rewardbench.score(*many(), kept=sys.argv[1])

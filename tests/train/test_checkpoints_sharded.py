@@ -1,25 +1,25 @@
 """Training shared out over two processes by FSDP2 is training in one: losses, tied weights, checkpoints, memory.
 
-Run as a script by torchrun this file trains; pytest compares what the script wrote with runs of its own.
+Run as a script, in two processes, this file trains; pytest compares what the script wrote with runs of its own.
 """
 
 import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+import forked
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tiny_training import ENVIRONMENT, made, recipe, run_folder, tiny
+from tiny_training import made, recipe, run_folder, tiny
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
@@ -201,9 +201,7 @@ def both(tmp_path_factory):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     tiny_model()  # made once, before several processes look for it
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    done = subprocess.run([*launch, __file__, str(two)], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    forked.together(2, __file__, two)
     for name in NAMES:
         held = Held()
         train(name, one, [held])

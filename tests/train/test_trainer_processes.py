@@ -1,17 +1,17 @@
 """Training over processes: however a global batch is cut up it is one step; a killed run ends as a straight one.
 
-Run as a script (by torchrun, or to be killed) this file trains; pytest compares what the scripts wrote.
+Run as a script (as one of two, or to be killed) this file trains; pytest compares what the scripts wrote.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import numpy as np
 import pytest
 import torch
-from tiny_training import ENVIRONMENT, STEPS, Slow, kill_at_step, made, recipe, run_folder, tiny
+from tiny_training import STEPS, Slow, kill_at_step, made, recipe, run_folder, tiny
 
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import fit
@@ -30,7 +30,7 @@ def train(folder: Path, accumulation: int = 1, callbacks=()) -> None:
 
 
 def main(folder: Path, slow: bool) -> None:
-    """One slow run, to be killed; or, as one of two processes under torchrun, 2 x 4 x 1 and 2 x 1 x 4."""
+    """One slow run, to be killed; or, as one of two processes, 2 x 4 x 1 and 2 x 1 x 4."""
     torch.set_num_threads(1)
     if slow:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,10 +58,7 @@ def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straigh
     expected = curve(straight)
     assert len(expected) == STEPS + 1 + STEPS // 2  # every step; validation at the start and after every second step
     train(tmp_path / "1x2x4", accumulation=4)
-    # `accelerate launch --cpu --num_processes 2` would silently run one process.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    done = subprocess.run([*launch, __file__, str(tmp_path), "0"], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked.together(2, __file__, tmp_path, 0)
     for name in ("1x2x4", "2x4x1", "2x1x4"):
         np.testing.assert_allclose(curve(tmp_path / name), expected, rtol=2e-5, err_msg=name)
 
@@ -72,9 +69,7 @@ def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path,
     """SIGKILL before the first checkpoint (at step 2) and after it: the weights, the history and the best checkpoint
     must be those of the run that nobody disturbed."""
     folder = tmp_path / "run"
-    launch = [sys.executable, __file__, str(folder), "1"]
-    process = subprocess.Popen(launch, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
-    kill_at_step(process, folder, at)
+    kill_at_step(forked.start(__file__, folder, 1), folder, at)
     killed = run_folder(folder)
     assert not (killed / "done.json").exists()
     (killed / ".writing-checkpoint-4").mkdir()  # what a kill in the middle of saving leaves
