@@ -38,8 +38,8 @@ FIRST = ("test_checkpoints_sharded", "test_notebooks", "test_docs", "test_tables
 
 
 def pytest_collection_modifyitems(items):
-    """What is long must not begin when the other cores run out of tests. What is imported by now stays: it is no rubbish
-    to look through each time that a training or a test asks for a collection, which takes half a second."""
+    """What is long must not begin when the other cores run out of tests. And what is imported by now stays: to look
+    through it for rubbish, as each training does, takes a second."""
     items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
     gc.freeze()
 

@@ -1,8 +1,8 @@
 """A Hugging Face Hub on loopback: answers the Hub's protocol for data sets with the files of a folder.
 
 The folder holds OWNER/NAME/FILE.. as the Hub does. Every revision asked for exists, and is a commit of its own if it
-looks like one. In a test: `with serve(folder) as url:` and run the code under test in a process whose HF_ENDPOINT is
-that url (huggingface_hub reads it at import). By hand: `python tests/hub_server.py FOLDER`.
+looks like one. In a test: `with asked(folder, home):`, or `with serve(folder) as url:` and a process whose HF_ENDPOINT
+is that url. By hand: `python tests/hub_server.py FOLDER`.
 """
 
 import hashlib
@@ -15,6 +15,10 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+import huggingface_hub
+import pytest
+from huggingface_hub import constants
 
 _RESOLVE = re.compile(r"/datasets/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
 _API = re.compile(r"/api/datasets/(?P<repo>[^/]+/[^/]+?)(/revision/(?P<revision>[^/]+))?")
@@ -126,6 +130,21 @@ def serve(folder: str | Path, seen: list[str] | None = None) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def asked(folder: str | Path, home: Path, seen: list[str] | None = None) -> Iterator[str]:
+    """Serve a folder as the Hub of this process, which keeps its cache in `home`: what the variables HF_ENDPOINT and
+    HF_HOME say, but huggingface_hub reads those once, when it is imported."""
+    with serve(folder, seen) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", url)
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+        patch.setattr(constants, "HF_HUB_CACHE", str(home))
+        patch.setenv("HF_ENDPOINT", url)
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        huggingface_hub.close_session()
+        yield url
+    huggingface_hub.close_session()
 
 
 if __name__ == "__main__":

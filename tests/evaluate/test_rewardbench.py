@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hub_server import serve
+from hub_server import asked
 
 from hs2lib import paper
 from hs2lib.data import pairs as pair_sets
@@ -382,7 +381,6 @@ def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
         pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")
 
 
-@pytest.mark.slow
 def test_the_official_set_and_the_prior_sets_come_from_the_hub_at_pinned_commits(tmp_path):
     """Against a Hub on loopback: which files of which commits are asked for, and what becomes of their rows."""
     row = {"prompt": "2+2?", "chosen": "4", "chosen_model": "h", "rejected": "5", "rejected_model": "m"}
@@ -391,22 +389,17 @@ def test_the_official_set_and_the_prior_sets_come_from_the_hub_at_pinned_commits
         (hub / repo / "data").mkdir(parents=True)
     official = pd.DataFrame([{**row, "subset": "math-prm", "id": 7}])
     official.to_parquet(hub / pair_sets.OFFICIAL.repo / pair_sets.OFFICIAL.hub["both"][0])
-    asked = [{"role": "user", "content": "a"}]
+    turns = [{"role": "user", "content": "a"}]
     for (file,) in pair_sets.PRIOR.hub.values():
-        prior = [{"prompt": asked, "chosen": "b", "rejected": "c", "subset": "reddit", "origin": 1}] * 2
+        prior = [{"prompt": turns, "chosen": "b", "rejected": "c", "subset": "reddit", "origin": 1}] * 2
         pd.DataFrame(prior).to_parquet(hub / pair_sets.PRIOR.repo / file)
-    code = "from hs2lib.data.pairs import load_pairs; b = load_pairs('hub', prior_sets=True)"
-    code += "; print(b.source, [p.id for p in b.pairs])"
-    root, seen = Path(__file__).parents[2], []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-    with serve(hub, seen) as url:
-        environment |= {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": str(root)}
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, env=environment | {"NO_PROXY": "127.0.0.1"}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    seen = []
+    with asked(hub, tmp_path / "home", seen):
+        benchmark = pair_sets.load_pairs("hub", prior_sets=True)
     ids = ["math-prm/7", *(f"{name}/{i}" for name in rewardbench.PRIOR_SETS for i in range(2))]
     (file,) = pair_sets.OFFICIAL.hub["both"]
-    assert done.stdout.strip() == f"RewardBench, allenai/reward-bench@168d848 {file} and prior sets {ids}"
+    assert benchmark.source == f"RewardBench, allenai/reward-bench@168d848 {file} and prior sets"
+    assert [pair.id for pair in benchmark.pairs] == ids
     fetched = {r.partition("/resolve/")[2].partition("/")[0] for r in seen if r.startswith("GET /datasets/")}
     assert fetched == {pair_sets.OFFICIAL.revision, pair_sets.PRIOR.revision}
 

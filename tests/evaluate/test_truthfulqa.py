@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hub_server import serve
+from hub_server import asked
 from transformers import AutoModelForCausalLM
 
 from hs2lib.data.rows import DataError
@@ -299,29 +298,16 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
     assert str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
 
 
-LOAD = """
-from hs2lib.evaluate import truthfulqa
-truthfulqa.primer = lambda folder=None: "Q: a"
-benchmark = truthfulqa.load("hub")
-print(benchmark.source, benchmark.title, benchmark.groups[0].responses[1].text, sep="|")
-"""
-
-
-@pytest.mark.slow
-def test_the_hub_is_asked_for_the_pinned_revision(tmp_path):
+def test_the_hub_is_asked_for_the_pinned_revision(tmp_path, monkeypatch):
+    monkeypatch.setattr(truthfulqa, "primer", lambda folder=None: "Q: a")
     name = truthfulqa.HUB.hub["both"][0]
     file = tmp_path / "hub" / truthfulqa.HUB.repo / name
-    file = tmp_path / "hub" / truthfulqa.HUB.repo / truthfulqa.HUB.hub["both"][0]
     file.parent.mkdir(parents=True)
     pd.DataFrame([listed(row())]).to_parquet(file)
-    with serve(tmp_path / "hub") as url:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        environment |= {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
-        environment |= {"PYTHONPATH": str(BENCHMARKS.parent)}
-        command = [sys.executable, "-c", LOAD]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"TruthfulQA, truthfulqa/truthful_qa@741b827 {name}|TruthfulQA, 1 of 817 questions|It is.\n"
+    with asked(tmp_path / "hub", tmp_path / "home"):
+        benchmark = truthfulqa.load("hub")
+    assert benchmark.source == f"TruthfulQA, truthfulqa/truthful_qa@741b827 {name}"
+    assert (benchmark.title, benchmark.groups[0].responses[1].text) == ("TruthfulQA, 1 of 817 questions", "It is.")
 
 
 WRONG = {
