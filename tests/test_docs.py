@@ -45,7 +45,7 @@ def add_cell(path, kind, cell_id, text):
 def checkout(tmp_path, monkeypatch):
     """A copy of the checkout, without reports, runs and history."""
     for name in ("hs2lib", "notebooks", "params"):
-        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
     shutil.copy(CHECKOUT / "Snakefile", tmp_path)
     (tmp_path / ".venv").symlink_to(sys.prefix)
     for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_DATA_DIR"):

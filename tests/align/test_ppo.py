@@ -143,10 +143,9 @@ def test_with_a_plain_kl_the_optimum_is_the_tilted_reference(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["absolute", "k3"])
-def test_forms_that_are_never_negative_do_not_hold_the_worse_arms_up(tmp_path, form):
-    """As a reward they take from a token that has become unlikely what "plain" gives it: the policy goes further."""
-    p, optimum = tilted(tmp_path / "run", form)
+def test_a_form_that_is_never_negative_does_not_hold_the_worse_arms_up(tmp_path):
+    """As a reward it takes from a token that has become unlikely what "plain" gives it: the policy goes further."""
+    p, optimum = tilted(tmp_path / "run", "absolute")
     assert p.max() > optimum.max() + 0.2 and p.argmax() == optimum.argmax()
 
 

@@ -64,12 +64,13 @@ def test_a_csv_of_chosen_and_rejected(run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("classifier", [5], indirect=True)
 def test_from_the_command_line(tmp_path, monkeypatch, classifier):
-    """The README's line for own pairs, as a process of its own; all six ways are `benchmarks/own_pairs.py`."""
+    """The README's line for own pairs, as a process of its own; all six ways, by Snakemake, are
+    `benchmarks/own_pairs.py`."""
     for name in ("HS2_RUNS", "HS2_REPORTS"):
         monkeypatch.setenv(name, str(tmp_path / name))
     (plain, folder), file = classifier, own_pairs.chosen_and_rejected(tmp_path / "mine.csv")
     words = [f"model={folder}", f"path={file}", "recipe.n_boot=100", "recipe.n_changed=2", "recipe.too_long=leave out"]
-    command = [sys.executable, "-m", "hs2lib.run", "06", "--name", "mine"]
+    command = [sys.executable, "-m", "hs2lib.run", "--execute", "06", "--name", "mine"]
     done = subprocess.run(command + [word for value in words for word in ("-p", value)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     scored = same(tmp_path / "HS2_RUNS" / "smoke" / f"{NAME}@mine", file, plain)

@@ -282,7 +282,7 @@ def test_intervals_cover_the_truth_on_300_corpora():
     closed form.
     """
     rng = np.random.default_rng(20240612)
-    prompts, n_boot = 600, 1000
+    prompts, n_boot = 600, 400
     clusters = np.repeat(np.arange(prompts), 2)
     level_share = np.array([0.08, 0.09, 0.12, 0.28, 0.43])
     gap = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
