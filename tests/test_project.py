@@ -12,14 +12,12 @@ import sys
 import tomllib
 from types import SimpleNamespace
 
-import kubernetes.client
 import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rattler import MatchSpec
-from snakemake.profiles import ProfileConfigFileParser
 
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.paths import root
@@ -389,6 +387,8 @@ KINDS = {"Job": "V1Job", "PersistentVolumeClaim": "V1PersistentVolumeClaim"}
 
 def test_the_kubernetes_manifests_are_some():
     """Read into the API's own types and written again each is the same: every field is known, none is misspelt."""
+    import kubernetes.client  # here: each worker imports what stands at the top, and this takes long
+
     text = (ROOT / "profiles" / "kubernetes" / "job.yaml").read_text()
     documents, api = list(yaml.safe_load_all(text)), kubernetes.client.ApiClient()
     read = [api.deserialize(SimpleNamespace(data=json.dumps(one)), KINDS[one["kind"]]) for one in documents]
@@ -416,6 +416,8 @@ def test_each_value_of_the_kubernetes_manifests_is_explained():
 
 
 def test_the_kubernetes_profile_takes_the_number_of_gpus(monkeypatch):
+    from snakemake.profiles import ProfileConfigFileParser
+
     monkeypatch.setenv("HS2_GPUS", "4")
     with (ROOT / "profiles" / "kubernetes" / "config.yaml").open() as file:
         options = ProfileConfigFileParser().parse(file)

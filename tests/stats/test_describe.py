@@ -8,7 +8,6 @@ corpora.
 
 import numpy as np
 import pandas as pd
-import pingouin
 import pytest
 import scipy.stats
 
@@ -45,6 +44,8 @@ def slow_bootstrap(X, clusters, statistic, n_boot, seed):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_moments_equal_pandas_and_pingouin(rows, missing):
+    import pingouin  # here: it takes a second
+
     X, clusters = rows
     X = holes(X) if missing else X
     result, frame = describe.moments(X, clusters, n_boot=20), pd.DataFrame(X, columns=NAMES)
@@ -71,6 +72,8 @@ def test_spearman_equals_pandas_and_scipy(rows, missing):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_partial_correlation_equals_pingouin(rows, missing):
+    import pingouin  # here: it takes a second
+
     X, clusters = rows
     X = holes(X) if missing else X
     theirs = pingouin.partial_corr(pd.DataFrame(X, columns=NAMES), x=NAMES[0], y=NAMES[3], covar=NAMES[1:3])
