@@ -162,8 +162,7 @@ def test_all_nine_responses_have_all_the_probability():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_length", [False, True])
-def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path, by_length):
+def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path):
     """The whole way, but for the text: a transformer on the group engine, Items, `fit`, validation by equation 12."""
     prior = whole(small(2))
     policy = small(1)
@@ -172,7 +171,7 @@ def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path, by_le
     start = kl()
     recipe = Recipe(steps=200, batch=16, learning_rate=5e-3, warmup=0, weight_decay=0, autocast="float32",
                     validate_every=30, save_every=1000)  # fmt: skip
-    task = (drawn(policy, prior, 96, 10), drawn(policy, prior, 16, 10, seed=1), objective(by_length), recipe)
+    task = (drawn(policy, prior, 96, 10), drawn(policy, prior, 16, 10, seed=1), objective(), recipe)
     result = fit(policy, *task, tmp_path / "run")
     assert start > 0.1 and kl() < 1e-3
     logged = [x["eval_distance"] for x in result.history if "eval_distance" in x]
