@@ -139,6 +139,7 @@ def test_wrong_parameters_stop_the_run_before_anything_starts(suite, capsys):
     assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
 
 
+@pytest.mark.slow
 def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monkeypatch, capfd):
     """A bad row of your own is known before an hour of notebooks, with every other one; strict = False goes on."""
     file = tmp_path / "own.jsonl"
