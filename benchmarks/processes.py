@@ -1,6 +1,6 @@
 """Training over processes, 2 and 4 of them (FSDP2 on gloo) beside one: losses, memory, resuming, kills, differences.
 
-    python benchmarks/processes.py [--dry]
+    python benchmarks/processes.py [--dry] [--only training memory notebooks]
 
 A random Llama of 8 layers and random items; reward model, SFT, DPO and SteerLM 2.0. "apart" is the largest difference
 of a step's loss or gradient norm from those of one process, as a share. "share held" is what a process held at most of
@@ -9,7 +9,9 @@ go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SI
 torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
 (more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
 transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Three minutes on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
+Notebooks 05, 06 and 08 at tier smoke find what two processes computed while they held the models in parts, and read it:
+their tables beside those of a run by one process.
+Ten minutes on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
 with the case it was in.
 """
 
@@ -27,6 +29,7 @@ from pathlib import Path
 
 import common
 import numpy as np
+import pandas as pd
 import torch
 from safetensors.torch import load_file
 from torch.distributed.tensor import DTensor
@@ -244,24 +247,10 @@ def exported(folder: Path) -> dict:
     return {"missing": [x for x in missing if x != "lm_head.weight"], "unexpected": unexpected, "tied": len(missing)}
 
 
-def main(argv: list[str] | None = None) -> None:
-    """All runs, one after the other; write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dry", action="store_true", help="do not write the result")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--methods", nargs="+", default=METHODS, help=argparse.SUPPRESS)
-    parser.add_argument("--stop", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--off", type=float, default=0.0, help=argparse.SUPPRESS)
-    parser.add_argument("--slow", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--compute", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
-    if options.child:
-        child(options)
-        return
-    work, found = paths.runs() / "benchmarks" / f"processes-{report.commit()}", {}
-    folders = {number: work / str(number) for number in (1, 2, 4)}
-    seconds = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
+def compared(work: Path) -> dict:
+    """Losses, memory, export, resuming, a kill and processes that differ: what the methods do in 2 and 4 processes."""
+    found, folders = {}, {number: work / str(number) for number in (1, 2, 4)}
+    found["seconds"] = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
     one, first = folders[1], METHODS[0]
     for number in (2, 4):
         found[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
@@ -280,38 +269,156 @@ def main(argv: list[str] | None = None) -> None:
     differ = work / "differ"
     run(differ, 2, "--off", "1e-3", methods=["DPO"])
     found["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
-    predicted = {}
+    found["cost"] = {}
     for number in (1, 2, 4):
         with torch.device("meta"):
             said = cost.held(model(first), number)
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
-            predicted[f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
-    found["cost"], found["cost, gathered layers and activations"] = predicted, {}
+            found["cost"][f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
+    return found
+
+
+def memory(work: Path) -> dict:
+    """`cost.held` of the phase "compute" beside the bytes counted, of each method."""
+    rows, seconds = {}, {}
     for number in (1, 2, 4):
-        seconds[f"{number} processes, compute"] = [
-            run(work / f"compute-{number}", number, "--compute", methods=[first])
-        ]
-        ranks = [held(work / f"compute-{number}", first, number, phase) for phase in ("compute", "tokens")]
-        with torch.device("meta"):
-            said = cost.held(model(first), number, max(ranks[1]))["compute"]
-        found["cost, gathered layers and activations"][number] = {"counted": max(ranks[0]), "cost.py": said}
+        folder = work / f"compute-{number}"
+        seconds[f"{number} processes, compute"] = [run(folder, number, "--compute")]
+        for method in METHODS:
+            ranks = [held(folder, method, number, phase) for phase in ("compute", "tokens")]
+            with torch.device("meta"):
+                said = cost.held(model(method), number, max(ranks[1]))["compute"]
+            rows[f"{method}, {number}"] = {"counted": max(ranks[0]), "cost.py": said}
+    return {"cost, gathered layers and activations": rows, "seconds": seconds}
+
+
+BASE = "hs2lib/corpus/base"  # as a folder: a model by a short name is read whole
+STAGED = {
+    "05": ("train", {"model_name": BASE, "recipe.fsdp": "true"}),
+    "06": ("score", {}),
+    "08": ("train", {"start": BASE, "recipe.fsdp": "true"}),
+}
+
+
+def notebooks(work: Path) -> dict:
+    """05, 06 and 08 at tier smoke: computed by two processes that hold the models in parts, then read by the notebooks.
+
+    Beside them the same runs by one process, which compute for themselves. 06 and 08 read the model of 05.
+    """
+    found, seconds, ways = {}, {}, {"alone": 1, "in parts": 2}
+    for number, (stage, values) in STAGED.items():
+        words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
+        words += [word for name, value in values.items() for word in ("-p", f"{name}={value}")]
+        for way, processes in ways.items():
+            home, began, before = work / "notebooks" / way, time.time(), {}
+            if processes > 1:
+                launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"]
+                say(home, [*launch, *words, "--stage", stage, "--stream", number])
+                before = stamps(home, number)
+            say(home, [*words, "--execute", number])
+            seconds[f"{number} {way}"] = [time.time() - began]
+            after = stamps(home, number)
+            if processes > 1:
+                found[f"{number}, computed again"] = [name for name, at in before.items() if after[name] != at]
+                found[f"{number}, kept by the stage"] = len(before)
+        found[f"{number}, tables"] = tables_apart(*(work / "notebooks" / way / "reports/smoke" for way in ways), number)
+    return {"notebooks after two processes that held the models in parts": found, "seconds": seconds}
+
+
+def say(home: Path, words: list[str]) -> None:
+    """Run a command with folders of its own."""
+    own = {"HS2_RUNS": str(home / "runs"), "HS2_REPORTS": str(home / "reports"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=paths.root(), env=os.environ | own, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}: {done.stderr[-4000:]}")
+
+
+def stamps(home: Path, number: str) -> dict[str, int]:
+    """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities."""
+    (folder,) = home.glob(f"runs/smoke/{number}_*")
+    files = [*folder.glob("training-*/done.json"), *folder.glob("*.jsonl")]
+    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
+
+
+def tables_apart(one: Path, other: Path, number: str) -> dict:
+    """Of two reports' tables: how many, cells whose words differ, and the largest difference of a number, as a share.
+
+    A difference counts against 1 where the number is smaller.
+    """
+    files = sorted(one.glob(f"{number}_*/*.csv"))
+    words, largest = [], (0.0, "")
+    for file in files:
+        mine, theirs = (pd.read_csv(folder / file.relative_to(one)) for folder in (one, other))
+        if mine.shape != theirs.shape or list(mine) != list(theirs):
+            words.append(f"{file.stem}: {mine.shape} and {theirs.shape}")
+            continue
+        for column in mine:
+            if pd.api.types.is_numeric_dtype(mine[column]):
+                a, b = mine[column].to_numpy(float), theirs[column].to_numpy(float)
+                off = np.nan_to_num(np.abs(a - b) / np.maximum(1, np.abs(a)))
+                largest = max(largest, (float(off.max(initial=0)), f"{file.stem}: {column}"))
+            elif (mine[column].astype(str) != theirs[column].astype(str)).any():
+                words.append(f"{file.stem}: {column}")
+    return {"tables": len(files), "other words": words, "largest difference": largest[0], "in": largest[1]}
+
+
+PARTS = {"training": compared, "memory": memory, "notebooks": notebooks}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The parts, one after the other; write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dry", action="store_true", help="do not write the result")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these; the rest stays as it is")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--methods", nargs="+", default=METHODS, help=argparse.SUPPRESS)
+    parser.add_argument("--stop", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--off", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--slow", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compute", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--parts", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.child:
+        child(options)
+        return
+    work = paths.runs() / "benchmarks" / f"processes-{report.commit()}"
+    file = paths.reports() / "benchmarks" / "processes.json"
+    before = json.loads(file.read_text()) if file.exists() else {"found": {}, "timings": {}}
+    found, seconds = {"commit, training": before.get("commit")} | before["found"], before["timings"]
+    for name in options.only:
+        part = PARTS[name](work)
+        seconds |= part.pop("seconds")
+        found |= part | {f"commit, {name}": report.commit()}
     print(json.dumps(found, indent=1))
     losses = max(max(found[f"apart, {number}"].values()) for number in (2, 4))
     half, quarter = (max(found[f"share held, {number}"].values()) for number in (2, 4))
     kept = found["a rank killed"]["apart after a second start"], found["apart, ranks differ by 1e-3 nat"]
-    after = max(*again.values(), *kept)
-    off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted.values())
+    after = max(*found["apart, stopped as 2 and gone on as"].values(), *kept)
+    predicted = *found["cost"].values(), *found["cost, gathered layers and activations"].values()
+    off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted)
+    read = found["notebooks after two processes that held the models in parts"]
+    tables = max(read[f"{number}, tables"]["largest difference"] for number in STAGED)
+    again = [
+        name
+        for number in STAGED
+        for name in (*read[f"{number}, computed again"], *read[f"{number}, tables"]["other words"])
+    ]
+    once = not again and all(read[f"{number}, kept by the stage"] for number in STAGED)
     tied = found["export"] == {"missing": [], "unexpected": [], "tied": 1}
-    met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied
+    met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied and once and tables < 1e-2
     if not options.dry:
         common.write(
             "processes",
             "FSDP2 on 2 and 4 gloo processes beside one: reward model, SFT, DPO, SteerLM 2.0",
             1 / half,
-            "losses within 1e-3, at most .6 of the memory with two, resumed by 1, 2, 4 and after a kill, no hang",
+            "losses within 1e-3, at most .6 of the memory with two, cost.py within 10 %, resumed by 1, 2, 4 and after "
+            "a kill, no hang; notebooks read what two processes computed, tables within 1 %",
             met,
-            f"losses apart {losses:.1e}, after a stop or kill {after:.1e}; of four {quarter:.2f}, cost.py {off:.1%}",
+            f"losses apart {losses:.1e}, after a stop or kill {after:.1e}; of four {quarter:.2f}, cost.py {off:.1%}, "
+            f"tables {tables:.1e}",
             seconds,
             packages=("torch", "transformers", "accelerate"),
             found=found,

@@ -85,7 +85,7 @@ def main() -> None:
     benchmark = whole if options.full else whole.subset(options.questions, seed=0)
     policy = load_policy(options.model)
     # Two models, because the engine's keeps its attention.
-    plain = load_backbone(options.model, dtype=torch.float32, head=True).eval()
+    plain = load_backbone(options.model, head=True).eval()
     harness = Harness(plain, load_tokenizer(options.model), benchmark, options.batch)
     counts = {"all questions": token_counts(whole, policy.tokenizer, options.budget)}
     counts["timed"] = token_counts(benchmark, policy.tokenizer, options.budget)

@@ -39,14 +39,18 @@ class Cache(dict):
                  shared=False):  # fmt: skip
         super().__init__()
         written = json.dumps(settings, sort_keys=True)
-        self.settings, self.name, self.check = json.loads(written), name, check
+        self.settings, self.name, self.check, self.shared = json.loads(written), name, check, shared
         self.file = None if place is None else Path(place)
         if self.file and self.file.suffix != ".jsonl":
             self.file /= f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}.jsonl"
         if shared and distributed.get_rank():
             self.file = None
         self._read()
-        if shared:
+        self.share()
+
+    def share(self) -> None:
+        """Where it is shared, give all processes the rows of the first one; all of them call this alike."""
+        if self.shared:
             rows = [dict(self)]
             distributed.broadcast_object_list(rows)
             self.update(rows[0])

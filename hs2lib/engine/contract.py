@@ -33,9 +33,11 @@ _REACH = re.compile("window|chunk|topk|block_size|local_attention")
 def verdict(model, what: str, compare: Callable[[], str]) -> str:
     """What `compare` says against a model, "" for nothing: asked once for what the model is and where it is.
 
-    While it is compared nothing stands against it. It runs without gradients or autocast.
+    While it is compared nothing stands against it. It runs without gradients, and without autocast but for a model
+    whose projections alone are bfloat16 (its `hs2_dtype`).
     """
-    known, now = model.__dict__.setdefault("hs2_verdicts", {}), (what, model.dtype, model.device)
+    known, dtype = model.__dict__.setdefault("hs2_verdicts", {}), getattr(model, "hs2_dtype", model.dtype)
+    now = (what, dtype, model.device)
     if now in known:
         return known[now]
     device, training = model.device.type, model.training
@@ -43,13 +45,13 @@ def verdict(model, what: str, compare: Callable[[], str]) -> str:
     code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
     config = {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}
     key = [what, type(model).__name__, config, version("torch"), version("transformers")]
-    key = content_key([*key, hashlib.sha256(code).hexdigest(), str(model.dtype), name])
+    key = content_key([*key, hashlib.sha256(code).hexdigest(), str(dtype), name])
     verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
     if key not in verdicts:
         known[now] = ""
         model.eval()
         try:
-            with torch.no_grad(), torch.autocast(device, enabled=False):
+            with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=dtype != model.dtype):
                 verdicts.add({key: {"model": type(model).__name__, "compared": what, "unlike": compare()}})
         finally:
             del known[now]
@@ -89,9 +91,9 @@ def difference(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: 
 
 def unequal(model, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], what: str) -> str:
     """By how much the numbers of some sequence differ from transformers', "" where it is rounding."""
-    most = TOLERANCE.get(model.dtype, COARSE)
+    most = TOLERANCE.get(dtype := getattr(model, "hs2_dtype", model.dtype), COARSE)
     worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
-    apart = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {model.dtype})"
+    apart = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {dtype})"
     return "" if worst <= most else apart
 
 

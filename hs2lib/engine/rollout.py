@@ -36,6 +36,7 @@ import tenacity
 import torch
 from IPython import get_ipython
 from IPython.display import display
+from torch import distributed
 from tqdm import tqdm
 
 from hs2lib.engine.attention import computing
@@ -93,7 +94,8 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
-    kept = Cache(file, settings, name="samples", shared=bool(policy.root))
+    alike = bool(policy.root) or (backend == "vllm" and distributed.is_initialized())  # the first asks, for all
+    kept = Cache(file, settings, name="samples", shared=alike)
     digests = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:
@@ -111,6 +113,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
                     raise ValueError(f"prompt {id}: a log-probability is not finite: the policy's weights are broken")
                 kept.add({key(id, index): {"text": _text(policy, row["tokens"], row["finished"], stop), **row}})
                 bar.update()
+        kept.share()
     out = []
     for group in prompts:
         samples = tuple(_sample(f"{group.id}/{i}", kept[key(group.id, i)]) for i in range(n))
@@ -208,7 +211,8 @@ def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_token
 
     with server.holding(policy) as common["model"], ThreadPoolExecutor(batch) as pool:
         try:
-            asked = [pool.submit(sample, id, i, ids) for id, ids, indices in missing for i in indices]
+            wanted = missing if common["model"] else ()
+            asked = [pool.submit(sample, id, i, ids) for id, ids, indices in wanted for i in indices]
             for done in as_completed(asked):
                 yield done.result()
         finally:
@@ -234,31 +238,36 @@ class Server:
 
     @contextmanager
     def holding(self, policy) -> Iterator[str]:
-        """Let the server hold this policy's weights, and no other process change them; yields the model's name there.
+        """Let the server hold this policy's weights, and no other run change them; yields the model's name there.
 
         What the folder was last read for stands in a file beside: nothing is written or read again for the same policy.
+        Of several processes, which call this alike, the first one does all that; the others yield "".
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        mark, name = self.folder / "hs2-policy.txt", policy.fingerprint()
+        first = not distributed.is_initialized() or distributed.get_rank() == 0
         with (self.folder / "hs2.lock").open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # who comes second waits
-            mark, name = self.folder / "hs2-policy.txt", policy.fingerprint()
-            held = mark.is_file() and mark.read_text() == name
-            if not held:
+            if first:
+                fcntl.flock(file, fcntl.LOCK_EX)  # who comes second waits
+            same = [mark.is_file() and mark.read_text() == name]
+            if policy.root:
+                distributed.broadcast_object_list(same)
+            if not same[0] and (first or policy.root):
                 mark.unlink(missing_ok=True)
                 plain = copy.deepcopy(policy).merge() if policy.adapter else policy
-                plain.backbone.save_pretrained(self.folder)
-                plain.tokenizer.save_pretrained(self.folder)
-            served = {str(row["root"]).rstrip("/"): row["id"] for row in self.ask("GET", "/v1/models")["data"]}
-            if str(self.folder) not in served:
+                plain.write(self.folder, first)
+            rows = self.ask("GET", "/v1/models")["data"] if first else ()
+            served = {str(row["root"]).rstrip("/"): row["id"] for row in rows}
+            if first and str(self.folder) not in served:
                 raise RuntimeError(f"{self.url} serves {list(served)}, not {self.folder}: start it on that folder")
-            if not held:
+            if first and not same[0]:
                 self.ask("POST", "/sleep?level=2")
                 self.ask("POST", "/wake_up?tags=weights")
                 self.ask("POST", "/collective_rpc", {"method": "reload_weights"})
                 self.ask("POST", "/wake_up?tags=kv_cache")
                 self.ask("POST", "/reset_prefix_cache")
                 mark.write_text(name)
-            yield served[str(self.folder)]
+            yield served.get(str(self.folder), "")
 
     def sample(self, body: dict) -> dict:
         """One completion: {"tokens", "log_probs", "finished"}."""
@@ -274,9 +283,7 @@ class Server:
         try:
             reply = self.client.request(method, path, json=body)
         except httpx2.HTTPError as error:
-            what = (
-                f"does not answer ({type(error).__name__}): start it as docs/guide.md says; all samples so far are kept"
-            )
+            what = f"does not answer ({type(error).__name__}): start it as docs/guide.md says; all samples are kept"
             raise ConnectionError(f"{self.url}{path} {what}") from None
         if not reply.is_success:
             raise RuntimeError(f"{self.url}{path}: HTTP {reply.status_code}: {reply.text[:300]!r}")

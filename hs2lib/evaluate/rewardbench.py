@@ -112,7 +112,7 @@ def score(benchmark: Benchmark, model, *, kept=None, progress=False, too_long="r
     """
     named = options if too_long == "raise" else options | {"too_long": too_long}
     scorer = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(named.items()))])
-    done = Cache(kept, {"scorer": scorer}, name="scores")
+    done = Cache(kept, {"scorer": scorer}, name="scores", shared=bool(model.root))
     turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]
     texts = [[response.text for response in pair.responses] for pair in benchmark.pairs]
     keys = [content_key(both) for both in zip(turns, texts, strict=True)]

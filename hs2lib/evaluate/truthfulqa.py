@@ -220,7 +220,7 @@ def score(questions: MultipleChoice, policy, *, kept=None, budget=4096, autocast
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
     answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).
 
-    Paper: section 4.1. policy: a `Policy` (any with backbone, tokenizer, fingerprint). budget: tokens a batch, half the
+    Paper: section 4.1. policy: a `Policy` (or what runs as one). budget: tokens a batch, half the
     engine's usual: a kill loses less and the bar moves, for 2 % more tokens. The questions' order changes nothing.
     kept: a JSONL file that each batch is appended to in one write, a line a question, by its content; a later call with
     the same policy computes only batches with a question that is not there, also after a kill, and at the same budget
@@ -230,7 +230,8 @@ def score(questions: MultipleChoice, policy, *, kept=None, budget=4096, autocast
     sequences, starts = tokenise(questions, policy.tokenizer)
     texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
     keys = [content_key([questions.primer, *both]) for both in texts]
-    done = Cache(kept, {"policy": policy.fingerprint(), "autocast": autocast}, name="log-probs")
+    about = {"policy": policy.fingerprint(), "autocast": autocast}
+    done = Cache(kept, about, name="log-probs", shared=bool(policy.root))
     with progress_bar(len(keys), "question", progress) as bar:
         # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
         for batch in plan(sequences, budget, predict=starts, window=None):

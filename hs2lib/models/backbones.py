@@ -113,9 +113,7 @@ def load_tokenizer(name: str | Path, *, revision: str | None = None, pad_token: 
     return tokenizer
 
 
-def load_backbone(
-    name: str | Path, *, dtype: torch.dtype = torch.float32, revision: str | None = None, head: bool = False
-):
+def load_backbone(name: str | Path, *, revision: str | None = None, head: bool = False):
     """A causal decoder by name (one of `NAMED`, a folder, a Hub repository), without its vocabulary projection.
 
     head=True keeps the projection (an `AutoModelForCausalLM`, for language modelling). Of a model that also sees or
@@ -128,22 +126,19 @@ def load_backbone(
         config = hf.AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
-    check_causal(name, config)
-    loader = hf.AutoModel
-    if head:
-        plain = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
-        loader = hf.AutoModelForCausalLM if plain else hf.AutoModelForImageTextToText
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    streamed = os.environ.get(STREAM) and processes > 1 and str(name) not in NAMED
-    with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
-        model = loader.from_config(copy.deepcopy(config), dtype=dtype)
-    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    checkpoints.check_room(weights / (processes if streamed else 1), f"{name}, all weights alone,")
-    if streamed:
+    streamed = os.environ.get(STREAM) and str(name) not in NAMED
+    processes = int(os.environ.get("WORLD_SIZE", "1")) if streamed else 1
+    check_causal(name, config, processes)
+    plain = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
+    causal = hf.AutoModelForCausalLM if plain else hf.AutoModelForImageTextToText
+    loader = causal if head else hf.AutoModel
+    if processes > 1:
+        with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
+            model = loader.from_config(config, dtype=torch.float32)
         model.tie_weights()
         model.hs2_weights = place if Path(place).is_dir() else snapshot_download(place, revision=revision)
         return model
-    options = {"dtype": dtype, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
+    options = {"dtype": torch.float32, "revision": revision, "trust_remote_code": False, "use_safetensors": True}
     try:
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
     except (OSError, RuntimeError, ValueError) as error:
@@ -155,12 +150,18 @@ def load_backbone(
     return text_model(model)
 
 
-def check_causal(name: str | Path, config) -> None:
-    """Raise ValueError for the configuration of a model that is no causal decoder of text."""
+def check_causal(name: str | Path, config, processes: int = 1) -> None:
+    """Raise ValueError for the configuration of a model that is no causal decoder of text, or too large for this place.
+
+    processes: how many share its weights out.
+    """
     text = None if getattr(config, "is_encoder_decoder", False) else config.get_text_config()
     known = type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or (text and text.model_type.endswith("_text"))
     if not known or type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING:
         raise ValueError(f"{name} is a {config.model_type} model, not a causal decoder: no token sees a whole text")
+    with init_empty_weights():
+        weights = hf.AutoModel.from_config(copy.deepcopy(config), dtype=torch.float32).parameters()
+    checkpoints.check_room(sum(weight.nbytes for weight in weights) / processes, f"{name}, all weights alone,")
 
 
 def text_model(model):

@@ -1,7 +1,7 @@
 """What a reward model and a policy share: backbone, tokenizer, adapters, fingerprint, folder."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
 from hs2lib.train import checkpoints
-from hs2lib.train.items import weights_digest
+from hs2lib.train.items import weight_digest, weights_digest
 
 STATE = "hs2.json"
 
@@ -35,6 +35,7 @@ class Decoder(nn.Module):
 
     attributes: tuple[str, ...] = ()
     causal = False  # whether the backbone keeps its vocabulary projection
+    rounded: Mapping[str, str] = {}  # of each weight its digest before `frozen` rounded some of them
     root = None  # what gathers the weights where they are shared out over processes: `checkpoints.shard` sets it
     kind, settings = "", ()  # what errors call it, and what a subclass's constructor takes of hs2.json besides
 
@@ -64,6 +65,21 @@ class Decoder(nn.Module):
     def to(self, *args, **options):
         """As of any module; a model that is shared out over processes stays where it is."""
         return self if self.root else super().to(*args, **options)
+
+    def frozen(self, autocast: str):
+        """Let this model only be run from now on, in place, in half the memory where `autocast` is "bfloat16".
+
+        Paper: silent. Its projections are kept as what autocast makes of them at each call, so that no number changes,
+        nor the fingerprint; embeddings, norms and heads stay float32. Where weights are shared out they stay as they
+        are. It cannot be trained, exported or saved.
+        """
+        if autocast == "bfloat16" and not self.root:
+            self.rounded = {name: weight_digest(name, weight) for name, weight in self.state_dict().items()}
+            table, self.backbone.hs2_dtype = self.backbone.get_input_embeddings().weight, torch.bfloat16
+            for module in self.backbone.modules():
+                if isinstance(module, nn.Linear) and module.weight is not table:
+                    module.to(torch.bfloat16)
+        return self.eval().requires_grad_(False)
 
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
@@ -160,6 +176,16 @@ class Decoder(nn.Module):
             del self.backbone.peft_config
         return self
 
+    def write(self, folder: Path, writes: bool = True) -> None:
+        """Write backbone and tokenizer as transformers does.
+
+        Where processes share the weights out all call this alike, one tensor is gathered at a time, and one `writes`.
+        """
+        if self.root:
+            checkpoints.export(self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, writes)
+        for part in (self.backbone.config if self.root else self.backbone, self.tokenizer) if writes else ():
+            part.save_pretrained(folder)
+
     def save(self, folder: Path) -> Path:
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
 
@@ -167,17 +193,18 @@ class Decoder(nn.Module):
         ValueError where it lies nowhere, adapters put on weights that others had been merged into, and where processes
         share the weights out.
         """
-        if self.root:
-            raise ValueError("this process holds a part of the weights: save what the run's notebook reads afterwards")
+        if self.root or self.rounded:
+            what = "this process holds a part of the weights, or rounded ones"
+            raise ValueError(f"{what}: save what the run's notebook reads afterwards")
         if self.adapter and self.origin is None:
             raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
 
         def write(into: Path) -> None:
             if self.adapter:
                 save_file(get_peft_model_state_dict(self.backbone), into / "adapter.safetensors")
+                self.tokenizer.save_pretrained(into)
             else:
-                self.backbone.save_pretrained(into)
-            self.tokenizer.save_pretrained(into)
+                self.write(into)
             names = ("attributes", "template", "control_text", "max_tokens", "base", "revision", "origin", "adapter")
             state = {name: getattr(self, name) for name in names} | self._save_more(into)
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")

@@ -23,6 +23,8 @@ ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
 def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Path | None = None) -> np.ndarray:
     """The state at each response's last token, float32 [rows, hidden], item by item; no gradients.
 
+    Several processes share out the work; all of them call this alike.
+
     cache: a folder; states of these items under this base (before any training) are read from there, or written.
     """
     name = f"states-{weights_digest(model.backbone)}-{digest(items)}-{autocast}.safetensors"
@@ -31,7 +33,7 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
         return load_file(file)["states"].numpy()
     with computing(model, autocast):
         function, sequences = lambda b: end_states(model.backbone, b).float(), [item.sequences for item in items]
-        out = in_order(function, sequences, shared=bool(model.root))
+        out = in_order(function, sequences, shared=torch.distributed.is_initialized())
     if file:
         paths.write(file, save({"states": out}))
     return out.numpy()

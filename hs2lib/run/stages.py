@@ -1,16 +1,16 @@
 """Stages: the heavy part of a notebook as a job of its own, in one process or in several.
 
     python -m hs2lib.run --stage label --tier gpu 11
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage score --stream --tier paper 06
     torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
 
 The notebook alone decides what is computed. Its cells up to the end of the stage run in every process, with the tier's
 parameters; what they show and report goes nowhere. What they keep lies in the run folder under names made of its
 inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it.
 
-Several processes share out the training. Labels and samples want one, or, with `--stream`, as many as it takes to hold
-the models in parts. Scores, evaluation and export are no stages: notebook 06 does nothing but score, and the others
-evaluate on a few hundred prompts, so there the notebook is the job, on one GPU. Paper: silent (the reference code has
-its own launcher).
+Several processes share out the training. Labels, samples and scores want one, or, with `--stream`, as many as it takes
+to hold the models in parts. Evaluation and export are no stages: the notebook evaluates on a few hundred prompts, so
+there it is the job, on one GPU or a CPU. Paper: silent (the reference code has its own launcher).
 """
 
 import contextlib
@@ -18,14 +18,17 @@ import io
 import os
 import tempfile
 import time
+from datetime import timedelta
+from pathlib import Path
 
 import nbformat
 
-from hs2lib.paths import RUN, notebook, runs
+from hs2lib.paths import RUN, notebook, reports, runs
 from hs2lib.run import graph, processes
 from hs2lib.run.parameters import ParameterError
 
-STAGES = {"label": ("label",), "sample": ("sample", "respond"), "train": ("fit", "iterate")}  # the cells that end each
+# The cells that end each.
+STAGES = {"label": ["label"], "sample": ["sample", "respond"], "train": ["fit", "iterate"], "score": ["weights-table"]}
 
 
 def cells(run: str, stage: str) -> list[tuple[str, str]]:
@@ -55,11 +58,15 @@ def compute(run: str, tier: str, stage: str) -> None:
     done, values, began = {"__name__": "__main__"}, graph.resolved(run, tier)[1], time.time()
     if "LOCAL_RANK" in os.environ:  # one of several: "cuda" is then this process's own GPU
         import torch
+        from accelerate import PartialState
 
-        if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        # A process may wait for days while the first one asks a server.
+        PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
     with processes.hold(runs()) as lock, tempfile.TemporaryDirectory() as nowhere:
         os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
+        (here := Path(nowhere, tier)).mkdir()
+        for other in upstream(run, tier, stage):  # whose reports it may read
+            (here / other).symlink_to(reports() / tier / other)
         os.environ |= {"HS2_REPORTS": nowhere, RUN: graph.reading(run, tier)}
         for name, source in cells(run, stage):
             with contextlib.redirect_stdout(io.StringIO()):  # tables and figures, once for each process

@@ -17,6 +17,7 @@ import yaml
 from torch import nn
 
 from hs2lib import paper
+from hs2lib.engine.attention import CHUNK, KEPT
 from hs2lib.run import parameters
 
 CHARACTERS_A_TOKEN = 4.5  # English chat under a vocabulary of 100,000 or more
@@ -47,8 +48,9 @@ class Machine(NamedTuple):
 
 
 CLUSTER = Machine()  # 64 H100; the paper says neither how many nor how long
-LAYERS, WIDTH = 80, 8192  # of Llama 3 70B: what activations depend on
-BUDGET = 16384  # tokens of a micro-batch
+# Llama 3 70B: what activations depend on. INSIDE: bytes of a token in the layer that is computed again (see `held`).
+LAYERS, WIDTH, VOCABULARY, INSIDE = 80, 8192, 128256, 595200
+BUDGET = 8192  # tokens of a micro-batch
 
 
 PROMPT, RESPONSE = (paper.value("table-2", f"characters in {part}", "mean HS2") for part in ("prompt", "response"))
@@ -91,9 +93,10 @@ def dry_run(
     if any(work.trained for work in stages.values()):
         words = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
         parts = [("weights, gradients, optimiser", words, 16 * n / gpus)]
-        words = f"{BUDGET:,} tokens x {LAYERS} layers x {WIDTH:,} x 2 bytes (one state a layer)"
-        parts.append(("activations", words, BUDGET * LAYERS * WIDTH * 2))
-        parts.append(("layers gathered to compute in", f"2 layers x N / {LAYERS} x 4 bytes", 8 * n / LAYERS))
+        words = f"{BUDGET:,} tokens x ({LAYERS} layers x {WIDTH:,} x 4 bytes + {INSIDE:,} of the layer computed again)"
+        parts.append(("activations", words, BUDGET * (LAYERS * WIDTH * 4 + INSIDE)))
+        words = f"2 layers x N / {LAYERS} x 4 bytes + embeddings and head, {VOCABULARY:,} x {WIDTH:,} x 16"
+        parts.append(("gathered to compute in", words, 8 * n / LAYERS + 16 * VOCABULARY * WIDTH))
     if other_models:
         words = f"{other_models:g} x N x 4 bytes / {gpus} GPUs"
         parts.append(("frozen models", words, other_models * 4 * n / gpus))
@@ -112,7 +115,8 @@ def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, fl
     Paper: silent. "weights": once they are read; "step": with gradients and AdamW's two moments; "compute": that, the
     layers gathered or cast to bfloat16, and activations of `tokens` tokens, where each layer's are computed twice
     (checkpointing). model: a reward model or policy, on the meta device too, so that none of its weights is read; what
-    it does not train (under adapters) is held in float32 and shared out as the rest is.
+    it does not train (under adapters) is held in float32 and shared out as the rest is. Checked against the bytes that
+    one, two and four processes took on a CPU (`benchmarks/processes.py`).
     """
     config, names = model.backbone.config.get_text_config(), set(model.backbone._no_split_modules or ())
     layers = [sum(map(torch.numel, m.parameters())) for m in model.modules() if type(m).__name__ in names]
@@ -120,10 +124,18 @@ def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, fl
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     weights, step = 4 * every / processes, (4 * every + 12 * trained) / processes
     # Shared out: two layers in bfloat16 and the gradient of one; embeddings and heads whole. Alone: a layer's casts.
-    gathered = 8 * max(layers) + 8 * (every - sum(layers)) if processes > 1 else 2 * max(layers)
-    inside = 18 * config.hidden_size + 8 * config.intermediate_size  # bytes of one token in the layer computed again
-    activations = tokens * (4 * config.hidden_size * len(layers) + inside)
-    return {"weights": weights, "step": step, "compute": step + gathered + activations}
+    # copied: bytes more of each weight of the projection, in bfloat16 and, alone, a gradient that is added to the last.
+    gathered, copied = (8 * max(layers) + 8 * (every - sum(layers)), 2) if processes > 1 else (2 * max(layers), 6)
+    width, heads, size = config.hidden_size, config.num_attention_heads, config.vocab_size
+    head, keys = getattr(config, "head_dim", None) or width // heads, getattr(config, "num_key_value_heads", heads)
+    # In the layer that is computed again each token has, when the way back is in its MLP, from the way there: both
+    # norms' results (4 bytes a number), five copies of them for the projections (2), the state between (4); queries,
+    # keys, values and what attention gave (2), its log-sum-exps, the positions' cosines and sines (4); two inner states
+    # of the MLP and the activation of one (2). From the way back: the gradient of the result (4), three inner ones (2).
+    most = tokens * (26 * width + 12 * config.intermediate_size + 4 * head * (heads + keys) + 4 * heads + 8 * head)
+    if model.causal:  # before any layer's way back
+        most = max(most, min(KEPT, 2 * size * tokens) + size * (6 * CHUNK + copied * width) + 14 * width * tokens)
+    return {"weights": weights, "step": step, "compute": step + gathered + tokens * 4 * width * len(layers) + most}
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.

@@ -157,13 +157,18 @@ def digest(items: Sequence[Item]) -> str:
 
 def weights_digest(model: nn.Module, start: bytes = b"") -> str:
     """A digest of `start` and of a model's weights, which may be shared out over processes that call this alike."""
-    out = hashlib.sha256(start)
+    out, known = hashlib.sha256(start), getattr(model, "rounded", {})
     for name, weight in model.state_dict().items():
-        weight = checkpoints.whole(weight)
-        # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
-        some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
-        out.update(f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}".encode())
+        out.update((known.get(name) or weight_digest(name, weight)).encode())
     return out.hexdigest()[:16]
+
+
+def weight_digest(name: str, weight: torch.Tensor) -> str:
+    """What a digest of weights takes of one; where it is shared out all processes call this alike."""
+    weight = checkpoints.whole(weight)
+    # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+    some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+    return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}"
 
 
 def order(ids: Sequence[str], seed: int) -> Iterator[int]:

@@ -49,7 +49,7 @@ class Outputs(nn.Module):
         run = partial(self.objective.outputs, self.model)
         if len(batches) > 1:  # a group that does not fit into memory: each part is computed again on the way back
             run = partial(checkpoint, run, use_reentrant=False)
-        with precision(next(self.model.parameters()).device.type, self.autocast):
+        with precision(next(self.model.parameters()).device.type, self.autocast, kept=False):
             return torch.cat([run(batch) for batch in batches])
 
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from hs2lib.engine import attention, contract
 from hs2lib.engine.chat import label_string
+from hs2lib.engine.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import base
 from hs2lib.models.policy import Policy, load_policy
@@ -158,3 +160,34 @@ def test_a_reward_model_is_no_policy_nor_the_other_way_round(policy, tmp_path):
         Policy.load(tmp_path)
     state = json.loads((tmp_path / "policy" / base.STATE).read_text())
     assert state["template"] == "chat" and state["attributes"] == []
+
+
+def test_a_frozen_model_computes_the_same_bits_in_half_the_memory(policy, tmp_path):
+    """What autocast rounds at each call is kept rounded, and asked for float32 it has nothing but that."""
+    judge, whole = RewardModel.new("tiny"), (policy, RewardModel.new("tiny"))
+    frozen = load_policy("tiny").frozen("bfloat16"), judge.frozen("bfloat16")
+    layer = frozen[0].backbone.model.layers[0]
+    assert layer.mlp.up_proj.weight.nbytes * 2 == policy.backbone.model.layers[0].mlp.up_proj.weight.nbytes
+    exact = [layer.input_layernorm.weight, frozen[0].backbone.lm_head.weight, judge.head.weight]
+    assert {weight.dtype for weight in exact} == {torch.float32}, "the projection of tied embeddings is the embedding"
+    assert [model.fingerprint() for model in frozen] == [model.fingerprint() for model in whole]
+    for autocast in ("float32", "bfloat16"):
+        ours = frozen[0].log_probs(GROUPS, autocast=autocast)[0]
+        assert torch.equal(ours, policy.log_probs(GROUPS, autocast="bfloat16")[0])
+        assert torch.equal(judge.score(GROUPS, autocast=autocast), whole[1].score(GROUPS, autocast="bfloat16"))
+    how = dict(n=2, max_new_tokens=8, autocast="bfloat16", progress=False)
+    ours, theirs = (
+        [r for group in rollouts(one, GROUPS, **how) for r in group.responses] for one in (frozen[0], policy)
+    )
+    assert ours == theirs
+    with pytest.raises(ValueError, match="or rounded ones: save what"):
+        judge.save(tmp_path / "model")
+    assert load_policy("tiny").frozen("float32").backbone.dtype == torch.float32
+
+
+def test_a_frozen_model_of_bfloat16_is_compared_with_transformers_as_it_computes():
+    """Its verdict is not that of float32, whose tolerance it cannot keep; a model that differs is still seen."""
+    model = RewardModel.new("tiny").frozen("bfloat16").backbone
+    assert attention.apart(model) == "" and {dtype for _, dtype, _ in model.hs2_verdicts} == {torch.bfloat16}
+    worse = [torch.full((3, 4), 1.0)], [torch.full((3, 4), 1.05)]
+    assert "at most 3.00% in torch.bfloat16" in contract.unequal(model, *worse, "x")

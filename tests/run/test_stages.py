@@ -24,6 +24,7 @@ CHECKOUT = root()
         ("11_steerlm", "label", "label"),
         ("09_iterative_dpo", "sample", "sample"),
         ("13_aligned_model_evaluation", "sample", "respond"),
+        ("06_rewardbench_evaluation", "score", "weights-table"),
     ],
 )
 def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
@@ -93,6 +94,21 @@ def test_a_stage_leaves_what_it_made_and_no_report(notebook, capsys):
     assert [file.name for file in (runs() / "demo" / "01_first").iterdir()] == ["model-7"], "with the tier's parameters"
     assert not (notebook / "reports").exists() and os.environ["HS2_STREAM"] == "1"
     assert capsys.readouterr().out.startswith("demo 01_first: train done in 0 s\n")
+
+
+def test_a_stage_reads_the_reports_of_what_it_waits_for(notebook):
+    """Notebook 06 asks whether 05 has ended; what the stage itself reports goes nowhere all the same."""
+    file = notebook / "notebooks" / "02_second.ipynb"
+    second = nbformat.read(file, 4)
+    second.metadata["hs2"] = {"needs": ["01_first"]}
+    second.cells[1].source += '\ntext = (reports() / tier / "01_first" / "manifest.json").read_text()'
+    second.cells[2].source += "; (folder / text).touch()"
+    nbformat.write(second, file)
+    (notebook / "reports/demo/01_first").mkdir(parents=True)
+    (notebook / "reports/demo/01_first/manifest.json").write_text("ended")
+    assert runner.main(["--stage", "train", "--tier", "demo", "02"]) == 0
+    assert sorted(place.name for place in (runs() / "demo" / "02_second").iterdir()) == ["ended", "model-2"]
+    assert [place.name for place in (notebook / "reports").iterdir()] == ["demo"]
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import forked
 import numpy as np
 import pytest
 import torch
+import vllm_server
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny_training import made, recipe, run_folder, tiny
@@ -25,6 +26,9 @@ from transformers import TrainerCallback
 
 from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
+from hs2lib.data.pairs import load_pairs
+from hs2lib.engine.rollout import rollouts
+from hs2lib.evaluate import rewardbench
 from hs2lib.models import baselines
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import load_policy
@@ -167,6 +171,22 @@ class Counted:
         return Slice()
 
 
+def asked_and_scored(folder: Path) -> None:
+    """What this process samples from a server, by a policy in parts and by a whole one, and what it scores."""
+    prompts, texts = list(generate.groups(3, seed=1)), []
+    model = RewardModel.new(tiny_model(), seed=1)
+    values = rewardbench.score(load_pairs("embedded", n_per_section=4), model, kept=folder / "scores.jsonl").values
+    for streamed in ("1", ""):
+        os.environ[STREAM] = streamed
+        policy = load_policy(tiny_model())
+        assert bool(policy.root) == bool(streamed)
+        how = dict(n=2, max_new_tokens=6, backend="vllm", batch=4, progress=False)
+        sampled = rollouts(policy, prompts, file=folder / f"samples{streamed}.jsonl", **how)
+        texts.append([response.text for group in sampled for response in group.responses])
+    rank = torch.distributed.get_rank()
+    (folder / f"asked-{rank}.json").write_text(json.dumps({"texts": texts, "scores": values.tolist()}))
+
+
 def main(folder: Path) -> None:
     """All runs in this process as one of several, and one more that ends after step 3 and is begun again."""
     torch.set_num_threads(1)
@@ -186,6 +206,7 @@ def main(folder: Path) -> None:
         shutil.copytree(folder / "by two", folder / "by one")
     torch.distributed.barrier()
     train("reward", folder / "by two", fsdp=True)
+    asked_and_scored(folder)
     torch.distributed.destroy_process_group()
 
 
@@ -201,7 +222,11 @@ def both(tmp_path_factory):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     tiny_model()  # made once, before several processes look for it
-    forked.together(2, __file__, two)
+    with vllm_server.serve(two / "served") as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HS2_VLLM_URL", server.url)
+        patch.setenv("HS2_VLLM_FOLDER", str(two / "served"))
+        forked.together(2, __file__, two)
+    (two / "server.json").write_text(json.dumps([len(server.bodies), server.steps]))
     for name in NAMES:
         held = Held()
         train(name, one, [held])
@@ -261,6 +286,27 @@ def test_a_policy_that_lies_in_parts_samples_as_a_whole_one(both):
     assert json.loads((one / "samples.json").read_text()) == json.loads((two / "samples.json").read_text())
     names = [sorted(file.name for file in folder.rglob("iteration-1/**/*.jsonl")) for folder in (one, two)]
     assert names[0] == names[1] and len(names[0]) == 3, "by the weights: samples, scores, log-probabilities"
+
+
+@pytest.mark.slow
+def test_a_server_is_asked_once_for_all_processes(both):
+    """Each would have asked for the same samples; weights that lie in parts are written whole for the server."""
+    texts = [json.loads((both[1] / f"asked-{rank}.json").read_text())["texts"] for rank in (0, 1)]
+    assert texts[0] == texts[1] and texts[0][0] == texts[0][1] and len(set(texts[0][0])) == 6
+    assert json.loads((both[1] / "server.json").read_text()) == [2 * 6, vllm_server.STEPS], "of one policy, read once"
+    served, whole = (load_file(folder / "model.safetensors") for folder in (both[1] / "served", tiny_model()))
+    assert served.keys() == whole.keys() and all(torch.equal(served[name], whole[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_a_reward_model_that_lies_in_parts_scores_as_a_whole_one(both):
+    """Notebook 06's stage `score`: both processes have all scores, and one of them keeps each pair's once."""
+    pairs = load_pairs("embedded", n_per_section=4)
+    whole = rewardbench.score(pairs, RewardModel.new(tiny_model(), seed=1)).values
+    for rank in (0, 1):
+        parts = json.loads((both[1] / f"asked-{rank}.json").read_text())["scores"]
+        np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
+    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + len(pairs.pairs)
 
 
 @pytest.mark.slow
