@@ -253,10 +253,12 @@ def benchmarks(folder: Path) -> list[dict]:
 def results() -> str:
     """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`.
 
-    Its runs are the complete ones, named ones after their notebook's own, none made by hand.
+    Its runs are the complete ones, named ones after their notebook's own, none made by hand. Of tier demo's named ones
+    no executed notebook is committed: they are left out.
     """
     folders = [folder for tier in COMMITTED_TIERS for folder in sorted((root() / "reports" / tier).glob("[0-9]*"))]
-    kept = [folder for folder in folders if paths.notebook(folder.name).is_file() and graph.BY_HAND not in folder.name]
+    left_out = re.compile(rf"demo/.*@|@{graph.BY_HAND}$")
+    kept = [f for f in folders if paths.notebook(f.name).is_file() and not left_out.search(f"{f.parent.name}/{f.name}")]
     runs, ran = [completed(folder.parent.name, folder.name, folder) for folder in kept], []
     for run in sorted(filter(None, runs), key=lambda run: paths.notebook(run.notebook)):  # of one, in order of tiers
         title = nbformat.read(paths.notebook(run.notebook), 4).cells[0].source

@@ -279,13 +279,18 @@ def test_the_projects_own_results_are_up_to_date():
 
 
 def test_the_committed_reports_are_read_as_they_are(monkeypatch, tmp_path):
-    """Every report of the checkout is complete and unaltered, and one of them becomes a whole harmless page."""
+    """Every report of the checkout is complete and unaltered, and one of them becomes a whole harmless page.
+
+    Of tier demo's named runs the CSV tables are committed, and nothing else.
+    """
     folders = [path.parent for path in sorted((root() / "reports").glob("*/[0-9]*/manifest.json"))]
     committed = [folder for folder in folders if folder.parent.name in site.COMMITTED_TIERS]
     assert {folder.parent.name for folder in committed} == set(site.COMMITTED_TIERS)
     for folder in committed:
         run = site.completed(folder.parent.name, folder.name, folder)
-        assert run is not None and run.altered == [] and run.manifest["commit"], folder
+        tables_only = folder.parent.name == "demo" and "@" in folder.name
+        altered = [name for name in run.altered if name.endswith(".csv") or not tables_only]
+        assert altered == [] and run.manifest["commit"], folder
     first = committed[0]
     shutil.copytree(first, tmp_path / first.parent.name / first.name)
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
