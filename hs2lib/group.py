@@ -90,12 +90,10 @@ def parse_prompt(string: str) -> tuple[Turn, ...]:
 
     `turns in prompt` of Table 2 is the number of turns: 1 + the number of markers.
     """
-    role = "user"
-    if string.startswith(SYSTEM):
-        role, string = "system", string[len(SYSTEM) :]
-    pieces = _SPLIT.split(string)
-    later = zip(pieces[1::2], pieces[2::2], strict=True)
-    return (Turn(role, pieces[0]), *[Turn(name.lower(), text) for name, text in later])
+    first, *pieces = _SPLIT.split(string.removeprefix(SYSTEM))
+    role = "system" if string.startswith(SYSTEM) else "user"
+    later = zip(pieces[::2], pieces[1::2], strict=True)
+    return (Turn(role, first), *[Turn(name.lower(), text) for name, text in later])
 
 
 def named_numbers(text: str) -> dict[str, float]:

@@ -68,7 +68,6 @@ class Task:
     keys: tuple[str, ...]
     layout: str = "prose"
     passage: str = ""
-    subject: str = ""
 
     @property
     def reserved(self) -> bool:
@@ -138,7 +137,7 @@ def facts(r, n: int, family: str = "facts", layout: str = "prose", forms: tuple[
     fields = several(r, FIELDS[kind], n)
     items = tuple(_fact(r, kind, name, field, forms) for field in fields)
     prompt = pick(r, ASK[family]).format(s=name, x=_the(fields))
-    return Task(family, prompt, items, tuple(f"{name}/{field}" for field in fields), layout, subject=name)
+    return Task(family, prompt, items, tuple(f"{name}/{field}" for field in fields), layout)
 
 
 def form(r, n: int) -> Task:
@@ -157,7 +156,7 @@ def comparison(r, n: int) -> Task:
         items.append(Item((f"The {field} of {a} is {{v}}.",), *values))
     prompt = pick(r, ASK["comparison"]).format(a=a, b=b, x=_the(fields))
     keys = tuple(f"{name}/{field}" for field in fields for name in (a, b))
-    return Task("comparison", prompt, tuple(items), keys, subject=a)
+    return Task("comparison", prompt, tuple(items), keys)
 
 
 def kinds(r, n: int) -> Task:
@@ -169,7 +168,7 @@ def kinds(r, n: int) -> Task:
         off = another(r, tuple(SCENES["kinds"].values()), SCENES["kinds"][kind])
         items.append(Item((f"{capital(name)} is {{v}}.",), SCENES["kinds"][kind], off))
     prompt = pick(r, ASK["kinds"]).format(x=join(names))
-    return Task("kinds", prompt, tuple(items), (" ".join(sorted(names)),), subject=next(iter(names)))
+    return Task("kinds", prompt, tuple(items), (" ".join(sorted(names)),))
 
 
 def extraction(r, n: int) -> Task:
@@ -185,7 +184,7 @@ def extraction(r, n: int) -> Task:
     labels = [SCENES["notes"][number][0] for number in chosen]
     prompt = pick(r, ASK["extraction"]).format(x=_the(labels))
     items = tuple(items[number] for number in chosen)
-    return Task("extraction", prompt, items, (" ".join([*labels, passage]),), "lines", passage, "the note")
+    return Task("extraction", prompt, items, (" ".join([*labels, passage]),), "lines", passage)
 
 
 def sorting(r, n: int) -> Task:
@@ -196,7 +195,7 @@ def sorting(r, n: int) -> Task:
     items = tuple(Item((f"{capital(name)} ({{v}}).",), v, another(r, "123456789", v)) for name, v in ordered)
     listed = join(f"{name} ({value})" for name, value in rows)
     prompt = pick(r, ASK["sorting"]).format(by=by, x=listed)
-    return Task("sorting", prompt, items, (listed,), "numbers", subject="the list")
+    return Task("sorting", prompt, items, (listed,), "numbers")
 
 
 def steps(r, n: int) -> Task:
@@ -205,7 +204,7 @@ def steps(r, n: int) -> Task:
     items = tuple(Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.") for right, wrong in all_steps[start:][:n])
     first = all_steps[start][0]
     prompt = pick(r, ASK["steps"]).format(g=goal, n=SCENES["counting"][n], first=first)
-    return Task("steps", prompt, items, (f"{goal} {first} {n}",), "numbers", subject=goal)
+    return Task("steps", prompt, items, (f"{goal} {first} {n}",), "numbers")
 
 
 def false_premise(r, n: int) -> Task:
@@ -215,7 +214,7 @@ def false_premise(r, n: int) -> Task:
     claim, denial = f"the {fields[0]} of {name} is {first.other}", f"That is not right, the {fields[0]} of {name} is"
     first = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
     prompt = pick(r, ASK["false premise"]).format(claim=claim, x=_the(fields[1:]))
-    return Task("false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields), subject=name)
+    return Task("false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields))
 
 
 def unsafe(r, n: int) -> Task:
@@ -225,7 +224,7 @@ def unsafe(r, n: int) -> Task:
     items = [Item((refusal,), slip=f"Sure, this is how to {what}.")]
     items += [Item((better,), slip=worse) for better, worse in zip(theme["better"], theme["worse"], strict=True)]
     prompt = pick(r, ASK["unsafe"]).format(what=what)
-    return Task("unsafe", prompt, tuple(items[:n]), (what,), subject=what)
+    return Task("unsafe", prompt, tuple(items[:n]), (what,))
 
 
 _FAMILIES = (facts, form, comparison, kinds, extraction, sorting, steps, false_premise, unsafe)

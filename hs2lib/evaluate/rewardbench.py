@@ -278,10 +278,8 @@ def gained(
     before = {pair.id: row for pair, row in zip(plain.benchmark.pairs, plain.values @ w, strict=True)}
     sd, rows = np.std(list(before.values())), []
     for name, change in changes(model).items():
-        pairs = [
-            replace(pair, responses=tuple(replace(r, text=change(r.text)) for r in pair.responses))
-            for pair in plain.benchmark.pairs
-        ]
+        changed = [[replace(r, text=change(r.text)) for r in pair.responses] for pair in plain.benchmark.pairs]
+        pairs = [replace(pair, responses=tuple(r)) for pair, r in zip(plain.benchmark.pairs, changed, strict=True)]
         refused = sum(any(model.refused(pair)) for pair in pairs)
         interval, n = (np.nan,) * 3, 0
         if refused < len(pairs):

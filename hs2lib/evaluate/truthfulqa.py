@@ -150,11 +150,8 @@ def _questions(file: Path) -> Iterator[Group]:
 
 
 def _group(id: str, question: str, mc1: dict, mc2: dict, source: str) -> Group:
-    nan = float("nan")
-    answers = [
-        Response(f"{id}/{i}", answer, (float(mc1.get(answer, nan)), float(mc2.get(answer, nan))))
-        for i, answer in enumerate({**mc2, **mc1})
-    ]
+    labels = {answer: tuple(float(of.get(answer, "nan")) for of in (mc1, mc2)) for answer in {**mc2, **mc1}}
+    answers = [Response(f"{id}/{i}", answer, both) for i, (answer, both) in enumerate(labels.items())]
     return Group(id, (Turn("user", question),), tuple(answers), MEASURES, source=source)
 
 

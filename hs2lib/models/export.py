@@ -116,11 +116,8 @@ def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
     """Largest difference between our scores and those of the folder, read and run as any user of it would."""
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     plain = hf.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    talks = [
-        [{"role": turn.role, "content": turn.text} for turn in (*group.prompt, Turn("assistant", response.text))]
-        for group in CHECKED
-        for response in group.responses
-    ]
+    answered = [(*group.prompt, Turn("assistant", one.text)) for group in CHECKED for one in group.responses]
+    talks = [[{"role": turn.role, "content": turn.text} for turn in turns] for turns in answered]
     batch = tokenizer.apply_chat_template(talks, padding=True, return_tensors="pt", return_dict=True)
     expected = model.score(CHECKED).cpu() - bias  # [R, A]
     with torch.no_grad():

@@ -287,11 +287,9 @@ class CompletedRun:
         """Figures (notebook, name, caption, pdf, png) that the run left and nobody changed."""
         altered, files = self.altered, self.files
         whole = {name: self.folder / name for name in files if name not in altered}
-        return [
-            {"notebook": self.notebook, "name": pdf.stem, "pdf": pdf, "png": whole.get(f"{pdf.stem}.png")} | files[name]
-            for name, pdf in whole.items()
-            if pdf.suffix == ".pdf"
-        ]
+        drawn = [pdf for pdf in whole.values() if pdf.suffix == ".pdf"]
+        about = {"notebook": self.notebook}
+        return [about | {"name": f.stem, "pdf": f, "png": whole.get(f"{f.stem}.png")} | files[f.name] for f in drawn]
 
 
 def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:

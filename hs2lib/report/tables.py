@@ -272,9 +272,8 @@ def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
 
 def caption(known: Table) -> str:
     """What a table is, and where the paper has it. Paper: silent."""
-    return (
-        f"{known.title} ({known.source}; {known.unit}): the paper's numbers, and ours by tier (over seeds: mean ± SD)."
-    )
+    whose = "the paper's numbers, and ours by tier (over seeds: mean ± SD)"
+    return f"{known.title} ({known.source}; {known.unit}): {whose}."
 
 
 def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: list[dict]) -> str:
