@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import yaml
+
 RUN = "HS2_RUN"  # set by the runner: of this run and of those it reads, the folder's name by notebook, as JSON
 
 
@@ -93,6 +95,17 @@ def read_json(path: Path) -> dict | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def read_yaml(module: str, name: str):
+    """What a YAML file beside a module, of which this is the `__file__`, says."""
+    text = (Path(module).parent / name).read_text()
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def content_key(content: object, digits: int = 24) -> str:
+    """The name of some content, anything that JSON can hold: equal content has equal names. Paper: silent."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def write(path: Path, content: str | bytes) -> None:

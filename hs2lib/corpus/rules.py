@@ -6,19 +6,12 @@ Paper: appendix G (guidelines); the table is our reading of it. Axes: B items (p
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import yaml
 
+from hs2lib.paths import read_yaml
 
-def read_yaml(name: str):
-    """A YAML file of this folder."""
-    text = (Path(__file__).parent / name).read_text()
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
-_TABLES = read_yaml("rules.yaml")
+_TABLES = read_yaml(__file__, "rules.yaml")
 
 # Changes of the attributes by each named edit, and by the steps of style (see the file).
 RULES, SHARE_POWER = _TABLES["edits"], _TABLES["share power"]

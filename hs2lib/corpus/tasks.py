@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from hs2lib.corpus.rules import read_yaml
+from hs2lib.paths import read_yaml
 
 
 def _entities(kind: str) -> dict[str, dict[str, str]]:
@@ -25,9 +25,9 @@ def _entities(kind: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(heading[1:], row[1:], strict=True)) for row in rows}
 
 
-SCENES = read_yaml("phrases/scenes.yaml")
-WRITING = read_yaml("phrases/writing.yaml")
-ASK = {family: texts["ask"] for family, texts in read_yaml("phrases/families.yaml").items()}
+SCENES = read_yaml(__file__, "phrases/scenes.yaml")
+WRITING = read_yaml(__file__, "phrases/writing.yaml")
+ASK = {family: texts["ask"] for family, texts in read_yaml(__file__, "phrases/families.yaml").items()}
 ENTITIES = {kind: _entities(kind) for kind in SCENES["kinds"]}
 FIELDS = {kind: tuple(next(iter(entities.values()))) for kind, entities in ENTITIES.items()}
 

@@ -14,14 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from hs2lib.corpus import generate
 from hs2lib.data import readers
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
-from hs2lib.paths import data, noted, root, runs, sha256, write
+from hs2lib.paths import data, noted, read_yaml, root, runs, sha256, write
 
 
 @dataclass(frozen=True)
@@ -49,17 +47,17 @@ class DataSet:
         return ("train", "validation") if split == "both" and not self.split_column else (split,)
 
 
-def data_sets(file: Path) -> dict[str, DataSet]:
-    """The data sets of a YAML file in the form of `sets.yaml`, by name."""
+def data_sets(module: str, file: str) -> dict[str, DataSet]:
+    """The data sets of a YAML file beside a module, in the form of `sets.yaml`, by name."""
     out = {}
-    for name, entry in yaml.safe_load(file.read_text()).items():
+    for name, entry in read_yaml(module, file).items():
         read = getattr(readers, entry.pop("reader", ""), None)
         out[name] = DataSet(**{"read": readers.each(read) if isinstance(read, type) else read, "place": name, **entry})
     return out
 
 
 # The sets that `load` reads, and those that benchmarks read in their own way.
-SETS, BENCHMARKS = (data_sets(Path(__file__).parent / file) for file in ("sets.yaml", "benchmarks.yaml"))
+SETS, BENCHMARKS = (data_sets(__file__, file) for file in ("sets.yaml", "benchmarks.yaml"))
 
 
 @dataclass

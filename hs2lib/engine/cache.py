@@ -1,7 +1,6 @@
 """Results kept in a JSONL file by content, so that a killed run goes on with what is missing."""
 
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,10 +10,7 @@ from typing import Self
 
 from torch import distributed
 
-
-def content_key(content: object, digits: int = 24) -> str:
-    """The name of some content, anything that JSON can hold: equal content has equal names. Paper: silent."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:digits]
+from hs2lib.paths import content_key
 
 
 class Cache(dict):
@@ -38,11 +34,10 @@ class Cache(dict):
     def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None,
                  shared=False):  # fmt: skip
         super().__init__()
-        written = json.dumps(settings, sort_keys=True)
-        self.settings, self.name, self.check, self.shared = json.loads(written), name, check, shared
+        self.settings, self.name, self.check, self.shared = json.loads(json.dumps(settings)), name, check, shared
         self.file = None if place is None else Path(place)
         if self.file and self.file.suffix != ".jsonl":
-            self.file /= f"{name}-{hashlib.sha256(written.encode()).hexdigest()[:12]}.jsonl"
+            self.file /= f"{name}-{content_key(settings, 12)}.jsonl"
         if shared and distributed.get_rank():
             self.file = None
         self._read()

@@ -19,7 +19,6 @@ Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 
 import copy
 import fcntl
-import hashlib
 import os
 import re
 from collections import Counter
@@ -45,6 +44,7 @@ from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
+from hs2lib.paths import content_key
 
 LOST = tenacity.retry_if_exception_type(ConnectionError)
 
@@ -96,7 +96,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
     alike = bool(policy.root) or (backend == "vllm" and distributed.is_initialized())  # the first asks, for all
     kept = Cache(file, settings, name="samples", shared=alike)
-    digests = {id: hashlib.sha256(str(ids).encode()).hexdigest()[:16] for id, ids in tokens.items()}
+    digests = {id: content_key(ids, 16) for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:
         return f"{id}/{index} {digests[id]}"

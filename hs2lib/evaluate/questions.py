@@ -29,7 +29,7 @@ from hs2lib.data.load import data_sets, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
-from hs2lib.paths import sha256, write
+from hs2lib.paths import read_yaml, sha256, write
 from hs2lib.stats.bootstrap import Interval, bootstrap
 
 
@@ -190,7 +190,7 @@ def _reply(row: dict) -> tuple[str, list]:
 
 
 # The public files of the benchmarks, by "benchmark/what they hold".
-FILES = data_sets(Path(__file__).parent / "files.yaml")
+FILES = data_sets(__file__, "files.yaml")
 
 
 def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=None, n=0, seed=0, categories=()):
@@ -268,7 +268,7 @@ def prompts(benchmark: str, fields: Mapping, parse: Callable, source: str, folde
     parse: from the public file to the `Template` of each name. Raises DataError naming what a prompt lacks.
     """
     if source == "embedded":
-        texts = yaml.safe_load((Path(__file__).parent / "own_prompts.yaml").read_text())
+        texts = read_yaml(__file__, "own_prompts.yaml")
         return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
     file = FILES[f"{benchmark}/prompts"]
     path, _ = locate(file, source, folder)

@@ -15,17 +15,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import yaml
 from jinja2 import Environment, StrictUndefined
 from pydantic.dataclasses import dataclass
 from scipy.stats import norm
 
 from hs2lib import paper
+from hs2lib.paths import read_yaml
 from hs2lib.report import site, tables
 from hs2lib.report.report import completed, csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
@@ -62,7 +61,7 @@ class Claim:
     check: dict = field(default_factory=dict)
 
 
-LEDGER = yaml.safe_load((Path(__file__).parent / "claims.yaml").read_text())
+LEDGER = read_yaml(__file__, "claims.yaml")
 
 CLAIMS = tuple(Claim(**row) for row in LEDGER["claims"])
 
@@ -304,8 +303,8 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     filters = {"tier": tiers}
     filters |= {name: sorted(frame[name].unique()) for name in ("verdict", "evidence", "section", "notebook")}
     sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
-    shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "slug": _slug}
-    return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), number=table.id.nunique())
+    shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "number": table.id.nunique()}
+    return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), slug=_slug)
 
 
 def save(run, table: pd.DataFrame) -> None:

@@ -17,7 +17,6 @@ from xml.etree import ElementTree
 import latex2mathml.converter
 import nbformat
 import pandas as pd
-import yaml
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -26,7 +25,7 @@ from pygments.formatters import HtmlFormatter
 from traitlets import Any, List, Set
 
 from hs2lib import paths
-from hs2lib.paths import public, read_json, reports, root, write
+from hs2lib.paths import public, read_json, read_yaml, reports, root, write
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.run import graph
 
@@ -214,7 +213,7 @@ def build() -> Path:
 
 def story(runs: list[CompletedRun]) -> list[dict]:
     """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
-    scenes = yaml.safe_load((_FOLDER / "story.yaml").read_text()) if runs else []
+    scenes = read_yaml(__file__, "pages/story.yaml") if runs else []
     for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
         left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
         for scene in scenes:

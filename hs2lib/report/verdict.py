@@ -14,14 +14,12 @@ sqrt(2), the 95 % interval of the difference is d +- 1.96 s, and
 Paper: silent (it prints its numbers without such intervals). Rules: `hs2lib/paper/columns.csv`.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import yaml
 from scipy import stats
 
 from hs2lib.paper import TABLES, Table
+from hs2lib.paths import read_yaml
 
 EXACT, CONSISTENT, DIFFERENT, INCONCLUSIVE = JUDGED = ("exact", "consistent", "different", "inconclusive")
 
@@ -30,7 +28,7 @@ NOT_RUN, NONE_PRINTED, NOT_COMPARABLE = "not run at this tier", "paper prints no
 LEVEL = 0.05  # of the interval, and of all that a table calls different by chance
 
 # What the tables of the paper need beside numbers: notebooks, marks, reasons.
-WORDS = yaml.safe_load((Path(__file__).parent / "tables.yaml").read_text())
+WORDS = read_yaml(__file__, "tables.yaml")
 
 # Rows that another row is put in place of, to see how often a verdict would pass it. Table -> (stand-in, rows).
 STAND_INS = WORDS["stand-ins"]

@@ -12,7 +12,6 @@ files and models it read, and all it wrote. `why_stale` is the one judge of that
 
 import ast
 import functools
-import hashlib
 import json
 import os
 import re
@@ -21,14 +20,14 @@ from pathlib import Path
 
 import yaml
 
-import hs2lib
+from hs2lib import paths
 from hs2lib.paths import RUN, digest, hide, located, public, read_json, reports, root, runs, sha256, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.run.parameters import Parameter, ParameterError, read_values, resolve, settings, specification, whole_recipe
 
 SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
 
-TIERS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "tiers.yaml").read_text())
+TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
@@ -253,7 +252,7 @@ def _read(code: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def package() -> Path:
     """The folder of hs2lib."""
-    return Path(hs2lib.__file__).parent
+    return Path(paths.__file__).parent
 
 
 def module_file(name: str) -> Path:
@@ -333,7 +332,7 @@ def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict
 def _results(manifest: Path) -> str:
     """Digest of what the artefacts of a manifest say, not of times and devices; "" without any."""
     artefacts = (read_json(manifest) or {}).get("artefacts")
-    return hashlib.sha256(json.dumps(artefacts, sort_keys=True).encode()).hexdigest() if artefacts else ""
+    return paths.content_key(artefacts, 64) if artefacts else ""
 
 
 # Whether that still holds.

@@ -8,16 +8,15 @@ backward), at a share of the accelerator's peak that is a parameter. Paper: sile
 """
 
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 import torch
-import yaml
 from torch import nn
 
 from hs2lib import paper
 from hs2lib.engine.attention import CHUNK, KEPT
+from hs2lib.paths import read_yaml
 from hs2lib.run import parameters
 
 CHARACTERS_A_TOKEN = 4.5  # English chat under a vocabulary of 100,000 or more
@@ -139,7 +138,7 @@ def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, fl
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.
-SMALL = {"balance": ()} | yaml.safe_load((Path(__file__).parent / "small.yaml").read_text())
+SMALL = {"balance": ()} | read_yaml(__file__, "small.yaml")
 
 
 def small(parameters: dict, **more) -> dict:
