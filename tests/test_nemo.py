@@ -1,9 +1,10 @@
 """Models in the reference framework's format: a tiny one, written here by the documents, is read as it was.
 
 No real file of this format was opened. What the writer below does is therefore written down from the sources that
-`hs2lib.models.nemo` names, as loops over heads and rows, and not as the inverse of the reader's code.
+`profiles/nemo/rewrite.py` names, as loops over heads and rows, and not as the inverse of the reader's code.
 """
 
+import importlib.util
 import json
 import pickle
 from itertools import product
@@ -16,10 +17,14 @@ import transformers as hf
 import yaml
 
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.models import nemo
 from hs2lib.models.backbones import load_tokenizer, small_model
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import load_reward_model
+from hs2lib.paths import root
+
+spec = importlib.util.spec_from_file_location("nemo", root() / "profiles" / "nemo" / "rewrite.py")
+nemo = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(nemo)
 
 SETTINGS = {"num_layers": 2, "hidden_size": 32, "ffn_hidden_size": 40, "num_attention_heads": 4, "num_query_groups": 2}
 SETTINGS |= {"max_position_embeddings": 512, "layernorm_epsilon": 1e-5, "rotary_base": 5e5, "kv_channels": None}

@@ -1,4 +1,4 @@
-"""Models in the reference framework's format, rewritten as ours: `python -m hs2lib.models.nemo FOLDER OUT`.
+"""Models in the reference framework's format, rewritten as ours: `python profiles/nemo/rewrite.py FOLDER OUT`.
 
 FOLDER holds model_config.yaml and model_weights/, where every array is a folder in zarr's format 2: `.zarray` has its
 shape and that of its chunks, and each chunk is a file of raw bfloat16 named by its place, as 7.0.3. An array of layers
@@ -157,7 +157,7 @@ def convert(folder: Path, out: Path, *, tokenizer: str | Path = BASE, pad_token:
 
 def main(arguments: list[str] | None = None) -> None:
     """Command line; where the folder cannot be written, it ends with 2 and says what to do."""
-    parser = argparse.ArgumentParser(prog="python -m hs2lib.models.nemo", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python profiles/nemo/rewrite.py", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="as downloaded: model_config.yaml and model_weights/")
     parser.add_argument("out", type=Path, help="folder to write, which appears when it is whole")
     parser.add_argument("--tokenizer", default=BASE, help="folder or repository (default: %(default)s)")
