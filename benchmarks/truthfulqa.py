@@ -131,7 +131,7 @@ def main() -> None:
 
 def token_counts(benchmark: truthfulqa.MultipleChoice, tokenizer, budget: int) -> dict[str, int]:
     """Tokens that each way computes: every answer with its prompt, and the prefix trees."""
-    sequences, _ = truthfulqa.tokenise(benchmark, tokenizer)
+    sequences = [asked.sequences for asked in truthfulqa.tokenise(benchmark, tokenizer)]
     return {
         "one by one": sum(len(s) for group in sequences for s in group),
         "groups": sum(len(batch.tokens) for batch in plan(sequences, budget, window=None)),

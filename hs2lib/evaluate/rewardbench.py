@@ -12,9 +12,8 @@ wherever it appears and has no overall.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +21,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.pairs import Benchmark
-from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import written
-from hs2lib.engine.rollout import progress_bar
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group, Turn
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
@@ -35,8 +32,6 @@ from hs2lib.train.items import tokenised
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
 
 PRIOR_SETS = ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
-
-CHUNK = 64  # pairs scored and kept at a time: a minute of a small model on a CPU
 
 
 def subset_of(pair: Group) -> str:
@@ -100,53 +95,32 @@ class Scored(NamedTuple):
     left_out: dict[str, str]
 
 
-def score(benchmark: Benchmark, model, *, kept=None, progress=False, too_long="raise", **options) -> Scored:
+def score(benchmark: Benchmark, model, *, kept=None, too_long="raise", **options) -> Scored:
     """Score both responses of every pair with a RewardModel (`load_reward_model` opens any), keeping what is done.
 
-    Pairs are scored in chunks that depend on the benchmark only. kept: a .jsonl file, or a folder where each model has
-    its own. Each chunk is appended in one write, by the content of its pairs. A later call with the same model skips
-    what is there, also after a kill, and ends with the same numbers bit for bit. progress: a bar of pairs. too_long:
-    "raise", or "leave out" pairs that the model cannot read even without their older turns. A pair with a response that
-    the model refuses (`control_text`) is left out, too. options: of RewardModel.score (autocast, budget). Raises
+    kept: a .jsonl file, or a folder where each model has its own: `cache` of RewardModel.score. A later call with the
+    same model skips what is there, also after a kill, and ends with the same numbers bit for bit. too_long: "raise", or
+    "leave out" pairs that the model cannot read even without their older turns. A pair with a response that the model
+    refuses (`control_text`) is left out, too. options: of RewardModel.score (autocast, budget, progress). Raises
     ValueError for scores that are not finite, for a file of another model's scores, and where no pair is left.
     """
-    named = options if too_long == "raise" else options | {"too_long": too_long}
-    scorer = " ".join([model.fingerprint(), *(f"{name}={value}" for name, value in sorted(named.items()))])
-    done = Cache(kept, {"scorer": scorer}, name="scores", shared=bool(model.root))
-    turns = [[(turn.role, turn.text) for turn in pair.prompt] for pair in benchmark.pairs]
-    texts = [[response.text for response in pair.responses] for pair in benchmark.pairs]
-    keys = [content_key(both) for both in zip(turns, texts, strict=True)]
-    with progress_bar(len(keys), "pair", progress) as bar:
-        for start in range(0, len(keys), CHUNK):
-            pairs = benchmark.pairs[start : start + CHUNK]
-            done.computed(keys[start : start + CHUNK], partial(_chunk, pairs, model, options, too_long))
-            bar.update(len(pairs))
-    rows = [(pair, done[key]) for pair, key in zip(benchmark.pairs, keys, strict=True)]
-    left_out = {pair.id: row["left_out"] for pair, row in rows if row.get("left_out")}
-    rows = [(pair, row) for pair, row in rows if not row.get("left_out")]
-    if not rows:
-        raise ValueError(f"none of {len(keys)} pairs can be scored: {next(iter(left_out.values()), 'there are none')}")
+    left_out, fitting = {}, []
+    for pair, tokens in zip(benchmark.pairs, tokenised(model, benchmark.pairs, too_long), strict=True):
+        if any(model.refused(pair)):
+            left_out[pair.id] = "it spells out control strings of the template"
+        elif tokens is None:
+            left_out[pair.id] = f"longer than {model.max_tokens} tokens"
+        else:
+            fitting.append(tokens)
+    if not fitting:
+        why = next(iter(left_out.values()), "there are none")
+        raise ValueError(f"none of {len(benchmark.pairs)} pairs can be scored: {why}")
     if left_out:
         source = f"{benchmark.source}, {len(left_out)} pairs left out"
-        benchmark = replace(benchmark, pairs=tuple(pair for pair, _ in rows), source=source)
-    values = np.array([row["scores"] for _, row in rows], dtype=np.float64)
-    return Scored(values, tuple(pair.id for pair, row in rows if row["dropped"]), benchmark, left_out)
-
-
-def _chunk(pairs: Sequence[Group], model, options: dict, too_long: str) -> list[dict]:
-    """A row for each pair, in order: its scores, or why it is left out."""
-    rows, kept = [], []
-    for pair, tokens in zip(pairs, tokenised(model, pairs, too_long), strict=True):
-        why = "it spells out control strings of the template" if any(model.refused(pair)) else ""
-        why = why or (f"longer than {model.max_tokens} tokens" if tokens is None else "")
-        rows.append({"scores": [], "dropped": 0 if why else tokens.dropped, "left_out": why})
-        kept += [] if why else [(rows[-1], tokens)]
-    values = model.score([tokens for _, tokens in kept], **options).double().numpy() if kept else np.empty((0, 1))
-    for (row, tokens), scores in zip(kept, values.reshape(len(kept), 2, values.shape[-1]), strict=True):
-        row["scores"] = scores.tolist()
-        if not np.isfinite(scores).all():
-            raise ValueError(f"the model gave pair {tokens.group.id} a score that is not finite: {row['scores']}")
-    return rows
+        benchmark = replace(benchmark, pairs=tuple(tokens.group for tokens in fitting), source=source)
+    values = model.score(fitting, cache=kept, **options).double().numpy()  # [R, A]
+    shortened = tuple(tokens.group.id for tokens in fitting if tokens.dropped)
+    return Scored(values.reshape(len(fitting), 2, -1), shortened, benchmark, left_out)
 
 
 class Result(NamedTuple):

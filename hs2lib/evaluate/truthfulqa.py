@@ -30,10 +30,7 @@ from hs2lib import paths
 from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
 from hs2lib.data.load import BENCHMARKS, locate
 from hs2lib.data.rows import DataError, rows
-from hs2lib.engine.attention import computing, log_probs, per_sequence
-from hs2lib.engine.cache import Cache, content_key
-from hs2lib.engine.rollout import progress_bar
-from hs2lib.engine.trees import plan
+from hs2lib.engine.chat import TokenGroup
 from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import SOURCES, one_of
@@ -176,23 +173,23 @@ def _generated(n: int, seed: int) -> MultipleChoice:
     return MultipleChoice("TruthfulQA", tuple(groups), what, n, generated=True, primer=shots)
 
 
-def tokenise(questions: MultipleChoice, tokenizer) -> tuple[list[list[list[int]]], list[list[int]]]:
-    """Token sequences of every question's answers, and where each answer begins: what `groups.plan` takes.
+def tokenise(questions: MultipleChoice, tokenizer) -> list[TokenGroup]:
+    """Every question as token sequences, one for each answer, and where each answer begins.
 
     As lm-eval cuts a text (`_encode_pair`): prompt and answer are tokenised together, and what comes after as many
     tokens as the prompt alone has is the answer's. Its rule for white space at the prompt's end never applies: "A:".
     Raises ValueError for an answer that no token is left for.
     """
-    sequences, starts = [], []
+    out = []
     for group in questions.groups:
         prompt = f"{questions.primer}\n\nQ: {group.prompt[0].text}\nA:"
         texts = [prompt, *(f"{prompt} {answer.text}" for answer in group.responses)]
         before, *whole = tokenizer(texts, split_special_tokens=True)["input_ids"]
         if min(map(len, whole)) <= len(before):
             raise ValueError(f"question {group.id}: an answer adds no token to the prompt with this tokenizer")
-        sequences.append([before + ids[len(before) :] for ids in whole])
-        starts.append([len(before)] * len(whole))
-    return sequences, starts
+        sequences = tuple(before + ids[len(before) :] for ids in whole)
+        out.append(TokenGroup(group, sequences, (len(before),) * len(whole)))
+    return out
 
 
 def mc1(log_probs: np.ndarray, true: np.ndarray) -> float:
@@ -217,33 +214,19 @@ def score(questions: MultipleChoice, policy, *, kept=None, budget=4096, autocast
     """One row a question: id, question, true, false (numbers of MC2 answers), mc1, mc2, chance1, chance2 (both were all
     answers equally likely), likeliest (MC2 answer), log_probs (of the answers in their order, over all tokens, nats).
 
-    Paper: section 4.1. policy: a `Policy` (or what runs as one). budget: tokens a batch, half the
-    engine's usual: a kill loses less and the bar moves, for 2 % more tokens. The questions' order changes nothing.
-    kept: a JSONL file that each batch is appended to in one write, a line a question, by its content; a later call with
-    the same policy computes only batches with a question that is not there, also after a kill, and at the same budget
-    ends with the same numbers bit for bit. progress: a bar of questions.
+    Paper: section 4.1. policy: a `Policy`. budget: tokens a batch, half the
+    engine's usual: a kill loses less and the bar moves, for 2 % more tokens.
+    kept: a JSONL file, `cache` of Policy.rows; a later call with the same policy computes only what is not there, also
+    after a kill, and at the same budget ends with the same numbers bit for bit. progress: a bar of questions.
     Raises ValueError for log-probabilities that are not finite, and for a file that holds another policy's.
     """
-    sequences, starts = tokenise(questions, policy.tokenizer)
-    texts = [[group.prompt[0].text, [answer.text for answer in group.responses]] for group in questions.groups]
-    keys = [content_key([questions.primer, *both]) for both in texts]
-    about = {"policy": policy.fingerprint(), "autocast": autocast}
-    done = Cache(kept, about, name="log-probs", shared=bool(policy.root))
-    with progress_bar(len(keys), "question", progress) as bar:
-        # All questions sorted by their tokens: what is packed together depends on neither their order nor on a kill.
-        for batch in plan(sequences, budget, predict=starts, window=None):
-            here = batch.group.tolist()
-            if any(keys[g] not in done for g in here):
-                with computing(policy, autocast):
-                    total = per_sequence(log_probs(policy.backbone, batch), batch)
-                scores = pd.Series(total.tolist(), [here, batch.index.tolist()]).sort_index()
-                rows = {g: values.tolist() for g, values in scores.groupby(level=0)}
-                if bad := [g for g, values in rows.items() if not np.isfinite(values).all()]:
-                    raise ValueError(f"question {questions.groups[bad[0]].id}: a log-probability is not finite")
-                done.add({keys[g]: {"log_probs": values} for g, values in rows.items()})
-            bar.update(len(set(here)))
-    pairs = zip(questions.groups, keys, strict=True)
-    return pd.DataFrame([_row(group, done[key]["log_probs"]) for group, key in pairs])
+    asked, options = tokenise(questions, policy.tokenizer), {"budget": budget, "autocast": autocast}
+    values = policy.rows(asked, "log-probs", cache=kept, progress=progress, **options)  # [R]
+    each = values.split([len(one.sequences) for one in asked])
+    for group, of_answers in zip(questions.groups, each, strict=True):
+        if not of_answers.isfinite().all():
+            raise ValueError(f"question {group.id}: a log-probability is not finite")
+    return pd.DataFrame([_row(group, p.tolist()) for group, p in zip(questions.groups, each, strict=True)])
 
 
 def _row(group: Group, values: list[float]) -> dict:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -15,6 +14,7 @@ from torch import nn
 from hs2lib import paths
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
+from hs2lib.engine.rollout import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
@@ -125,27 +125,29 @@ class Decoder(nn.Module):
         return groups
 
     def rows(
-        self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast="float32", cache: Path | None = None
+        self, groups: Iterable[TokenGroup], name: str, *, budget=BUDGET, autocast="float32", cache=None, progress=False
     ) -> torch.Tensor:
         """What this model computes of every response, float32 [R, ...], in the caller's order.
 
         groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.
-        cache: a folder; the results are kept there as they come, under this name, by the weights and the tokens, and
-        read again. A run that was killed goes on, and ends with the same numbers bit for bit. Paper: silent. Raises
-        ValueError for no groups.
+        cache: a folder or a .jsonl file; the results are kept there as they come, under this name, by the weights and
+        the tokens, and read again. A run that was killed goes on, and ends with the same numbers bit for bit. progress:
+        with a cache, a bar of groups. Paper: silent. Raises ValueError for no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)
         kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name, shared=bool(self.root))
-        rows: list[dict] = []
+        rows, groups = [], list(groups)
 
         def computed() -> list[dict]:
             return [{"value": value} for value in self._computed(part, budget, autocast).tolist()]
 
-        groups = iter(groups)
-        while part := list(islice(groups, CHUNK)):
-            both = [both for group in part for both in zip(group.sequences, group.starts, strict=True)]
-            rows += kept.computed([content_key(one, 32) for one in both], computed)
+        with progress_bar(len(groups), "group", progress) as bar:
+            for start in range(0, len(groups), CHUNK):
+                part = groups[start : start + CHUNK]
+                both = [both for group in part for both in zip(group.sequences, group.starts, strict=True)]
+                rows += kept.computed([content_key(one, 32) for one in both], computed)
+                bar.update(len(part))
         if not rows:
             raise ValueError("no groups to run")
         return torch.tensor([row["value"] for row in rows])

@@ -17,11 +17,11 @@ from hub_server import asked
 from transformers import AutoModelForCausalLM
 
 from hs2lib.data.rows import DataError
-from hs2lib.engine import attention
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate import truthfulqa
 from hs2lib.evaluate.truthfulqa import MultipleChoice, evaluate, mc1, mc2, score, tokenise
 from hs2lib.group import Group, Response, Turn
+from hs2lib.models import base
 from hs2lib.models.policy import load_policy
 
 DATA = os.environ.get("HS2_DATA_DIR")
@@ -151,10 +151,10 @@ class Merging:
 def test_the_border_is_where_lm_eval_puts_it():
     """The prompt is as tokenised alone; of "\u2603o" only what follows as many tokens as it has is scored."""
     benchmark = replace(HAND, groups=HAND.groups[:1], primer="")
-    (sequences,), (starts,) = tokenise(benchmark, Merging())
-    texts = ["".join(map(chr, sequence)) for sequence in sequences]
+    (asked,) = tokenise(benchmark, Merging())
+    texts = ["".join(map(chr, sequence)) for sequence in asked.sequences]
     assert texts == ["\n\nQ: Why?\nA:o.", "\n\nQ: Why?\nA: So", "\n\nQ: Why?\nA: So it is.", "\n\nQ: Why?\nA: Because."]
-    assert starts == [len("\n\nQ: Why?\nA:")] * 4
+    assert asked.starts == (len("\n\nQ: Why?\nA:"),) * 4
     empty = replace(benchmark, groups=(truthfulqa._group("e", "Why?", {"N": 1, "a": 0}, {}, ""),))
     with pytest.raises(ValueError, match="question e: an answer adds no token"):
         tokenise(empty, Merging())
@@ -163,7 +163,8 @@ def test_the_border_is_where_lm_eval_puts_it():
 def test_the_whole_benchmark_is_one_tree(policy):
     """Every distinct prefix is one token to compute: the primer once, a question once for all its answers."""
     benchmark = truthfulqa.load("embedded", n=40)
-    sequences, starts = tokenise(benchmark, policy.tokenizer)
+    asked = tokenise(benchmark, policy.tokenizer)
+    sequences, starts = [one.sequences for one in asked], [one.starts for one in asked]
     (batch,) = plan(sequences, 10**9, predict=starts, window=None)
     every = [s for group in sequences for s in group]
     assert len(batch.tokens) == len({tuple(s[: i + 1]) for s in every for i in range(len(s))})
@@ -182,8 +183,9 @@ def test_the_order_of_questions_changes_nothing(policy):
 
 def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, monkeypatch):
     benchmark, file = truthfulqa.load("embedded", n=30), tmp_path / "run" / "killed.jsonl"
-    straight = score(benchmark, policy, budget=512, progress=False)
-    real, calls = attention.log_probs, []
+    monkeypatch.setattr(base, "CHUNK", 8)
+    straight = score(benchmark, policy, budget=512, kept=tmp_path / "straight.jsonl", progress=False)
+    real, calls = policy._computed, []
 
     def killed(*arguments):
         calls.append(1)
@@ -191,18 +193,19 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, mo
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(truthfulqa, "log_probs", killed)
+    policy._computed = killed
     with pytest.raises(KeyboardInterrupt):
         score(benchmark, policy, budget=512, kept=file, progress=False)
-    done = len(file.read_text().splitlines()) - 1
+    answers = [len(group.responses) for group in benchmark.groups]
+    assert len(file.read_text().splitlines()) == 1 + sum(answers[:16]), "two parts, a line an answer"
     with file.open("a") as torn:  # the kill came in the middle of a write
         torn.write('{"id": "01')
     resumed = score(benchmark, policy, budget=512, kept=file, progress=False)
     pd.testing.assert_frame_equal(resumed, straight, check_exact=True)
     computed = len(calls)
     again = score(benchmark.subset(5, seed=3), policy, budget=512, kept=file, progress=False)
-    assert 0 < done < 30 and len(calls) == computed, "everything was there"
-    assert file.read_text().count('"key"') == 30, "each question once"
+    assert len(calls) == computed, "everything was there"
+    assert file.read_text().count('"key"') == sum(answers), "each answer once"
     pd.testing.assert_frame_equal(again, straight[straight.id.isin(again.id)].reset_index(drop=True))
     other = replace(benchmark, primer="Q: Who?\nA: Nobody.")
     assert (score(other, policy, kept=file, progress=False).mc2 != straight.mc2).any(), "another prompt, nothing shared"
