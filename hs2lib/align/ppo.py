@@ -30,7 +30,6 @@ import numpy as np
 import pandas as pd
 import torch
 from accelerate.utils import gather_object
-from matplotlib.figure import Figure
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -351,17 +350,6 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
     """
     frame = pd.DataFrame([entry for entry in history if "policy loss" in entry])
     return frame.groupby("round", as_index=False).agg({"step": "last"} | dict.fromkeys(NAMES, "mean"))
-
-
-def draw(frame: pd.DataFrame) -> Figure:
-    """The curves of `rounds` that say whether the training is sound: KL, length, clip fraction, values."""
-    panels = {"kl": "KL from the start, nats a response", "length": "length, tokens"}
-    panels |= {"clip fraction": "share of tokens clipped", "explained": "share of returns explained, from -1"}
-    fig = Figure(figsize=(12, 2.4), layout="constrained")
-    for ax, (name, title) in zip(fig.subplots(1, 4), panels.items(), strict=True):
-        ax.plot(frame["round"], frame[name], color="#0072b2")
-        ax.set(xlabel="round", title=title, ylim=(max(ax.get_ylim()[0], -1), None))
-    return fig
 
 
 # The trainer

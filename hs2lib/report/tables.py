@@ -13,10 +13,8 @@ import html as _html
 import os
 import re
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from scipy import stats as scipy_stats
 
 from hs2lib import paths
@@ -364,20 +362,3 @@ def williams(table: Table = TABLE_5) -> tuple[float, float]:
     below = 2 * (n - 1) / (n - 3) * determinant + ((r_new + r_old) / 2) ** 2 * (1 - r_judges) ** 3
     t = (r_new - r_old) * np.sqrt((n - 1) * (1 + r_judges) / below)
     return float(t), float(2 * scipy_stats.t.sf(abs(t), n - 3))
-
-
-def figure(table: Table = TABLE_5) -> plt.Figure:
-    """Elo against MT-Bench under each judge, the line and a 95 % band (bootstrap). Paper: Table 5; the figure is ours.
-
-    Models stand in the order of the table, which is that of their Elo.
-    """
-    frame, fits = columns(table).rename_axis("row"), regression(table)
-    fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True)
-    for ax, (judge_name, line) in zip(axes, fits.items(), strict=True):
-        sns.regplot(frame, x=judge_name, y=ELO, ax=ax, color="0.5", scatter=False, seed=0)
-        sns.scatterplot(frame, x=judge_name, y=ELO, hue="row", style="row", ax=ax, legend=ax is axes[1])
-        title = f"R² = {line.estimate:.3f} [{line.low:.2f}, {line.high:.2f}]"
-        ax.set(xlabel=f"MT-Bench, {judge_name}", ylabel="Chatbot Arena Elo", title=title)
-    sns.move_legend(axes[1], "upper left", bbox_to_anchor=(1, 1), title="", fontsize=8, frameon=False)
-    fig.tight_layout()
-    return fig

@@ -1,6 +1,5 @@
 """Table 5: the paper's two figures from its ten rows, the intervals against oracles, and what cannot be fitted."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -94,12 +93,9 @@ def test_williams_has_the_level_it_says():
     assert 0.02 < np.mean(np.array(p) < 0.05) < 0.085
 
 
-def test_the_summary_and_the_figure_hold_both_judges():
+def test_the_summary_holds_both_judges():
     summary = tables.summary(n_boot=200)
     assert len(summary) == 4 and summary.value.notna().all() and summary["bootstrap low"].notna().all()
-    fig = tables.figure()
-    assert [ax.get_title()[:10] for ax in fig.axes] == ["R² = 0.703", "R² = 0.819"]
-    plt.close(fig)
 
 
 def test_table_4_is_whole():
