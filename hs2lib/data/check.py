@@ -19,8 +19,8 @@ from hs2lib.data.load import SETS, own_file
 from hs2lib.data.pairs import ANSWERS, pairs_of
 from hs2lib.data.readers import own_rows, values
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
-from hs2lib.engine.cache import content_key
 from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
+from hs2lib.paths import content_key
 
 LONG = 100_000  # characters of a text that few models can read
 

@@ -7,12 +7,12 @@ Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or p
 that a file cannot change under its name.
 """
 
-import http.client
 import os
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import httpx2
 
 from hs2lib.corpus import generate
 from hs2lib.data import readers
@@ -223,7 +223,7 @@ def fetch(spec: DataSet, file: str) -> Path:
         from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
 
         return Path(hf_hub_download(spec.repo, file, repo_type="dataset", revision=spec.revision))
-    except (http.client.HTTPException, OSError) as error:
+    except (httpx2.HTTPError, OSError) as error:
         where = RAW if spec.github else os.environ.get("HF_ENDPOINT", "https://huggingface.co")
         cause = (str(error).strip() or type(error).__name__).splitlines()[0]
         what = f"could not be had from {where}, and is not in the local cache ({cause})"
@@ -234,8 +234,7 @@ def fetch(spec: DataSet, file: str) -> Path:
 def _from_github(place: str) -> Path:
     path = runs() / "public" / place
     if not path.is_file():
-        with urllib.request.urlopen(f"{RAW}/{place}", timeout=60) as reply:
-            content = reply.read()
+        content = httpx2.get(f"{RAW}/{place}", timeout=60, follow_redirects=True).raise_for_status().content
         if content.startswith(b"version https://git-lfs"):
             raise OSError("a pointer to a file that is kept elsewhere: Git LFS")
         write(path, content)

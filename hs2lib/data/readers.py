@@ -16,9 +16,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, checked, columns, expected, real, shown, sound, whole
-from hs2lib.engine.cache import content_key
 from hs2lib.engine.chat import parse_label
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
+from hs2lib.paths import content_key
 
 NAN = float("nan")
 

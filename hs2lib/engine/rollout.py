@@ -39,12 +39,11 @@ from torch import distributed
 from tqdm import tqdm
 
 from hs2lib.engine.attention import computing
-from hs2lib.engine.cache import Cache
+from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
-from hs2lib.paths import content_key
 
 LOST = tenacity.retry_if_exception_type(ConnectionError)
 

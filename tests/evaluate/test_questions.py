@@ -303,7 +303,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
             assert said == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
         missing = replace(file, hub={"both": ["not/there.jsonl"]})
-        with pytest.raises(DataError, match=r"could not be had from .*File not found\).*source='folder'"):
+        with pytest.raises(DataError, match=r"could not be had from .*404 File not found.*source='folder'"):
             data.locate(missing, "hub")
         there.write_text("version https://git-lfs.github.com/spec/v1\n")
         monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
