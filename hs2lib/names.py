@@ -36,7 +36,7 @@ MODELS = ("tiny", "small", "embedded")  # that come with the packages; elsewhere
 
 TEMPLATES = ("chat", "reference")  # how a conversation is written: the model's own way, or HelpSteer2's
 CONTROL_TEXT = ("plain", "escape", "refuse")  # what is done with a text that spells out a template's control tokens
-OBJECTIVES = ("regression", "bradley-terry", "margin", "scaled")  # of a reward model
+OBJECTIVES = ("regression", "bradley-terry")  # of a reward model
 TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
 PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
 TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hs2lib.group import MISSING
-from hs2lib.names import one_of
 
 
 def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -34,20 +33,13 @@ def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
     return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()  # [R, A]
 
 
-def bradley_terry_loss(chosen: Tensor, rejected: Tensor, strength: Tensor | None = None, form: str = "plain") -> Tensor:
-    """Loss [P] of each pair: -log sigma(r_c - r_r), -log sigma(r_c - r_r - m), or -m log sigma(r_c - r_r).
+def bradley_terry_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
+    """Loss [P] of each pair: -log sigma(r_c - r_r). chosen, rejected: [P] rewards.
 
-    Paper: silent (section 3 trains by regression); the forms are those of HelpSteer2-Preference, arXiv 2410.01257.
-    chosen, rejected: [P] rewards; strength: [P], m > 0, how much better the chosen one is (1 slightly to 3 much).
+    Paper: silent (section 3 trains by regression).
     """
     _same(chosen=chosen, rejected=rejected)
-    one_of("form", form, ("plain", "margin", "scaled"))
-    if form == "plain":
-        return -F.logsigmoid(chosen - rejected)
-    _same(chosen=chosen, strength=strength)
-    if form == "margin":
-        return -F.logsigmoid(chosen - rejected - strength)
-    return -strength * F.logsigmoid(chosen - rejected)
+    return -F.logsigmoid(chosen - rejected)
 
 
 def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float = 1.0) -> Tensor:

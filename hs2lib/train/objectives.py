@@ -85,25 +85,18 @@ def _pairs(targets: torch.Tensor, group: torch.Tensor) -> int:
     return len(ordered_pairs(targets, group)[0])
 
 
-def bradley_terry(form: str = "plain") -> Objective:
-    """Bradley-Terry on all ordered pairs of a group, the differences of their targets as strengths.
+def _in_order(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    better, worse = ordered_pairs(targets, group)
+    return losses.bradley_terry_loss(outputs[better, 0], outputs[worse, 0]).sum()
 
-    form: "plain", "margin" or "scaled", as in `losses.bradley_terry_loss`. The model has one output.
-    """
 
-    def total(outputs, targets, group):
-        better, worse = ordered_pairs(targets, group)
-        strength = targets[better, 0] - targets[worse, 0]
-        return losses.bradley_terry_loss(outputs[better, 0], outputs[worse, 0], strength, form).sum()
-
-    return Objective(f"Bradley-Terry, {form}", total, _pairs)
+# On all ordered pairs of a group, of a model with one output.
+BRADLEY_TERRY = Objective("bradley-terry", _in_order, _pairs)
 
 
 def named(name: str) -> Objective:
-    """The objective that a notebook names: "regression", or Bradley-Terry as "bradley-terry", "margin" or "scaled"."""
-    if name == REGRESSION.name:
-        return REGRESSION
-    return bradley_terry("plain" if name == "bradley-terry" else name)
+    """The objective of a reward model that a notebook names: "regression" or "bradley-terry"."""
+    return {objective.name: objective for objective in (REGRESSION, BRADLEY_TERRY)}[name]
 
 
 def sft() -> Objective:

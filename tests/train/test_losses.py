@@ -29,15 +29,9 @@ def test_regression_in_parts_equals_the_whole():
     assert losses.squared_errors(PREDICTIONS[:1], torch.full((1, 3), -100.0)).sum() == 0
 
 
-def test_bradley_terry_forms():
-    chosen, rejected, strength = torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]), torch.tensor([1.0, 3.0])
-    plain = losses.bradley_terry_loss(chosen, rejected)
-    assert plain.tolist() == pytest.approx([math.log(1 + math.exp(-1)), math.log(2)])
-    margin = losses.bradley_terry_loss(chosen, rejected, strength, "margin")
-    assert margin.tolist() == pytest.approx([math.log(2), math.log(1 + math.exp(3))])
-    assert losses.bradley_terry_loss(chosen, rejected, strength, "scaled").tolist() == pytest.approx(
-        (plain * strength).tolist()
-    )
+def test_bradley_terry():
+    loss = losses.bradley_terry_loss(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]))
+    assert loss.tolist() == pytest.approx([math.log(1 + math.exp(-1)), math.log(2)])
 
 
 def test_goodness_of_the_paper():
@@ -219,10 +213,6 @@ def test_ppo_value_loss_clips():
         (lambda: losses.regression_loss(PREDICTIONS, LABELS[:1]), r"predictions \[2, 3\], labels \[1, 3\]"),
         (lambda: losses.regression_loss(PREDICTIONS, LABELS * math.nan), "mark missing labels with -100"),
         (lambda: losses.regression_loss(PREDICTIONS, torch.full((2, 3), -100.0)), "nothing to learn from"),
-        (
-            lambda: losses.bradley_terry_loss(LABELS[0], LABELS[0], None, "odd"),
-            "unknown form 'odd'.*: plain, margin, scaled",
-        ),
         (lambda: losses.goodness(LABELS, torch.ones(5)), "weights for attributes"),
         (lambda: losses.attribute_log_probs(torch.tensor([math.nan])), "not finite"),
         (lambda: losses.target_log_prob(torch.zeros(2, 5, 5), torch.tensor([5, 0, 0, 0, 0])), "levels 0-4"),

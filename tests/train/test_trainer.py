@@ -18,7 +18,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints, trainer
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares
-from hs2lib.train.objectives import REGRESSION, bradley_terry, ordered_pairs
+from hs2lib.train.objectives import BRADLEY_TERRY, REGRESSION, named, ordered_pairs
 from hs2lib.train.progress import curves
 from hs2lib.train.trainer import Recipe, fit
 
@@ -51,7 +51,7 @@ def test_the_first_step_is_the_masked_mean_and_its_gradient(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", [REGRESSION, bradley_terry("margin")], ids=lambda o: o.name)
+@pytest.mark.parametrize("objective", [REGRESSION, BRADLEY_TERRY], ids=lambda o: o.name)
 def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objective):
     """A budget of 10 tokens cuts every group into single responses; a loss on pairs must not notice."""
     items = made(8, k=1)
@@ -72,13 +72,11 @@ def test_ordered_pairs_stay_inside_their_group_and_skip_ties_and_missing_labels(
 
 
 def test_bradley_terry_by_hand():
-    """Outputs 1 and 0, strength 2: plain log(1 + e^-1), margin log(1 + e^1), scaled 2 log(1 + e^-1)."""
+    """Outputs 1 and 0 in the right order: log(1 + e^-1)."""
     outputs, targets, group = torch.tensor([[1.0], [0.0]]), torch.tensor([[3.0], [1.0]]), torch.tensor([0, 0])
-    expected = {"plain": np.log1p(np.exp(-1)), "margin": np.log1p(np.exp(1)), "scaled": 2 * np.log1p(np.exp(-1))}
-    for form, loss in expected.items():
-        objective = bradley_terry(form)
-        assert objective.total(outputs, targets, group).item() == pytest.approx(loss, rel=1e-6)
-        assert objective.count(targets, group) == 1
+    objective = named("bradley-terry")
+    assert objective.total(outputs, targets, group).item() == pytest.approx(np.log1p(np.exp(-1)), rel=1e-6)
+    assert objective.count(targets, group) == 1
 
 
 @pytest.mark.slow
