@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -101,6 +102,11 @@ def read_yaml(module: str, name: str):
     """What a YAML file beside a module, of which this is the `__file__`, says."""
     text = (Path(module).parent / name).read_text()
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def json_lines(rows: Iterable) -> str:
+    """Rows as JSON Lines, one a line."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def content_key(content: object, digits: int = 24) -> str:

@@ -17,7 +17,6 @@ Letters: R responses, T tokens of the longest of them, W the most tokens that ma
 """
 
 import copy
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +41,7 @@ from hs2lib.group import Group, Response
 from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
 from hs2lib.names import one_of
-from hs2lib.paths import write
+from hs2lib.paths import json_lines, write
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective, over_vocabulary
@@ -389,8 +388,7 @@ class PPOTrainer(GroupTrainer):
         mine = np.array_split([item.id for item in prompts], self.args.world_size)[self.args.process_index].tolist()
         groups = gather_object(self.sample(policy, mine, round))
         if self.args.should_save and round >= 0:
-            lines = "".join(json.dumps(asdict(group), ensure_ascii=False) + "\n" for group in groups)
-            write(self.folder / "samples" / f"round-{round:04d}.jsonl", lines)
+            write(self.folder / "samples" / f"round-{round:04d}.jsonl", json_lines(map(asdict, groups)))
         items, empty = [], np.zeros((self.recipe.n_samples, 0), np.float32)
         for item, group in zip(prompts, groups, strict=True):
             sequences = tuple([*item.sequences[0], *sample.tokens] for sample in group.responses)

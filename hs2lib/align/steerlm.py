@@ -10,7 +10,6 @@ at use the line names the attributes that are wanted. The file of labels is the 
 which `data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +75,7 @@ def label(
         answer = replace(group.responses[0], labels=whole(row))
         out.append(replace(group, responses=(answer,), attributes=reward_model.attributes))
     if file:
-        paths.write(file, "".join(json.dumps(as_row(group), ensure_ascii=False) + "\n" for group in out))
+        paths.write(file, paths.json_lines(map(as_row, out)))
     return out
 
 

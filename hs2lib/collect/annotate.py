@@ -7,7 +7,6 @@ with everything else. Annotators go by a pseudonym; of a flagged task nothing bu
 """
 
 import html
-import json
 import os
 import re
 from collections import Counter
@@ -21,7 +20,7 @@ from jinja2 import Environment
 from hs2lib.data.readers import OwnRating
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
-from hs2lib.paths import read_yaml
+from hs2lib.paths import json_lines, read_yaml
 
 _GUIDELINES = read_yaml(__file__, "guidelines.yaml")
 
@@ -43,7 +42,7 @@ def notes_path(path: str | Path) -> Path:
 
 def append(path: Path, row: dict) -> None:
     """Add a row to a JSONL file in one write, on disk when this returns: a kill leaves all of it or nothing."""
-    line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
+    line = json_lines([row]).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab+", buffering=0) as file:
         if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":

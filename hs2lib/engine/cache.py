@@ -10,7 +10,7 @@ from typing import Self
 
 from torch import distributed
 
-from hs2lib.paths import content_key
+from hs2lib.paths import content_key, json_lines
 
 
 class Cache(dict):
@@ -67,8 +67,7 @@ class Cache(dict):
         if not self.file or not new:
             return
         lines = [{"settings": self.settings}] * (not self._begun) + [{"key": key, **row} for key, row in new.items()]
-        content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        content = ("\n" * self._torn + content).encode(errors="replace")
+        content = ("\n" * self._torn + json_lines(lines)).encode(errors="replace")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab", buffering=0) as file:
             while content:  # a full disk may take a part: the error comes with the next write

@@ -23,7 +23,6 @@ non-commercial use: it is read in place, and none of it belongs in a report.
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +37,7 @@ from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
-from hs2lib.paths import noted, write
+from hs2lib.paths import data, noted, write
 
 MEASURE, RAW, RAW_SE = "LC win rate, %", "raw win rate, %", "SE of the raw win rate, points"
 
@@ -327,7 +326,7 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame, pd.Data
 
 
 def _mirror(folder: str | Path | None) -> Path | None:
-    mirror = Path(folder or os.environ.get("HS2_DATA_DIR", "")).expanduser() / "alpaca_eval"
+    mirror = Path(folder or data() or "").expanduser() / "alpaca_eval"
     return mirror if (mirror / "leaderboard.csv").exists() else None
 
 
@@ -340,20 +339,18 @@ def near_leaderboard(published: Published | None = None, folder: str | Path | No
     if not (mirror := _mirror(folder)):
         return None
     rows, leaderboard, weights = read_mirror(mirror)
-    rates: dict[str, dict[str, float]] = {}
+    rates = []
     for model, own in rows.sort_values("i").groupby("model"):
         forms = [published]
         if published is None or published.form == RECOVERED:
             forms = [None, recovered(rows[rows.model != model], weights)]
         for form in forms:
             fit = length_controlled(own.preference, own.length, own.baseline_length, published=form, instructions=own.i)
-            rates.setdefault(fit.form, {})[model] = fit.rate
+            rates.append((fit.form, fit.rate, leaderboard.length_controlled_winrate[model]))
     near = []
-    for form, ours in rates.items():
-        ours, public = pd.Series(ours), leaderboard.length_controlled_winrate[list(ours)]
-        error = ours - public
-        both = ours.corr(public), ours.corr(public, method="spearman")
-        near.append((form, len(ours), *both, error.abs().mean(), error.mean(), error.abs().max()))
+    for form, of in pd.DataFrame(rates, columns=["form", "ours", "public"]).groupby("form", sort=False):
+        both, error = (of.ours.corr(of.public, method=how) for how in ("pearson", "spearman")), of.ours - of.public
+        near.append((form, len(of), *both, error.abs().mean(), error.mean(), error.abs().max()))
     columns = ["form", "models", "Pearson", "Spearman", "mean absolute error", "mean error", "largest error"]
     return pd.DataFrame(near, columns=columns)
 

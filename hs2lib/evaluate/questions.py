@@ -11,7 +11,6 @@ one for each turn: its prompt is the conversation before the response, its id is
 Paper: section 4.1 and appendix H: MT-Bench greedily, 1,024 tokens; Arena Hard's own settings are greedy, 4,096.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from hs2lib.data.load import data_sets, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
-from hs2lib.paths import read_yaml, sha256, write
+from hs2lib.paths import json_lines, read_yaml, sha256, write
 from hs2lib.stats.bootstrap import Interval, bootstrap
 
 
@@ -136,8 +135,8 @@ def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     for id, several in groupby(answers, key=question_id):
         texts = [answer.responses[0].text for answer in several]
         row = {"question_id": int(id) if id.isdecimal() else id, "model_id": model}
-        lines.append(json.dumps(row | {"choices": [{"index": 0, "turns": texts}]}, ensure_ascii=False) + "\n")
-    write(Path(path), "".join(lines).encode(errors="replace"))
+        lines.append(row | {"choices": [{"index": 0, "turns": texts}]})
+    write(Path(path), json_lines(lines).encode(errors="replace"))
     return Path(path)
 
 

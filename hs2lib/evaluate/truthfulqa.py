@@ -12,7 +12,6 @@ benchmark is one prefix tree: a batch computes the primer once, and a question o
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -33,7 +32,6 @@ from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.chat import TokenGroup
 from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import SOURCES, one_of
 
 TOTAL = 817  # questions of the benchmark
 
@@ -71,7 +69,6 @@ def load(source: str, folder: str | Path | None = None, *, n: int = 60, seed: in
     truthfulqa/mc_task.json.gz, or a copy of the Hub's file), or "embedded" (n questions made of the corpus's facts).
     Raises DataError naming file, row, field and fix.
     """
-    one_of("source", source, SOURCES)
     if source == "embedded":
         return _generated(n, seed)
     file, provenance = locate(HUB, source, folder)
@@ -87,8 +84,7 @@ def primer(folder: str | Path | None = None) -> str:
     runs/. Raises DataError where it cannot be had, or has another text: scores would be of another benchmark.
     """
     kept = paths.runs() / "truthfulqa" / Path(TASK_FILE).name
-    root = folder or os.environ.get("HS2_DATA_DIR")
-    candidates = [Path(root).expanduser() / "truthfulqa" / kept.name] if root else []
+    candidates = [Path(folder or paths.data() or "").expanduser() / "truthfulqa" / kept.name]
     if installed := find_spec("lm_eval"):
         candidates += [Path(place) / TASK_FILE for place in installed.submodule_search_locations]
     task = next((file for file in [*candidates, kept] if file.is_file()), None) or _fetched(kept)
