@@ -171,8 +171,7 @@ class Vote(Row, extra="ignore"):
     strength: Annotated[Strength | None, BeforeValidator(lambda value: None if value == -100 else value)]
 
 
-def _strengths(votes: list[Vote]) -> tuple[float, ...]:
-    return tuple(_or_nan(vote.strength) for vote in votes)
+_STRENGTHS = AfterValidator(lambda votes: tuple(_or_nan(vote.strength) for vote in votes))
 
 
 class Preference(Two, extra="ignore"):
@@ -186,7 +185,7 @@ class Preference(Two, extra="ignore"):
     first: Text = Field(alias="response_1")
     second: Text = Field(alias="response_2")
     preference: Annotated[Strength, AfterValidator(float)] = Field(alias="preference_strength")
-    preferences: Annotated[list[Vote], AfterValidator(_strengths)] = Field((), alias="all_preferences_unprocessed")
+    preferences: Annotated[list[Vote], _STRENGTHS] = Field((), alias="all_preferences_unprocessed")
 
 
 def _human_assistant(string: str) -> tuple[Turn, ...]:
@@ -263,8 +262,7 @@ class PandaLM(columns(PREFERS, Choice), extra="ignore"):
         return Group(name, (Turn("user", self._prompt),), responses, (), float(median(votes)), votes, source)
 
 
-def _labels(label: str | None) -> tuple[float, ...]:
-    return parse_label(label) if label else ()
+_LABELS = AfterValidator(lambda label: parse_label(label) if label else ())
 
 
 class Spoken(Row):
@@ -272,7 +270,7 @@ class Spoken(Row):
 
     speaker: Literal["User", "Assistant"] = Field(alias="from")
     value: Text
-    labels: Annotated[str | None, AfterValidator(_labels)] = Field((), alias="label")
+    labels: Annotated[str | None, _LABELS] = Field((), alias="label")
 
 
 class DaringAnteater(Row, extra="ignore"):
@@ -432,11 +430,8 @@ def summeval(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[G
 # Your own ratings
 
 
-def _name(value: str | int | None) -> str | None:
-    return None if value is None else str(value)
-
-
-Name = Annotated[Text | int | None, AfterValidator(_name), expected("a name", "write a text or a whole number")]
+_AS_TEXT = AfterValidator(lambda value: None if value is None else str(value))
+Name = Annotated[Text | int | None, _AS_TEXT, expected("a name", "write a text or a whole number")]
 
 
 class OwnRating(columns(ATTRIBUTES, Annotated[real(0, 4) | None, AfterValidator(_or_nan)], base=Answered)):
