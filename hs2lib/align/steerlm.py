@@ -23,7 +23,7 @@ from hs2lib.engine.chat import label_string, label_vector, whole
 from hs2lib.group import MISSING, Group, Response, named_numbers, prompt_string
 from hs2lib.models.policy import Policy
 from hs2lib.train import checkpoints
-from hs2lib.train.items import Item, tokenised
+from hs2lib.train.items import Item
 
 
 def answers(groups: Sequence[Group]) -> list[Group]:
@@ -135,7 +135,7 @@ def items(policy: Policy, labelled: Sequence[Group], too_long: str = "raise") ->
     """
     labelled = [group for group in map(policy.admitted, labelled) if group.responses]
     out = []
-    for one in filter(None, tokenised(policy, labelled, too_long, label=label_of)):
+    for one in filter(None, policy.tokenise(labelled, label_of, too_long=too_long)):
         length = np.array([[len(one.sequences[0]) - one.starts[0]]], np.float32)
         out.append(Item(one.group.id, one.sequences, length, one.starts))
     return out

@@ -231,13 +231,14 @@ def _written(group, tokenizer, template="chat", label=None, control_text="escape
     return out
 
 
-def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens: int | None = None, **options) -> Iterator[TokenGroup]:
-    """Token sequences of groups, lazily and in order; the whole text is tokenised at once, as plain transformers would.
+def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens=None, too_long="raise", **options) -> Iterator:
+    """A `TokenGroup` of each group, lazily and in order; a text is tokenised as a whole, as plain transformers would.
 
     options: as for `written`. max_tokens: where a group's longest sequence exceeds it, the oldest turns of its prompt
     are dropped, whole exchanges at a time and never the system turn or the last user turn; `dropped` says how many.
     Paper: silent (the reference code replaces the row by the next one, so trains on that twice). Raises ValueError
-    naming the group if the last turn alone is too long: a cut answer is another answer.
+    naming the group if the last turn alone is too long (a cut answer is another answer); with too_long "leave out" None
+    stands in its place.
     """
     groups = iter(groups)
     while chunk := list(islice(groups, CHUNK)):
@@ -246,10 +247,10 @@ def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens: int | None = Non
         for group, several in zip(chunk, rendered, strict=True):
             encoded, shown = list(islice(flat, len(several))), group
             while max_tokens and (longest := max((len(ids) for ids, _ in encoded), default=0)) > max_tokens:
-                shown = replace(shown, prompt=_shorter(shown, longest, max_tokens))
-                encoded = _encode(tokenizer, _render(shown, tokenizer, options))
+                shown = _shorter(shown, longest, max_tokens, too_long)
+                encoded = _encode(tokenizer, _render(shown, tokenizer, options)) if shown else []
             sequences, starts = (tuple(each[i] for each in encoded) for i in range(2))
-            yield TokenGroup(group, sequences, starts, len(group.prompt) - len(shown.prompt))
+            yield shown and TokenGroup(group, sequences, starts, len(group.prompt) - len(shown.prompt))
 
 
 def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:
@@ -325,10 +326,13 @@ def _encode(tokenizer, rendered: Sequence[Rendered]) -> list[tuple[list[int], in
     return out
 
 
-def _shorter(group: Group, tokens: int, room: int) -> tuple[Turn, ...]:
+def _shorter(group: Group, tokens: int, room: int, too_long: str) -> Group | None:
+    """The group without the oldest exchange of its prompt; None, or an error, where it has one alone."""
     system = sum(turn.role == "system" for turn in group.prompt[:1])
     later = [i for i, turn in enumerate(group.prompt) if turn.role == "user" and i > system]
-    if not later:
-        what = f"{tokens} tokens with its longest response, {room} fit, and the prompt has no older turn left to drop"
-        raise ValueError(f"group {group.id}: {what}; raise max_tokens or leave the group out")
-    return (*group.prompt[:system], *group.prompt[later[0] :])
+    if later:
+        return replace(group, prompt=(*group.prompt[:system], *group.prompt[later[0] :]))
+    if too_long == "leave out":
+        return None
+    what = f"{tokens} tokens with its longest response, {room} fit, and the prompt has no older turn left to drop"
+    raise ValueError(f"group {group.id}: {what}; raise max_tokens or leave the group out")

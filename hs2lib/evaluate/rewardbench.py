@@ -27,7 +27,6 @@ from hs2lib.group import Group, Turn
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
 from hs2lib.paths import write
 from hs2lib.stats.bootstrap import bootstrap
-from hs2lib.train.items import tokenised
 
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
 
@@ -105,7 +104,7 @@ def score(benchmark: Benchmark, model, *, kept=None, too_long="raise", **options
     ValueError for scores that are not finite, for a file of another model's scores, and where no pair is left.
     """
     left_out, fitting = {}, []
-    for pair, tokens in zip(benchmark.pairs, tokenised(model, benchmark.pairs, too_long), strict=True):
+    for pair, tokens in zip(benchmark.pairs, model.tokenise(benchmark.pairs, too_long=too_long), strict=True):
         if any(model.refused(pair)):
             left_out[pair.id] = "it spells out control strings of the template"
         elif tokens is None:

@@ -91,12 +91,12 @@ class Decoder(nn.Module):
         """How a conversation is written for this model: the options of `chat.written`."""
         return {"template": self.template, "control_text": self.control_text}
 
-    def tokenise(self, groups: Iterable[Group], *, shorten: bool = True) -> Iterable[TokenGroup]:
+    def tokenise(self, groups: Iterable[Group], **options) -> Iterable[TokenGroup | None]:
         """Token groups in this model's template and length, as `chat.tokenise` makes them.
 
-        shorten=False: however long they are.
+        options: too_long.
         """
-        return tokenise(groups, self.tokenizer, max_tokens=self.max_tokens if shorten else None, **self.written)
+        return tokenise(groups, self.tokenizer, max_tokens=self.max_tokens, **self.written, **options)
 
     def refused(self, group: Group | None) -> list[bool]:
         """Which responses are set aside: with control_text "refuse" those that spell out control strings.

@@ -8,7 +8,7 @@
 Paper: section 4. SteerLM's label goes before the answer and so into the prompt: `label=` of both functions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from hs2lib.engine.attention import computing, in_order, response_log_probs
-from hs2lib.engine.chat import TokenGroup, closing_tokens, tokenise
+from hs2lib.engine.chat import TokenGroup, closing_tokens
 from hs2lib.engine.rollout import as_tokens
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
@@ -45,19 +45,16 @@ class Policy(Decoder):
         special = set(self.tokenizer.all_special_ids)
         return closing[: next((i + 1 for i, token in enumerate(closing) if token in special), len(closing))]
 
-    def tokenise(
-        self, groups: Iterable[Group], label: str | Callable[[Group], str] | None = None, *, shorten: bool = True
-    ) -> Iterator[TokenGroup]:
+    def tokenise(self, groups: Iterable[Group], label=None, **options) -> Iterator[TokenGroup | None]:
         """Token groups in this policy's template and length, each sequence ending with `ending`.
 
-        label: SteerLM's label string before every answer, or a function that says it for each group. shorten=False:
-        however long they are. Otherwise as `chat.tokenise`.
+        label: SteerLM's label string before every answer, or a function that says it for each group. options: too_long.
+        Otherwise as `chat.tokenise`.
         """
-        options = self.written | {"max_tokens": self.max_tokens if shorten else None}
         surplus = len(closing_tokens(self.tokenizer, **self.written)) - len(self.ending())
         for text, several in groupby(groups, key=label if callable(label) else lambda group: label):
-            for group in tokenise(several, self.tokenizer, label=text, **options):
-                yield replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
+            for group in super().tokenise(several, label=text, **options):
+                yield group and replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
 
     def log_probs(
         self, groups: Iterable[Group] | Iterable[TokenGroup], *, label=None, **options

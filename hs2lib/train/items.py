@@ -6,7 +6,6 @@ over-long row by the next one and so trains on that twice.
 """
 
 import hashlib
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from hs2lib.engine.chat import TokenGroup, label_vector
+from hs2lib.engine.chat import label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
 from hs2lib.train import checkpoints
@@ -196,7 +195,7 @@ def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> 
         if kept:
             labelled.append((replace(group, responses=tuple(group.responses[i] for i in kept)), values[kept]))
     known = [group for group, _ in labelled]
-    fitting = list(tokenised(model, known, too_long))
+    fitting = list(model.tokenise(known, too_long=too_long))
     both = [(values, one) for (_, values), one in zip(labelled, fitting, strict=True) if one is not None]
     items = [Item(one.group.id, one.sequences, values, one.starts) for values, one in both]
     if not items:
@@ -209,22 +208,3 @@ def _items(model, groups: list[Group], targets, too_long: str, nothing: str) -> 
     counts |= {"shortened_groups": sum(one.dropped > 0 for _, one in both), "too_long": len(fitting) - len(items)}
     counts |= {"tokens": tokens(item.sequences for item in items)}
     return items, counts | {"tokens_one_by_one": sum(len(s) for item in items for s in item.sequences)}
-
-
-def tokenised(model, groups: Sequence[Group], too_long: str, **options) -> Iterator[TokenGroup | None]:
-    """Token groups of `model.tokenise(groups, **options)` in order; None for one that does not fit `model.max_tokens`.
-
-    Paper: silent. too_long: "raise", or "leave out" for the Nones.
-    """
-    if too_long == "raise":
-        yield from model.tokenise(groups, **options)
-        return
-    # Whole first, so that whatever else is wrong with a group raises here; then only its length can be at fault.
-    for tokens in model.tokenise(groups, shorten=False, **options):
-        if max(map(len, tokens.sequences)) <= (model.max_tokens or math.inf):
-            yield tokens
-            continue
-        try:
-            yield from model.tokenise([tokens.group], **options)
-        except ValueError:
-            yield None
