@@ -32,8 +32,8 @@ class Batch:
 
     tokens [T], positions [T] (depth in the tree), parent [T] (index of the token before; -1 at a root), last [T]
     (the last descendant). end [R]: index of each sequence's last token. index [R]: which of the caller's sequences a
-    row is, counting through all groups; group [R]: the caller's number of its group. node [P]: index of each token to
-    predict, row by row (asked for by `predict`); owner [P]: its row.
+    row is, counting through all groups. node [P]: index of each token to predict, row by row (asked for by `predict`);
+    owner [P]: its row.
 
     The attention of a batch as calls on contiguous ranges of it, which a CPU kernel is good at:
     `own`: (start, stop, masked): the range attends to itself, causally or, where `masked`, by the tree's mask.
@@ -46,7 +46,6 @@ class Batch:
     last: Tensor
     end: Tensor
     index: Tensor
-    group: Tensor
     node: Tensor
     owner: Tensor
     own: tuple[tuple[int, int, bool], ...]
@@ -150,9 +149,8 @@ def _pack(groups: list) -> Batch:
         node[row] = np.concatenate([path[:0], *[path[a:b] for a, b in spans[row]]])
     last, *calls = _attention(np.array(chains))
     index = np.concatenate([np.arange(start, start + len(group)) for _, start, group, _ in groups])
-    number = np.repeat([g for g, *_ in groups], [len(group) for _, _, group, _ in groups])
     owner = np.repeat(np.arange(len(sequences)), [len(n) for n in node])
-    arrays = [np.concatenate(tokens), np.concatenate(positions), np.concatenate(parents), last, end, index, number]
+    arrays = [np.concatenate(tokens), np.concatenate(positions), np.concatenate(parents), last, end, index]
     tensors = [torch.from_numpy(a.astype(np.int64)) for a in [*arrays, np.concatenate(node), owner]]
     return Batch(*tensors, *calls)
 
