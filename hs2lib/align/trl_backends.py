@@ -13,7 +13,7 @@ accumulation, keep, budget and fsdp. A run that was killed goes on from its last
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -73,30 +73,26 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
     return Dataset.from_list(out)
 
 
-def fit_sft(
-    policy: Policy, items, validation, recipe: Recipe, parent: Path, *, rows_a_batch=1, callbacks=()
-) -> TrainingResult:
+def fit_sft(policy: Policy, items, validation, recipe: Recipe, parent: Path, **options) -> TrainingResult:
     """Train a policy in place as `fit(policy, items, validation, sft(), recipe, parent)` does, but by TRL's SFTTrainer.
 
-    Paper: section 4.2. rows_a_batch: conversations of a padded micro-batch. Raises ValueError where the batch cannot
-    be cut into such, and as `fit`.
+    Paper: section 4.2. options: rows_a_batch, conversations of a padded micro-batch (1), and callbacks. Raises
+    ValueError where the batch cannot be cut into such, and as `fit`.
     """
     policy.backbone.set_attn_implementation("sdpa")
     own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
-    task = policy, items, validation, sft(), recipe, parent
-    return _fit(TokenSFTTrainer, SFTConfig, sft_rows, task, rows_a_batch, callbacks, **own)
+    kind = TokenSFTTrainer, SFTConfig, sft_rows, sft()
+    return _fit(kind, own, policy, items, validation, recipe, parent, **options)
 
 
-def fit_dpo(
-    policy: Policy, items, validation, beta: float, recipe: Recipe, parent: Path, *, rows_a_batch=1, callbacks=()
-) -> TrainingResult:
+def fit_dpo(policy: Policy, items, validation, beta: float, recipe: Recipe, parent: Path, **options) -> TrainingResult:
     """Train in place as `fit(policy, items, validation, dpo(beta), recipe, parent)` does, but by TRL's DPOTrainer.
 
-    Paper: section 4.3. rows_a_batch: pairs of a padded micro-batch. Raises as `fit_sft`.
+    Paper: section 4.3. options: as for `fit_sft`, of pairs. Raises as that does.
     """
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    task = policy, items, validation, dpo(beta), recipe, parent
-    return _fit(TokenDPOTrainer, DPOConfig, dpo_rows, task, rows_a_batch, callbacks, **own)
+    kind = TokenDPOTrainer, DPOConfig, dpo_rows, dpo(beta)
+    return _fit(kind, own, policy, items, validation, recipe, parent, **options)
 
 
 def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: int, evaluate: bool, **own):
@@ -113,8 +109,8 @@ def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: 
     return arguments(kind, folder, recipe, steps_of(recipe, rows), evaluate, bf16=recipe.autocast == "bfloat16", **own)
 
 
-def _fit(trainer, configuration, rows: Callable, task: tuple, rows_a_batch: int, callbacks, **own) -> TrainingResult:
-    policy, items, validation, objective, recipe, parent = task
+def _fit(kind, own, policy, items, validation, recipe, parent, *, rows_a_batch=1, callbacks=()) -> TrainingResult:
+    trainer, configuration, rows, objective = kind
     folder, text = run_folder(parent, policy, items, validation, objective, recipe, {"backend": "trl"})
     args = settings(configuration, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
     # In the order in which `trainer.fit` would train on them, as many as all steps take.
