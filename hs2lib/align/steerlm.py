@@ -107,9 +107,7 @@ def counts(labelled: Sequence[Group]) -> pd.DataFrame:
     return pd.DataFrame({level: (values == level).sum() for level in range(5)}).rename_axis("attribute")
 
 
-def balanced(
-    labelled: Sequence[Group], attribute: str, number: int, seed: int, levels: Sequence[int] = range(5)
-) -> list[Group]:
+def balanced(labelled: Sequence[Group], attribute: str, number: int, seed: int, levels=range(5)) -> list[Group]:
     """At most `number` of the labelled answers, these levels of one attribute as evenly present as the set allows.
 
     Paper: silent. Nearly all answers have the middle level of an attribute, and a policy that is trained on few of them

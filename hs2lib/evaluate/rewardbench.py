@@ -238,9 +238,7 @@ def changes(model) -> dict[str, Callable[[str], str]]:
     }
 
 
-def gained(
-    benchmark: Benchmark, model, score: Callable[[Benchmark, str], Scored], w: np.ndarray, *, n_boot=1000, seed=0
-) -> pd.DataFrame:
+def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boot=1000, seed=0) -> pd.DataFrame:
     """What the `changes` add to the score of a response: mean over all responses, 95 % interval by prompt.
 
     Paper: silent. score: scores pairs under a name, as `score` with all but these bound. w [A]: weights of the

@@ -143,9 +143,7 @@ class CrossFit(NamedTuple):
     weights: np.ndarray
 
 
-def cross_fit(
-    margins: np.ndarray, *, over=None, parts=None, objective=share_right, clusters=None, folds: int = 5, seed: int = 0
-) -> CrossFit:
+def cross_fit(margins, *, over=None, parts=None, objective=share_right, clusters=None, folds=5, seed=0) -> CrossFit:
     """How much weights searched on some pairs overstate on those same pairs.
 
     Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds (within each part, and

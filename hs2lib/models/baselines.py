@@ -51,9 +51,7 @@ def targets(items: Sequence[Item]) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.repeat(np.arange(len(items)), [len(item.sequences) for item in items])
 
 
-def ridge(
-    X: np.ndarray, Y: np.ndarray, alpha: float | np.ndarray, *, intercept: bool = True
-) -> tuple[np.ndarray, np.ndarray]:
+def ridge(X: np.ndarray, Y: np.ndarray, alpha, *, intercept=True) -> tuple[np.ndarray, np.ndarray]:
     """Ridge regression of each column of Y on X: minimises |Y - X W - b|^2 + alpha |W|^2 over the labelled cells.
 
     X [rows, d]; Y [rows, k], -100 = missing; alpha: one, or one for each column. With an intercept columns are centred

@@ -37,9 +37,7 @@ CHECKED = (
 )
 
 
-def fold(
-    model: RewardModel, weights: Sequence[float], *, mean: float = 0.0, sd: float = 1.0, name: str = "goodness"
-) -> RewardModel:
+def fold(model: RewardModel, weights: Sequence[float], *, mean=0.0, sd=1.0, name="goodness") -> RewardModel:
     """A one-output model whose score is (sum of weight x attribute - mean) / sd, over the same backbone (not copied).
 
     Paper: appendix H (weights of the heads on RewardBench), section 4.3 (goodness), section 4.4 (PPO subtracts its mean

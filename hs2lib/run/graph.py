@@ -125,9 +125,7 @@ def resolved(run: str, tier: str, defined: tuple | None = None) -> tuple[dict[st
     return known, values, whole_recipe(known, values)
 
 
-def upstream(
-    run: str, tier: str, settled: tuple | None = None, reads: list[str] | None = None, alone: bool = False
-) -> list[str]:
+def upstream(run: str, tier: str, settled: tuple | None = None, reads: list | None = None, alone=False) -> list[str]:
     """Runs whose results this one reads, as its notebook's `needs` and its own `reads` say.
 
     settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. alone: it has

@@ -84,9 +84,7 @@ EDGES = {
 }
 
 
-def attribute_log_probs(
-    predictions: Tensor, *, concentration: float = 24.0, edges: str = "fifths", clamp: float = 0.01
-) -> Tensor:
+def attribute_log_probs(predictions: Tensor, *, concentration=24.0, edges="fifths", clamp=0.01) -> Tensor:
     """log P(a = 0..4 | x, y) of each attribute, float64 [..., A, 5]; no gradient flows.
 
     Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1], integrated over the
@@ -151,9 +149,7 @@ def steerlm2_loss(targets: Tensor, policy: Tensor, sampler: Tensor) -> Tensor:
     return (targets.exp() * (targets - steerlm2_policy(policy, sampler))).sum(-1)
 
 
-def advantages(
-    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
-) -> tuple[Tensor, Tensor]:
+def advantages(rewards: Tensor, values: Tensor, mask: Tensor, *, gamma=1.0, lam=0.95) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates and returns, both [R, T], 0 outside the mask.
 
     A_t = sum_l (gamma lam)^l delta_{t+l}, delta_t = r_t + gamma V_{t+1} - V_t, V = 0 after the last token; the return
