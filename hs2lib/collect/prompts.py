@@ -76,9 +76,7 @@ def embed(texts: Sequence[str]) -> np.ndarray:
     return torch.nn.functional.normalize(torch.stack(means), dim=1).numpy()
 
 
-def topics(
-    texts: Sequence[str], embeddings: np.ndarray, n_topics: int, seed: int = 0
-) -> tuple[np.ndarray, pd.DataFrame]:
+def topics(texts: Sequence[str], embeddings: np.ndarray, n_topics: int, seed=0) -> tuple[np.ndarray, pd.DataFrame]:
     """Cluster texts by their embeddings with BERTopic; deterministic by seed.
 
     Paper: section 2.1 ("BERTopic to cluster similar prompts into approximately 1000 topics"), settings not given. Here

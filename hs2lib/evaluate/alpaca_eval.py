@@ -162,9 +162,7 @@ def preferences(questions: bench.Questions, verdicts: Sequence[Verdict], *, seed
     return np.array(values)
 
 
-def score(
-    questions: bench.Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], published=None, n_boot=0, seed=0
-) -> bench.JudgedScore:
+def score(questions: bench.Questions, answers, verdicts, published=None, n_boot=0, seed=0) -> bench.JudgedScore:
     """The length-controlled win rate of a model against the baseline, in per cent, from verdicts.
 
     Paper: Table 4. published: as `difficulties` gives them; they are of the 805 instructions and cannot be used for

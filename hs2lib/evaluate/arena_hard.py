@@ -95,9 +95,7 @@ def rating(win_rate: np.ndarray | float) -> np.ndarray:
         return 1000 + 400 * (np.log10(share) - np.log10(1 - share))
 
 
-def score(
-    questions: bench.Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], **resampled
-) -> bench.JudgedScore:
+def score(questions: bench.Questions, answers, verdicts: Sequence[Verdict], **resampled) -> bench.JudgedScore:
     """The win rate of a model against the baseline in percent, by the protocol of Arena Hard v0.1.
 
     Paper: Table 4. The interval is over questions: both games of a question are drawn together, which is what would
