@@ -12,7 +12,6 @@ which `data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,9 +47,7 @@ def answers(groups: Sequence[Group]) -> list[Group]:
     return out
 
 
-def label(
-    groups: Sequence[Group], reward_model, *, levels: str = "rounded", file: Path | None = None, **options
-) -> list[Group]:
+def label(groups: Sequence[Group], reward_model, *, levels="rounded", file=None, **options) -> list[Group]:
     """Every answer of the groups, labelled with what the reward model predicts, made whole.
 
     Paper: section 4.5 ("we used the Llama 3 70B Reward Model to annotate the Daring Anteater SFT dataset"); clamped to

@@ -12,7 +12,6 @@ heuristic wherever its scores are shown).
 import json
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -47,9 +46,7 @@ def asks(prompts: Sequence[str]) -> list[Ask]:
     return [Ask(str(i), one, COMPLEXITY, (prompts[i],)) for i, one in enumerate(messages)]
 
 
-def complexity(
-    prompts: Sequence[str], judge: Judge | TextJudge, *, file: Path | None = None, token_cap: int = TOKEN_CAP
-) -> tuple[np.ndarray, list[tuple[int, str]]]:
+def complexity(prompts, judge: Judge | TextJudge, *, file=None, token_cap=TOKEN_CAP) -> tuple[np.ndarray, list]:
     """Ask for the complexity of each prompt: (scores float64 [n], replies without a score as (position, reply)).
 
     Paper: appendix E. A reply without exactly one score from 1 to 5 is kept as it came and counted; no score is made

@@ -8,7 +8,7 @@ come with installed packages. Libraries that are slow to import are imported whe
 import importlib.util
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -106,9 +106,7 @@ def topics(texts: Sequence[str], embeddings: np.ndarray, n_topics: int, seed=0) 
     return label, table.sort_values("prompts", ascending=False, kind="stable", ignore_index=True)
 
 
-def sample_uniform(
-    strata: Sequence[Hashable], n: int, weights: Mapping[Hashable, float] | None = None, seed: int = 0
-) -> tuple[np.ndarray, pd.DataFrame]:
+def sample_uniform(strata: Sequence, n: int, weights: Mapping | None = None, seed=0) -> tuple[np.ndarray, pd.DataFrame]:
     """Draw n items without replacement, as evenly over the strata as weights and supply allow.
 
     Paper: section 2.1: uniformly from each topic; then uniformly across complexity levels, the highest level with
