@@ -6,9 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Self
 
+from IPython import get_ipython
+from IPython.display import display
 from torch import distributed
+from tqdm import tqdm
 
 from hs2lib.paths import content_key, json_lines
 
@@ -120,3 +124,17 @@ class Cache(dict):
                 shown = line[:60].decode(errors="replace")
                 raise ValueError(f"{self.file}, line {number}: no {self.name}: {shown!r}; remove the line")
         return whole
+
+
+def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
+    """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
+    file = None
+    if shown and get_ipython() is not None:
+        handle = display({"text/plain": ""}, raw=True, display_id=True)
+
+        def write(text: str) -> None:
+            if text.strip():
+                handle.update({"text/plain": text.strip()}, raw=True)
+
+        file = SimpleNamespace(write=write, flush=lambda: None)
+    return tqdm(total=total, initial=done, unit=unit, mininterval=0.5, ncols=90, disable=not shown, file=file)

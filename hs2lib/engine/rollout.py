@@ -27,19 +27,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import httpx2
 import numpy as np
 import tenacity
 import torch
-from IPython import get_ipython
-from IPython.display import display
 from torch import distributed
-from tqdm import tqdm
 
 from hs2lib.engine.attention import computing
-from hs2lib.engine.cache import Cache, content_key
+from hs2lib.engine.cache import Cache, content_key, progress_bar
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
@@ -287,17 +283,3 @@ class Server:
         if not reply.is_success:
             raise RuntimeError(f"{self.url}{path}: HTTP {reply.status_code}: {reply.text[:300]!r}")
         return reply.json() if reply.content else {}
-
-
-def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
-    """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
-    file = None
-    if shown and get_ipython() is not None:
-        handle = display({"text/plain": ""}, raw=True, display_id=True)
-
-        def write(text: str) -> None:
-            if text.strip():
-                handle.update({"text/plain": text.strip()}, raw=True)
-
-        file = SimpleNamespace(write=write, flush=lambda: None)
-    return tqdm(total=total, initial=done, unit=unit, mininterval=0.5, ncols=90, disable=not shown, file=file)
