@@ -294,10 +294,11 @@ def memory(work: Path) -> dict:
 
 
 BASE = "hs2lib/corpus/base"  # as a folder: a model by a short name is read whole
+TRAINED = {"recipe.fsdp": "true", "recipe.autocast": "float32"}  # in bfloat16 a rounding may turn a pair about
 STAGED = {
-    "05": ("train", {"model_name": BASE, "recipe.fsdp": "true"}),
-    "06": ("score", {}),
-    "08": ("train", {"start": BASE, "recipe.fsdp": "true"}),
+    "05": ("train", {"model_name": BASE} | TRAINED),
+    "06": ("score", {"seed": "0"}),
+    "08": ("train", {"start": BASE} | TRAINED),
 }
 
 
