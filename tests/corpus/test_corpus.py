@@ -202,7 +202,7 @@ def test_no_prompt_of_the_evaluation_is_ever_trained_on():
     tasks = [generate.task_of(group.id) for group in held]
     asked = {f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt for task in tasks}
     assert len(asked) > 600
-    read = [t if isinstance(t, str) else conversation(t) for t in islice(base_texts.pretraining(), 20_000)]
+    read = [t if isinstance(t, str) else conversation(t) for t in islice(base_texts.pretraining(), 10_000)]
     for seed in range(3):
         read += map(conversation, generate.groups(1500, seed=seed, split="train"))
     whole = "\n".join(read)
