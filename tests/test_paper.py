@@ -1,12 +1,14 @@
 """The paper's files: whole, read digit for digit, and with a rule and its reason for every column."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
 
 from hs2lib import paper
 from hs2lib.group import ATTRIBUTES
+from hs2lib.paths import root
 
 FOLDER = Path(paper.__file__).with_suffix("")
 
@@ -62,8 +64,20 @@ def test_goodness_is_the_first_three_of_the_70b_models_weights():
 
 
 def test_departures_say_what_both_do_where_and_what_it_moves():
-    """An effect is a figure, or none, or said not to be measured."""
+    """An effect is a figure, or none, or the reason why it cannot be measured."""
     for row in paper.DEPARTURES:
         assert all(row.values()) and len({row["paper or its code"], row["tier paper here"]}) == 2, row
         effect = row["effect"]
-        assert effect == "not measured" or effect.startswith("none") or effect[0].isdigit(), effect
+        assert effect.startswith(("none", "cannot be measured: ")) or effect.lstrip("-")[0].isdigit(), effect
+
+
+def test_effects_of_departures_are_those_that_were_measured():
+    """Each figure and its interval, to two decimals, as benchmarks/departures.py left them."""
+    parts = json.loads((root() / "reports" / "benchmarks" / "departures.json").read_text())["parts"]
+    by_part = {row["part"]: row["effect"] for row in paper.DEPARTURES}
+    named = {"checkpoint of every policy": "checkpoint", "SFT, loss": "loss", "conversations that are too long": "long"}
+    named |= {"SFT on Open Assistant, system text": "system", "texts that spell out a marker": "marker"}
+    for row, part in named.items():
+        value, low, high = (f"{parts[part][name]:.2f}" for name in ("points", "low", "high"))
+        assert by_part[row].startswith(value) and f"({low} to {high}" in by_part[row], row
+    assert by_part["Arena Hard, interval"].startswith(f"{parts['interval']['their width over ours']:.2f}")
