@@ -156,9 +156,10 @@ def _with_intervals(numbers: pd.DataFrame) -> pd.Series:
 
 
 def _mean(cells: pd.Series) -> str:
-    """One text for a number over seeds: mean ± SD; of one seed its own."""
-    numbers = cells.str.extract(r"^(-?[\d.]+)", expand=False).astype(float)
-    return f"{numbers.mean():.2f} ± {numbers.std():.2f}" if numbers.count() > 1 else cells.iloc[0]
+    """One text for a number over seeds: mean ± SD, and of how many where some have none; of one seed its own."""
+    numbers = cells.str.extract(r"^(-?[\d.]+)", expand=False).astype(float).dropna()
+    few = f" ({len(numbers)} of {len(cells)} seeds)" if len(numbers) < len(cells) else ""
+    return f"{numbers.mean():.2f} ± {numbers.std():.2f}{few}" if len(numbers) > 1 else cells.iloc[0]
 
 
 def _why(table: str, row: str, column: str, called: str, notebook: str, runs: dict) -> str:

@@ -37,8 +37,7 @@ def unseen(tier: str) -> dict[str, str]:
 
     HS2_DEVICE=cuda asks for a GPU all the same; then, and at the other tiers: {}.
     """
-    hidden = tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda"
-    return {"CUDA_VISIBLE_DEVICES": ""} if hidden else {}
+    return {"CUDA_VISIBLE_DEVICES": ""} if tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda" else {}
 
 
 def notebooks() -> list[str]:

@@ -217,12 +217,14 @@ def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
     both, seed = {"07_sft": "", "08_dpo@mine": ""}, {"07_sft@seed-1": "", "08_dpo@mine-seed-1": ""}
     reports("demo", f"{EVALUATION}@all", [MADE], policies(SFT=-1.5, DPO=3.0), upstream=both)
     reports("demo", f"{EVALUATION}@all-seed-1", [MADE], policies(SFT=-1.0, DPO=4.0), upstream=seed)
+    none = {"07_sft@seed-2": "", "08_dpo@mine-seed-2": ""}
+    reports("demo", f"{EVALUATION}@all-seed-2", [MADE], policies(SFT=-1.0, DPO=np.nan), upstream=none)
     reports("demo", f"{EVALUATION}@none", [MADE], {}, upstream=both)
     fourth = tables.small_world("table-4", "demo").set_index("model")
     assert fourth.gold.to_dict() == {
         "SFT": "-1.50 [-1.00, 2.00]",
         "DPO": "2.00 [-1.00, 2.00]",
-        "DPO@mine": "3.50 ± 0.71",
+        "DPO@mine": "3.50 ± 0.71 (2 of 3 seeds)",
     }
     assert fourth.won.tolist() == ["–"] * 3 and fourth.grade["SFT"] == "SFT" and "characters" not in fourth
     assert fourth["MC2, generated questions"]["DPO"] == "0.50 [0.40, 0.60]"
