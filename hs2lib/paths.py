@@ -128,7 +128,7 @@ def write(path: Path, content: str | bytes) -> None:
 # What this process read and wrote besides sources and reports, by place. `hs2lib.report` writes it down.
 READ: dict[str, str] = {}  # data files and models -> digest when they were read
 WRITTEN: set[str] = set()  # models
-REFUSED: set[tuple] = set()  # responses set aside for their control strings: prompt and text of each
+SPELT: dict[tuple, bool] = {}  # (prompt, text) of responses with control strings -> whether they were set aside
 
 
 def noted(path: str | Path) -> Path:

@@ -357,6 +357,8 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
 class PPOTrainer(GroupTrainer):
     """The trainer that samples its items: a batch's prompts come from the loader, their responses from the round."""
 
+    less = f"{GroupTrainer.less}, max_new_tokens or buffer"
+
     def __init__(self, *arguments, sample: Sampler, reference: nn.Module | None, tally: Tensor):
         super().__init__(*arguments)
         self.sample, self.tally = sample, tally

@@ -83,13 +83,12 @@ def _ratings(path: Path, faults: Examined) -> list[str]:
     out = [f"{sum(map(len, groups.values())):,} responses to {len(groups):,} prompts, {several:,} with two or more"]
     out += [f"{name}: not rated; leave it out of `attributes` in 05" for name, seen in ratings.items() if not seen]
     out += [f"{name}: every rating is {seen.pop():g}; R needs two" for name, seen in ratings.items() if len(seen) == 1]
-    for lacking, what in (
+    hints = (
         (len(raters - {None}) < 2, "no two annotators are named: 03 needs two ratings of a response"),
         (not several, "no prompt has two responses: nothing to compare within a prompt (05's pairwise accuracy, DPO)"),
         (len(groups) < 20, "too few prompts to train and test on: 05 needs some tens, better hundreds"),
-    ):
-        out += [what] if lacking else []
-    return out
+    )
+    return out + [what for lacking, what in hints if lacking]
 
 
 def _pairs(path: Path, faults: Examined) -> list[str]:

@@ -4,6 +4,7 @@ Every set becomes groups of two responses, the chosen one first (preference -1),
 is the whole of RewardBench is counted from what was read, never assumed: see `hs2lib.evaluate.rewardbench`.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from hs2lib.corpus import generate
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
 from hs2lib.data.readers import Name, chosen_first, turns
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, expected, shown, sound
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, Unclear, expected, shown, sound
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, one_of
 from hs2lib.train.items import by_score, labels_of
@@ -117,8 +118,10 @@ class OwnPair(Row):
             word = str(row.get(verdict)).strip().lower()
             better = [column for column, words in zip(columns, BETTER, strict=True) if word in {column.lower(), *words}]
             if not better:
-                fix = "write A>B or B>A, or 1 or 2, in a column label; a tie is no pair: remove the row"
-                raise Fault(verdict or "label", f"expected which answer is better, got {shown(row.get(verdict))}", fix)
+                kind = Unclear if re.fullmatch(r"[+-]?\d+(\.\d+)?|true|false", word) else Fault
+                what = f"expected which answer is better, got {shown(row.get(verdict))}"
+                fix = "write A>B or B>A, or 1 or 2 (beside a 0 a 1 may mean either), in a column label; remove ties"
+                raise kind(verdict or "label", what, fix)
             names["chosen and rejected"] = f"{columns[0]} and {columns[1]} by {verdict}"
             columns = columns if better[0] == columns[0] else columns[::-1]
         values |= {"chosen": row[columns[0]], "rejected": row[columns[1]]}

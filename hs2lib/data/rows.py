@@ -42,6 +42,10 @@ class Fault(ValueError):
     """What is wrong with one row: (field or None, what arrived, the fix)."""
 
 
+class Unclear(Exception):
+    """A fault of one row, as `Fault`, that makes every other doubtful: the file is refused, strict or not."""
+
+
 class DataError(ValueError):
     """Faulty or absent data: file, line, field, what arrived and the fix, each where it is known, all in the message.
 
@@ -153,6 +157,8 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
         if row is not None:
             try:
                 row = model.model_validate(row, strict=strict)
+            except Unclear as fault:
+                raise DataError(path, line, *fault.args) from None
             except ValidationError as error:
                 for each in error.errors(include_url=False):
                     faults.add(line, _fault(each))

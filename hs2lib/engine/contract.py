@@ -2,8 +2,8 @@
 
 At the first use of a model a few short and long sequences of random tokens are run both ways: one by one as
 transformers runs them, and as a group. Compared are log-probabilities through the model's own head, or hidden states
-where it has none. The verdict is kept by configuration, versions, dtype and device, so it costs nothing the second
-time. Paper: silent.
+where it has none. The verdict is kept by configuration, versions, dtype, device and attention, so it costs nothing the
+second time. Paper: silent.
 """
 
 import re
@@ -42,7 +42,8 @@ def verdict(model, what: str, compare: Callable[[], str]) -> str:
     name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
     code = [file.read_text() for file in sorted(Path(__file__).parent.glob("*.py"))]
     config = {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}
-    key = [what, type(model).__name__, config, version("torch"), version("transformers")]
+    attention = getattr(model, "hs2_own", model.config._attn_implementation)  # what transformers itself runs
+    key = [what, type(model).__name__, config, attention, version("torch"), version("transformers")]
     key = content_key([*key, code, str(dtype), name])
     verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
     if key not in verdicts:
@@ -79,12 +80,23 @@ def difference(model, grouped: Callable[[object, Batch], torch.Tensor], unlike: 
         return unlike
     try:
         ours = grouped(model, pack(groups, [[0] * len(group) for group in groups])).split([len(x) for x in theirs])
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return reason(error)
     kind = "states" if model.get_output_embeddings() is None else "log-probabilities"
     return unequal(model, ours, theirs, f"in groups its {kind}")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, a GPU's or this machine's; of its own torch says so in words alone."""
+    kinds = torch.OutOfMemoryError | MemoryError
+    return isinstance(error, kinds) or bool(re.search("DefaultCPUAllocator|ALLOC_FAILED|out of memory", str(error)))
+
+
+def reason(error: Exception) -> str:
+    """What an error of a comparison says against a model; raises it where memory ran out, which says nothing."""
+    if out_of_memory(error):
+        raise error
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def unequal(model, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], what: str) -> str:

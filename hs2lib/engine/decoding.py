@@ -281,7 +281,7 @@ def _unlike(model) -> str:
     try:
         rows = list(decode(model, prompts, **options))
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
-        return f"{type(error).__name__}: {error}"
+        return contract.reason(error)
     unprepare(model)
     theirs = [contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows]
     prepare(model)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from hs2lib import paths
 from hs2lib.data.pairs import Benchmark
 from hs2lib.engine.chat import written
 from hs2lib.evaluate.questions import mean
@@ -247,7 +248,7 @@ def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boo
     """
     plain = score(benchmark, "unchanged")
     before = {pair.id: row for pair, row in zip(plain.benchmark.pairs, plain.values @ w, strict=True)}
-    sd, rows = np.std(list(before.values())), []
+    sd, rows, spelt = np.std(list(before.values())), [], dict(paths.SPELT)
     for name, change in changes(model).items():
         changed = [[replace(r, text=change(r.text)) for r in pair.responses] for pair in plain.benchmark.pairs]
         pairs = [replace(pair, responses=tuple(r)) for pair, r in zip(plain.benchmark.pairs, changed, strict=True)]
@@ -260,4 +261,6 @@ def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boo
             clusters = np.repeat(_prompts(after.benchmark), 2)
             interval, n = mean(more, clusters, n_boot=n_boot, seed=seed), len(more)
         rows.append((name, n, 2 * refused, *interval, interval[0] / sd if sd else np.nan))
+    for forged in paths.SPELT.keys() - spelt:  # by us, not by the data
+        del paths.SPELT[forged]
     return pd.DataFrame(rows, columns=["change", "responses", "refused", "gained", "low", "high", "in SDs"])

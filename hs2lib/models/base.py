@@ -97,16 +97,15 @@ class Decoder(nn.Module):
         """
         return tokenise(groups, self.tokenizer, max_tokens=self.max_tokens, **self.written, **options)
 
-    def refused(self, group: Group | None) -> list[bool]:
+    def refused(self, group: Group) -> list[bool]:
         """Which responses are set aside: with control_text "refuse" those that spell out control strings.
 
-        A prompt that does so refuses them all. `paths.REFUSED` notes them, which the manifest counts. Paper: silent.
+        A prompt that does so refuses them all. `paths.SPELT` notes all that do, for the manifest. Paper: silent.
         """
-        if self.control_text != "refuse":
-            return [False] * len(group.responses if group else ())
-        refused = list(map(bool, control_strings(group, self.tokenizer, self.template)))
-        paths.REFUSED.update((group.prompt, group.responses[i].text) for i, no in enumerate(refused) if no)
-        return refused
+        aside, spelt = self.control_text == "refuse", control_strings(group, self.tokenizer, self.template)
+        texts = [response.text for response, strings in zip(group.responses, spelt, strict=True) if strings]
+        paths.SPELT.update(((group.prompt, text), aside) for text in texts)
+        return [aside and bool(strings) for strings in spelt]
 
     def admitted(self, group: Group) -> Group:
         """The group without its refused responses."""

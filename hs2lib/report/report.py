@@ -186,7 +186,7 @@ class Run:
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
         # Only where models ran: statistics do without torch.
         manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
-        manifest |= {"refused_responses": len(paths.REFUSED)}
+        manifest |= {"control_strings": len(paths.SPELT), "refused_responses": sum(paths.SPELT.values())}
         seconds = round(time.time() - self.started, 1)
         manifest |= {"device": device(), "python": platform.python_version(), "wall_s": seconds}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
@@ -204,9 +204,9 @@ class Run:
         if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
             write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
-        if paths.REFUSED:
-            why = "they or their prompts spell out control strings of the template (control_text: refuse)"
-            display(Markdown(f"{len(paths.REFUSED):,} responses were set aside: {why}."))
+        if spelt := len(paths.SPELT):
+            how = f"{manifest['refused_responses']:,} were set aside, the others read as plain text (control_text)"
+            display(Markdown(f"{spelt:,} responses, or their prompts, spell out control strings: {how}."))
         display(Markdown(f"Finished in {seconds} s; {len(self.artefacts)} files and the manifest written."))
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
@@ -224,7 +224,7 @@ def start(notebook: str, namespace: dict) -> Run:
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    for noted in (paths.READ, paths.WRITTEN, paths.REFUSED):
+    for noted in (paths.READ, paths.WRITTEN, paths.SPELT):
         noted.clear()
     pd.options.display.max_colwidth = None  # a text in a table is shown whole
     random.seed(values.get("seed", 0))

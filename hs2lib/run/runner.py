@@ -118,6 +118,8 @@ def end_of(log: Path, lines: int = 4, width: int = 200) -> str:
     for line in [line for line in text.splitlines() if line.strip()][-lines:]:
         shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line[: 2 * width].expandtabs())
         last.append(shown if len(shown) <= width else f"{shown[:width]} ..")
+    if text.endswith("DeadKernelError: Kernel died\n"):
+        last.append("it was killed: most often memory ran out, so take a smaller model, batch or recipe.budget")
     free = shutil.disk_usage(log.parent).free / 2**20
     nothing = f"(nothing: it was killed, or the disk is full; {free:.0f} MB are free)"
     return "\n    ".join([f"the end of {log}:", *(last or [nothing])])

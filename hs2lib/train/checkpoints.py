@@ -32,6 +32,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
 
 from hs2lib.engine.attention import prepare, unprepare
+from hs2lib.engine.contract import out_of_memory
 
 WEIGHTS, PARTS = "model.safetensors", "sharded"
 
@@ -95,6 +96,19 @@ class WholeCheckpoints(Trainer):
     judged = False  # whether the weights of every checkpoint stay, for a judge to choose among them
     whole = True  # whether checkpoints are whole files of one process, not parts of a sharded model
     staging: Path | None = None  # where a checkpoint is being written
+    # What takes less memory: as the same run, which goes on, and as another one.
+    less = "set recipe.checkpointing, and it goes on from {}; or anew: method lora, autocast bfloat16, fewer max_tokens"
+
+    def train(self, **options):
+        try:
+            return super().train(**options)
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            kept = last(Path(self.args.output_dir))
+            tokens = f"in or after a pass of {getattr(self.model, 'passed', 'some')} tokens"
+            less = self.less.format(kept.name if kept else "its start")
+            raise MemoryError(f"no memory is left at step {self.state.global_step + 1}, {tokens}: {less}") from error
 
     def rate(self, step: int, steps: int) -> float:
         # As the reference code warms up: the first step already moves (transformers' own begins with a rate of 0).

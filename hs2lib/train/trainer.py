@@ -39,10 +39,11 @@ class Outputs(nn.Module):
 
     def __init__(self, model: nn.Module, objective: Objective, autocast: str):
         super().__init__()
-        self.model, self.objective, self.autocast = model, objective, autocast
+        self.model, self.objective, self.autocast, self.passed = model, objective, autocast, 0
 
     def forward(self, *batches):
         root = getattr(self.model, "root", None)  # where the weights are shared out, it gathers them
+        self.passed = sum(len(batch.tokens) for batch in batches)
         return root(self._outputs, *batches) if root else self._outputs(*batches)
 
     def _outputs(self, *batches):
@@ -55,6 +56,8 @@ class Outputs(nn.Module):
 
 class GroupTrainer(checkpoints.WholeCheckpoints):
     """transformers' Trainer on items; made by `fit`."""
+
+    less = f"lower recipe.budget or {checkpoints.WholeCheckpoints.less}"
 
     def __init__(self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks):
         args = arguments(
@@ -263,7 +266,7 @@ def fit(
     (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
     Raises ValueError, before anything is written, where there is nothing to train on or to train, ids are not unique,
     the number of outputs is not the objective's, or the recipe asks for no step; FloatingPointError, before the
-    weights change, for a loss or gradient that is not finite.
+    weights change, for a loss or gradient that is not finite; MemoryError, which says what takes less.
     """
     # What a model computed, log-probabilities say, differs between processes in its last bits: the first one's holds.
     PartialState(cpu=not torch.cuda.is_available())

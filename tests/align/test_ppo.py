@@ -284,6 +284,20 @@ def test_on_the_first_pass_the_ratio_is_1_and_on_the_second_it_is_not(tmp_path):
     assert all(x["clip fraction"] == 0 for x in result.history[1::2] if x.get("ratio off 1", 1) < 1e-6)
 
 
+def test_without_memory_to_sample_one_error_says_what_takes_less_and_the_run_goes_on(tmp_path):
+    def short(policy, ids, round):
+        if round == 1:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return walk(policy, ids, round)
+
+    with pytest.raises(MemoryError, match=r"at step 2, .* goes on from checkpoint-1; .*max_new_tokens or buffer$"):
+        run(tmp_path / "short", sample=short, steps=2, save_every=1)
+    runs = [run(tmp_path / name, steps=2, save_every=1) for name in ("short", "straight")]
+    (models, results) = zip(*runs, strict=True)
+    assert results[0].history == results[1].history
+    assert all(map(torch.equal, *(model.parameters() for model in models)))
+
+
 def test_responses_that_are_all_unfinished_change_the_critic_alone(tmp_path):
     def cut(policy, ids, round):
         return [changed(group, finished=False) for group in walk(policy, ids, round)]

@@ -304,6 +304,18 @@ def test_trls_backend_goes_on_too(tmp_path, trl):
 
 
 @pytest.mark.slow
+def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, monkeypatch):
+    def exhausted(*args, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(trl.SFTTrainer, "compute_loss", exhausted)
+    policy = load_policy("tiny")
+    items, _ = sft.prepare(policy, talks())
+    with pytest.raises(MemoryError, match=r"at step 1, .* tokens: set recipe.checkpointing, .* from its start; "):
+        trl.fit_sft(policy, items, (), recipe(batch=12), tmp_path / "run", rows_a_batch=12)
+
+
+@pytest.mark.slow
 def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     policy = load_policy("tiny")
     items, _ = sft.prepare(policy, talks())

@@ -271,7 +271,7 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_counts_the_responses_it_sets_aside(method, monkeypatch):
     """They went without a count in all but SFT and the reward model's training."""
-    monkeypatch.setattr(paths, "REFUSED", set())
+    monkeypatch.setattr(paths, "SPELT", {})
     strict, policy = RewardModel.new("tiny", control_text="refuse").eval(), load_policy("tiny", control_text="refuse")
     METHODS[method](strict, policy, by_hand_and_forged())
-    assert len(paths.REFUSED) == 2 and {prompt for prompt, _ in paths.REFUSED} == {(FORGED,)}
+    assert len(paths.SPELT) == 2 and {(prompt, no) for (prompt, _), no in paths.SPELT.items()} == {((FORGED,), True)}

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-from hs2lib.engine import attention, contract
+from hs2lib.engine import attention, contract, decoding
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.engine.trees import pack
 
@@ -144,6 +144,9 @@ def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
     assert attention.apart(tiny("llama")) == "" and len(ran) == 5
     assert attention.apart(tiny("llama", num_hidden_layers=1)) == "" and len(ran) == 10
     assert attention.apart(tiny("llama").double()) == "" and len(ran) == 15
+    eager = tiny("llama")
+    eager.set_attn_implementation("eager")
+    assert attention.apart(eager) == "" and len(ran) == 20
 
 
 def test_a_small_error_of_the_engine_shows(monkeypatch):
@@ -155,3 +158,19 @@ def test_a_small_error_of_the_engine_shows(monkeypatch):
 
     monkeypatch.setattr(attention._Tree, "__call__", off)
     assert "log-probabilities differ by" in attention.apart(tiny("llama"))
+
+
+def no_gpu_memory():
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+@pytest.mark.parametrize("exhaust", [no_gpu_memory, lambda: torch.empty(1 << 60)], ids=["GPU", "CPU"])
+def test_memory_that_ran_out_says_nothing_against_a_model(monkeypatch, exhaust):
+    """It stood as the verdict from then on: a model that could be sampled from and run in groups was not."""
+    model = tiny("llama")
+    with pytest.raises(RuntimeError):
+        contract.verdict(model, "groups", lambda: contract.difference(model, lambda *batch: exhaust()))
+    with monkeypatch.context() as small, pytest.raises(RuntimeError):
+        small.setattr(decoding, "_step", lambda *a: exhaust())
+        sampled(model, [draw(5)], 3)
+    assert sampled(model, [draw(5)], 3)

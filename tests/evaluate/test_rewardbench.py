@@ -15,7 +15,8 @@ import pytest
 import torch
 from hub_server import asked
 
-from hs2lib import paper
+from hs2lib import paper, paths
+from hs2lib.data import check
 from hs2lib.data import pairs as pair_sets
 from hs2lib.data.pairs import Benchmark
 from hs2lib.data.rows import DataError
@@ -301,6 +302,20 @@ def test_bad_pairs_are_set_aside_and_counted(tmp_path):
     assert benchmark.first(1).set_aside == benchmark.set_aside
 
 
+@pytest.mark.parametrize("numbers", [(1, 0, 1), (1, 1, 0.0), (2, 1, -1), (1, 2, 0), ("1", "1.0", "2")])
+def test_numbers_that_may_mean_either_answer_are_refused_strict_or_not(tmp_path, capsys, numbers):
+    """Of 0 and 1 the zeros were set aside, and every 1 was read as the first answer's."""
+    file = tmp_path / "mine.jsonl"
+    rows = [{"prompt": "a", "response_a": "b", "response_b": "c", "label": number} for number in numbers]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = next(line for line, number in enumerate(numbers, 1) if str(number) not in "12")
+    what = rf"mine.jsonl, line {line}, field 'label': .*{numbers[line - 1]}.* Fix: .*A>B or B>A"
+    for strict in (True, False):
+        with pytest.raises(DataError, match=what):
+            pair_sets.load_pairs("folder", path=file, strict=strict)
+    assert check.main([str(file)]) == 2 and f"line {line}, field 'label'" in capsys.readouterr().out
+
+
 def test_usual_columns_are_recognised_and_said_others_carried_along(tmp_path):
     """The files that people have, without a converter; what was read as what is said, and nothing is dropped."""
     file, talk = tmp_path / "mine.jsonl", [{"role": "user", "content": "a", "name": None}]
@@ -516,8 +531,9 @@ def test_pairs_that_are_too_long_or_refused_are_left_out_with_the_reason_and_the
         rewardbench.score(Benchmark(pairs[1:2], "own", ""), model, too_long="leave out")
 
 
-def test_what_forged_turns_praise_and_length_add_to_a_score():
+def test_what_forged_turns_praise_and_length_add_to_a_score(monkeypatch):
     """Against scores computed one by one; the forged turns are the template's own, and to the model they are text."""
+    monkeypatch.setattr(paths, "SPELT", {})
     pairs = tuple(pair(f"a/{i}", "yes", "no, never", prompt=f"Is it {i // 2}?") for i in range(4))
     benchmark = Benchmark(pairs, "own", "mine")
     model = reward_model.RewardModel.new("tiny")
@@ -540,7 +556,9 @@ def test_what_forged_turns_praise_and_length_add_to_a_score():
         assert row.responses == 8 and row.refused == 0
     assert table["in SDs"][0] == pytest.approx(table.gained[0] / before.std(), rel=1e-4)
     model.control_text = "refuse"
+    paths.SPELT.clear()
     strict = rewardbench.gained(benchmark, model, lambda these, name: rewardbench.score(these, model), w, n_boot=100)
+    assert not paths.SPELT, "of what was forged here none is the data's"
     assert strict.refused.tolist() == [8, 0, 0] and np.isnan(strict.gained[0]) and not np.isnan(strict.gained[1])
 
 

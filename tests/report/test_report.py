@@ -87,17 +87,18 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
 
 
-def test_responses_set_aside_for_their_control_strings_are_counted(checkout, monkeypatch):
+def test_responses_with_control_strings_are_counted_and_those_set_aside(checkout, monkeypatch):
     shown = []
     monkeypatch.setattr(report, "display", lambda text: shown.append(text.data))
-    paths.REFUSED.add(("an earlier run's prompt", "and response"))
-    for count in (0, 2):
+    paths.SPELT["an earlier run's prompt", "and response"] = True
+    for count in (0, 3):
         run = start()
-        paths.REFUSED.update(("prompt", f"response {i}") for i in range(count))
+        paths.SPELT.update((("prompt", f"response {i}"), i > 0) for i in range(count))
         run.finish()
-        assert json.loads((run.place / "manifest.json").read_text())["refused_responses"] == count
-        said = [text for text in shown if "set aside" in text]
-        assert [text.split(":")[0] for text in said] == ["2 responses were set aside"] * (count > 0)
+        manifest = json.loads((run.place / "manifest.json").read_text())
+        assert (manifest["control_strings"], manifest["refused_responses"]) == (count, max(0, count - 1))
+        said = [text for text in shown if "set aside, the" in text]
+        assert len(said) == (count > 0) and all(text.startswith("3 responses") and ": 2 were" in text for text in said)
 
 
 def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):

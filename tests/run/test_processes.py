@@ -67,15 +67,18 @@ def test_the_last_process_alive_holds_the_folder(tmp_path, other, monkeypatch):
 
 
 def test_of_two_runs_that_start_at_once_one_has_the_folder(tmp_path):
-    """A lock is taken alone, then shared: between the two another may take it, but never both."""
-    code = "import sys, pathlib\nfrom hs2lib.run import processes\nprocesses.PATIENCE_S = 0\n"
-    code += "sys.stdin.readline()\n"
+    """A lock is taken alone, then shared: between the two, which flock(2) allows to be long, others may take it."""
+    code = "import fcntl, pathlib, sys, time\nfrom hs2lib.run import processes\nprocesses.PATIENCE_S = 0\n"
+    code += "plain = fcntl.flock\ndef parted(file, how):\n if how & fcntl.LOCK_SH:\n"
+    code += "  plain(file, fcntl.LOCK_UN)\n  time.sleep(0.3)\n plain(file, how)\n"
+    code += "fcntl.flock = parted\nprint('ready', flush=True)\nsys.stdin.readline()\n"
     code += "try:\n lock = processes.hold(pathlib.Path(sys.argv[1]))\nexcept BlockingIOError:\n print('refused')\n"
     code += "else:\n print('has it')\nsys.stdout.flush()\nsys.stdin.readline()\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-c", code, str(tmp_path)]
     environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
     runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(4)]
+    assert [run.stdout.readline() for run in runs] == ["ready\n"] * 4
     for run in runs:
         run.stdin.write("\n")
         run.stdin.flush()

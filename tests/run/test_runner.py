@@ -301,6 +301,8 @@ def test_the_end_of_a_log_is_safe_to_print(tmp_path):
     assert coloured == "    red" and odd == "    \ufffd\\u202e" + "x" * 193 + " .."
     log.write_text("")
     assert "it was killed, or the disk is full" in runner.end_of(log)
+    log.write_text("Traceback\nnbclient.exceptions.DeadKernelError: Kernel died\n")
+    assert runner.end_of(log).splitlines()[-1].startswith("    it was killed: most often memory ran out")
 
 
 @pytest.mark.slow
