@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -262,9 +261,7 @@ def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Te
     return out.scatter_add(1, last, torch.where(mask.any(1), reward, 0.0)[:, None])
 
 
-def targets(
-    sampler: Tensor, reference: Tensor, values: Tensor, tokens: Tensor, reward: Tensor, finished: Tensor, recipe: PPO
-) -> Tensor:
+def targets(sampler: Tensor, reference, values, tokens, reward, finished, recipe: PPO) -> Tensor:
     """Targets of the loss, float32 [R, 6, T]: log-probability when sampled, advantage, value, return, counted, acted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
@@ -447,9 +444,7 @@ OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip",
        "weigh")  # fmt: skip
 
 
-def train(
-    model: ActorCritic, prompts, sample: Sampler, reference, recipe: PPO, parent: Path, *, validation=(), **options
-) -> TrainingResult:
+def train(model, prompts, sample, reference, recipe: PPO, parent, *, validation=(), **options) -> TrainingResult:
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
     prompts: as `as_items` makes them. sample: samples responses, as `sampling` makes one. reference: the policy that

@@ -196,9 +196,7 @@ class Benchmark:
         return replace(self, pairs=tuple(first), source=f"{self.source}, the first {n} pairs of each subset")
 
 
-def load_pairs(
-    source: str, *, folder=None, path=None, prior_sets=False, n_per_section=50, seed=0, strict=True
-) -> Benchmark:
+def load_pairs(source, *, folder=None, path=None, prior_sets=False, n_per_section=50, seed=0, strict=True) -> Benchmark:
     """The pairs of one source, validated row by row.
 
     Paper: section 3 and Table 3. source: "hub" (the official set at a pinned revision), "folder" (below `folder`, by

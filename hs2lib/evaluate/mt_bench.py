@@ -19,7 +19,7 @@ import pandas as pd
 from hs2lib.data.load import locate
 from hs2lib.data.rows import rows
 from hs2lib.evaluate import questions as bench
-from hs2lib.evaluate.judge import RATING, Ask, Verdict
+from hs2lib.evaluate.judge import RATING, Ask
 from hs2lib.group import Group
 from hs2lib.names import one_of
 from hs2lib.paper import GRADE
@@ -96,9 +96,7 @@ def asks(questions: bench.Questions, answers: Sequence[Group], templates: dict[s
     return out
 
 
-def score(
-    questions: bench.Questions, answers: Sequence[Group], verdicts: Sequence[Verdict], **resampled
-) -> bench.JudgedScore:
+def score(questions: bench.Questions, answers, verdicts, **resampled) -> bench.JudgedScore:
     """The mean grade, with a 95 % interval by bootstrap over questions.
 
     Paper: appendix H ("the mean across all prompts"); it prints no interval. A grade that could not be read counts in

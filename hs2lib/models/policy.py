@@ -56,9 +56,7 @@ class Policy(Decoder):
             for group in super().tokenise(several, label=text, **options):
                 yield group and replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
 
-    def log_probs(
-        self, groups: Iterable[Group] | Iterable[TokenGroup], *, label=None, **options
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def log_probs(self, groups: Iterable, *, label=None, **options) -> tuple[torch.Tensor, torch.Tensor]:
         """(log pi(y|x) float32 [R], its number of tokens int64 [R]) of every response, in the caller's order.
 
         Paper: section 4.3 (the reference model's log-probabilities in DPO), section 4.5 (P(y|x), Q'(y|a,x)). Sums over

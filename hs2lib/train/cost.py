@@ -63,9 +63,7 @@ def tokens(prompts: float, responses: float = 1, *, prompt: float = PROMPT, resp
     return prompts * (prompt + responses * response) / CHARACTERS_A_TOKEN
 
 
-def dry_run(
-    parameters: float, stages: dict[str, Work], *, machine: Machine = CLUSTER, other_models: float = 0
-) -> pd.DataFrame:
+def dry_run(parameters: float, stages: dict[str, Work], *, machine=CLUSTER, other_models=0.0) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
