@@ -300,13 +300,13 @@ def test_a_server_is_asked_once_for_all_processes(both):
 
 @pytest.mark.slow
 def test_a_reward_model_that_lies_in_parts_scores_as_a_whole_one(both):
-    """Notebook 06's stage `score`: both processes have all scores, and one of them keeps each pair's once."""
+    """Notebook 06's stage `score`: both processes have all scores, and one of them keeps each response's once."""
     pairs = load_pairs("embedded", n_per_section=4)
     whole = rewardbench.score(pairs, RewardModel.new(tiny_model(), seed=1)).values
     for rank in (0, 1):
         parts = json.loads((both[1] / f"asked-{rank}.json").read_text())["scores"]
         np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
-    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + len(pairs.pairs)
+    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + 2 * len(pairs.pairs)
 
 
 @pytest.mark.slow
