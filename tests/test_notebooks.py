@@ -12,6 +12,7 @@ from cells import execute, run_all
 
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root, runs
+from hs2lib.report import show
 from hs2lib.run import graph
 
 pytestmark = pytest.mark.slow
@@ -77,6 +78,18 @@ def test_own_ratings_as_the_readme_says_with_an_attribute_that_nobody_rated(fold
     assert set(scored.attribute) == set(ATTRIBUTES) - {"coherence"}
     parts = pd.read_csv(folders / "reports/smoke/05_reward_model_training/items.csv", index_col=0).loc["groups"]
     assert parts.sum() == len(rows) / 2 and parts["test"] > 0, "no row is trained on and tested on"
+
+
+def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(folders, monkeypatch):
+    """It ended in an error of pandas, after all its tables."""
+    rated = dict.fromkeys(ATTRIBUTES, 3)
+    rows = [rated | {"prompt": f"{i}?", "response": "a", "annotator": who} for i in range(9) for who in ("x", "y")]
+    (folders / "alike.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(folders)
+    shown = []
+    monkeypatch.setattr(show, "display", lambda *things: shown.extend(getattr(thing, "data", "") for thing in things))
+    execute("03_annotator_agreement", "smoke", dataset="ratings", source="folder", path="alike.jsonl", n_boot=100)
+    assert any("No kappa of helpfulness can be computed" in text for text in shown)
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
