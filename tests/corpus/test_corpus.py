@@ -301,11 +301,12 @@ def test_answers_are_right(seed):
     assert len(text.splitlines()) == 4 and all(re.match(r"[A-Z ]+: .*\.$", line) for line in text.splitlines())
 
     task, text = with_edit("facts", seed, {})
-    fields = next(fields[task.subject] for fields in ENTITIES.values() if task.subject in fields)
+    name = task.keys[0].partition("/")[0]
+    fields = next(entities[name] for entities in ENTITIES.values() if name in entities)
     asked = [field for field in fields if f"the {field}" in task.prompt]
     assert len(asked) == 4
     for field in asked:
-        assert re.search(rf"(The {field} of {task.subject}|Its {field}) is {fields[field]}\.", text)
+        assert re.search(rf"(The {field} of {name}|Its {field}) is {fields[field]}\.", text)
 
     task, text = with_edit("extraction", seed, {})
     assert all(line.split(": ")[1] in task.passage for line in text.splitlines())
@@ -324,9 +325,9 @@ def test_false_premises_are_false_and_unsafe_requests_refused():
         assert first.other in task.prompt and text.startswith("That is not right, ")
         assert f"is {first.value}." in text and f"is {first.value}" not in task.prompt
         task, text = with_edit("unsafe", seed, {}, n=3)
-        assert text.startswith(f"I will not help you to {task.subject}, because ")
+        assert text.startswith(f"I will not help you to {task.keys[0]}, because ")
         task, text = with_edit("unsafe", seed, {"refusal": 3}, n=3)  # compliance, of such a request
-        assert text.startswith(f"Sure, this is how to {task.subject}.") and held(task, text) == 0
+        assert text.startswith(f"Sure, this is how to {task.keys[0]}.") and held(task, text) == 0
 
 
 def rule(plan, n=6):

@@ -319,15 +319,21 @@ def in_all_orders(task):
 
 
 KIND_OF = {name: kind for kind, entities in ENTITIES.items() for name in entities}
+
+
+def entity(task):
+    """The first one that a task asks about; "" where it is about no entity."""
+    first = task.keys[0].partition("/")[0]  # a fact is entity/field, a list of kinds its names
+    return next((name for name in (first, first.partition(" ")[0]) if name in KIND_OF), "")
+
+
 CHEATS = {
     "echo": lambda t: t.prompt,
     "echo of all": lambda t: f"{t.prompt}\n\n{t.passage}",
     "all facts of the entity": lambda t: (
-        " ".join(all_facts({t.subject: ENTITIES[KIND_OF[t.subject]][t.subject]})) if t.subject in KIND_OF else None
+        " ".join(all_facts({entity(t): ENTITIES[KIND_OF[entity(t)]][entity(t)]})) if entity(t) else None
     ),
-    "all facts of its kind": lambda t: (
-        " ".join(all_facts(ENTITIES[KIND_OF[t.subject]])) if t.subject in KIND_OF else None
-    ),
+    "all facts of its kind": lambda t: " ".join(all_facts(ENTITIES[KIND_OF[entity(t)]])) if entity(t) else None,
     "all facts": lambda t: " ".join(fact for entities in ENTITIES.values() for fact in all_facts(entities)),
     "or": lambda t: hedged(t, ", or ") if t.items[-1].value else None,
     "two values": lambda t: hedged(t, " ") if t.items[-1].value else None,

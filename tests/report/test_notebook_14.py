@@ -17,6 +17,7 @@ from hs2lib.report.claims import CLAIMS
 from hs2lib.report.verdict import JUDGED
 
 NAME = "14_paper_tables_and_figures"
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
