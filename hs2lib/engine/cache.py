@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Self
 
-from IPython import get_ipython
-from IPython.display import display
 from torch import distributed
 from tqdm import tqdm
 
@@ -128,6 +126,9 @@ class Cache(dict):
 
 def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
     """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
+    from IPython import get_ipython  # here: benchmarks/gpu_check.py runs where only torch and transformers are
+    from IPython.display import display
+
     file = None
     if shown and get_ipython() is not None:
         handle = display({"text/plain": ""}, raw=True, display_id=True)
