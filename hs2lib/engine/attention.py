@@ -349,7 +349,7 @@ def per_sequence(x: Tensor, batch: Batch) -> Tensor:
     return total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
 
 
-def in_order(function: Callable[[Batch], Tensor], token_groups: Iterable, budget=BUDGET, *, shared=False, **options):
+def in_order(function: Callable, token_groups: Iterable, budget=BUDGET, *, shared=False, **options) -> Tensor:
     """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
 
     shared: the batches are dealt out to all processes, which call this alike and all get all rows. `options` go to
