@@ -12,7 +12,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-import hs2lib
 from hs2lib import paths
 from hs2lib.data import check
 from hs2lib.paths import root
@@ -331,7 +330,7 @@ def touched(tmp_path, monkeypatch):
     for folder in ("hs2lib", "notebooks", "params"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=skip)
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    monkeypatch.setattr(hs2lib, "__file__", str(tmp_path / "hs2lib" / "__init__.py"))
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "hs2lib" / "paths.py"))
 
     def touch(name, tier):
         before = {name: made(name, tier) for name in graph.notebooks()}
