@@ -27,7 +27,7 @@ from hs2lib.align import sft
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.engine.rollout import rollouts
-from hs2lib.evaluate import alpaca_eval, arena_hard, policies
+from hs2lib.evaluate import alpaca_eval, arena_hard, policies, selection
 from hs2lib.evaluate.questions import generate, mean
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy, load_policy
@@ -189,7 +189,7 @@ def checkpoint(worlds: Worlds) -> dict:
         recipe, parent = recipes.SFT(**own, seed=seed), worlds.folder / f"seed-{seed}" / "training"
         result = fit(policy, items, watched, objectives.sft(), recipe, parent)
         run = SimpleNamespace(table=lambda frame, *about, kept=tables: kept.append(frame))
-        best = policies.choose(policy, result, recipe, run).best_step
+        best = selection.choose(policy, result, recipe, run).best_step
         golds, whole = {}, Outputs(policy, None, "float32")
         for step in {best, result.best_step, result.steps}:
             saved = result.folder / f"checkpoint-{step}"  # of step 0 there is none, but it may have the lowest loss

@@ -11,7 +11,6 @@ them, on prompts that nothing was trained on.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +23,8 @@ from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
-from hs2lib.evaluate.judge import Judge, Verdict
-from hs2lib.evaluate.questions import JudgedScore, Questions, characters, generate, mean, question_id
+from hs2lib.evaluate.judge import Verdict
+from hs2lib.evaluate.questions import JudgedScore, Questions, characters, mean, question_id
 from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
@@ -33,8 +32,6 @@ from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import names_read, noted, root, run_name, work, write
 from hs2lib.report.report import DASH, csv_text, plain_cell
 from hs2lib.run.graph import makers
-from hs2lib.train import checkpoints
-from hs2lib.train.trainer import Outputs, TrainingResult
 
 FILE = "evaluation.csv"
 
@@ -231,43 +228,6 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
             mine, its = alpaca_eval.NAMES[:: 1 if alpaca_eval.shown_first(id, seed) else -1]
             values[id] = (its, alpaca_eval.TIE, mine)[1 + better]
     return [Verdict(id, value, "", 1) for id, value in values.items()]
-
-
-def choose(policy, result: TrainingResult, recipe, run, *, model=None, label=None) -> TrainingResult:
-    """The checkpoint of a training that a judge finds best on MT-Bench, put into the policy; without one as it was.
-
-    Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). As many questions as there are
-    held-out prompts, 80 at most; of equals the earliest. Answers and replies are kept in the training's folder, so that
-    a run that goes on chooses alike. All grades, and what was sampled for them, are the run's table "checkpoints".
-    recipe: with `judge`. model: what was trained, where it is more than the policy. label: SteerLM's. Raises ValueError
-    where a checkpoint is missing, and as the judge does.
-    """
-    if recipe.judge == "none":
-        return result
-    places = sorted(result.folder.glob("checkpoint-*"), key=checkpoints.step)
-    if len(places) < result.steps / recipe.save_every:
-        raise ValueError(f"{result.folder} lacks earlier checkpoints: delete it, and train with a judge from the start")
-    questions = mt_bench.load(recipe.eval_source, n=min(mt_bench.WHOLE, recipe.n_eval_prompts), seed=recipe.seed)
-    how = {"max_new_tokens": recipe.eval_tokens, "autocast": recipe.autocast, "label": label, "progress": False}
-    trained, rows = Outputs(model or policy, None, recipe.autocast), []
-    for place in places:
-        checkpoints.load_weights(trained, place)
-        answers = generate(policy, questions, file=result.folder, **how)
-        if recipe.judge == "gold":
-            answers = answers[1::2]  # the truth is known of answers to last turns
-            verdicts = by_truth(questions, answers)
-        else:
-            judge = Judge(recipe.judge_model, recipe.judge_url, recipe.key_variable, recipe.allow_http)
-            asked = mt_bench.asks(questions, answers, mt_bench.prompts(recipe.eval_source))
-            verdicts = judge.verdicts(asked, file=result.folder / "judge-replies.jsonl", token_cap=recipe.token_cap)
-        score = mt_bench.score(questions, answers, verdicts, n_boot=recipe.n_boot, seed=recipe.seed)
-        rows.append((checkpoints.step(place), *score.overall, score.unparsable))
-    table = pd.DataFrame(rows, columns=["step", *COLUMNS[2:5], "unparsable"])
-    best = table["mean"].argmax()
-    checkpoints.load_weights(trained, places[best])
-    what = f"{len(places)} x {2 * len(questions)} answers of at most {recipe.eval_tokens:,} tokens, by {recipe.judge}"
-    run.table(table, "checkpoints", f"{questions.title}, {what}: step {table.step[best]} is taken.")
-    return replace(result, best_step=int(table.step[best]))
 
 
 class Judged(NamedTuple):

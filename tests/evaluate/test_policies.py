@@ -13,7 +13,7 @@ from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes
 from hs2lib.engine import rollout
 from hs2lib.engine.chat import label_string, prompt_tokens
-from hs2lib.evaluate import mt_bench, policies
+from hs2lib.evaluate import mt_bench, policies, selection
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import answered
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
@@ -273,8 +273,8 @@ def graded(monkeypatch, tmp_path):
         def verdicts(self, asks, **caps):
             return [Verdict(ask.id, grades[names[ask.judged[-1]]], "", 1) for ask in asks]
 
-    monkeypatch.setattr(policies, "generate", generate)
-    monkeypatch.setattr(policies, "Judge", Judge)
+    monkeypatch.setattr(selection, "generate", generate)
+    monkeypatch.setattr(selection, "Judge", Judge)
     return grades
 
 
@@ -289,7 +289,7 @@ def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earl
     for _ in range(2):
         policy, recipe, result = policy_and_training(tmp_path)
         assert result.best_step == 4
-        assert policies.choose(policy, result, recipe, run).best_step == best
+        assert selection.choose(policy, result, recipe, run).best_step == best
         saved = load_policy("tiny")
         checkpoints.load_weights(Outputs(saved, None, "float32"), result.folder / f"checkpoint-{best}")
         assert policy.fingerprint() == saved.fingerprint()
@@ -302,10 +302,10 @@ def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earl
 def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothing_changes(tmp_path):
     policy, _, result = policy_and_training(tmp_path, judge="none")
     assert [path.name for path in result.folder.glob("checkpoint-*")] == ["checkpoint-4"]
-    assert policies.choose(policy, result, recipes.SFT(), None) is result
+    assert selection.choose(policy, result, recipes.SFT(), None) is result
     policy, recipe, result = policy_and_training(tmp_path)
     with pytest.raises(ValueError, match="lacks earlier checkpoints: delete it, and train with a judge"):
-        policies.choose(policy, result, recipe, None)
+        selection.choose(policy, result, recipe, None)
 
 
 def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path):
@@ -313,12 +313,12 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
     policy, recipe, result = policy_and_training(tmp_path, judge="gold")
     tables, label = [], "helpfulness:4"
     run = SimpleNamespace(table=lambda frame, name, caption: tables.append(frame))
-    best = policies.choose(policy, result, recipe, run, label=label).best_step
+    best = selection.choose(policy, result, recipe, run, label=label).best_step
     grades = {}
     for step in (1, 4):
         checkpoints.load_weights(Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}")
         questions = mt_bench.load("embedded", n=2)
-        answers = policies.generate(policy, questions, max_new_tokens=4, label=label, progress=False)
+        answers = selection.generate(policy, questions, max_new_tokens=4, label=label, progress=False)
         truth = np.concatenate([true_attributes(answer) for answer in answers if answer.id.endswith("/2")])
         grades[step] = (1 + 9 * truth[:, :3] @ np.array([0.65, 0.8, 0.45]) / 7.6).mean()
     table = tables[0].set_index("step")["mean"]
