@@ -38,6 +38,8 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import load_policy
 from hs2lib.paths import root
 
+pytestmark = pytest.mark.slow
+
 sys.path.insert(0, str(root() / "benchmarks"))
 common, dpo_step, fuzz, gpu_check, kills, real_rows, rollout, same_tables, score_pairs, steerlm2_step, train_reward = (
     map(

@@ -19,6 +19,8 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 
+pytestmark = pytest.mark.slow
+
 WORDS = [*"abcdefghijklmnopq"]
 PROMPTS = [
     Group(f"p{i}", (Turn("user", " ".join(WORDS[i % 7 :] * (1 + 3 * i))),), (Response("left", "out"),))

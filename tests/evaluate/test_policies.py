@@ -26,6 +26,8 @@ from hs2lib.train import checkpoints, recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
 HOW = dict(seed=3, max_new_tokens=6, n=2, progress=False)
 

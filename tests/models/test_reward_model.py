@@ -14,6 +14,8 @@ from hs2lib.engine import chat
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import backbones, base, export, reward_model
 
+pytestmark = pytest.mark.slow
+
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
 GROUPS = [
     Group("a", TALK, (Response("a/0", "Seven."), Response("a/1", "Nine is a prime. " * 20))),

@@ -26,6 +26,8 @@ from hs2lib.report.claims import (
 )
 from hs2lib.run import graph
 
+pytestmark = pytest.mark.slow
+
 ALIGNMENT = "13_aligned_model_evaluation"
 DATASET = "01_dataset_statistics"
 

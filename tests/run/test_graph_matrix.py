@@ -6,6 +6,8 @@ from hs2lib import paper
 from hs2lib.paths import root
 from hs2lib.run import graph, runner
 
+pytestmark = pytest.mark.slow
+
 NAMED = [(file.parent.name, file.stem) for file in sorted((root() / "params").glob("*/*@*.yaml"))]
 
 

@@ -23,6 +23,8 @@ from hs2lib.train.objectives import BRADLEY_TERRY, REGRESSION, named, ordered_pa
 from hs2lib.train.progress import curves
 from hs2lib.train.trainer import Recipe, fit
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 
 
