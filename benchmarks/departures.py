@@ -1,6 +1,6 @@
 """What tier paper does otherwise than the paper or its code, and what each of that moves in the small world.
 
-    python benchmarks/departures.py [--only loss system long checkpoint marker order interval] [--folder FOLDER]
+    python benchmarks/departures.py [--only loss system long cut checkpoint marker order interval] [--folder FOLDER]
 
 `hs2lib/paper/departures.csv` names them, and its column `effect` holds what this prints. Trainings: SFT of the small
 base on 640 conversations, two seeds of world and order, each time as at tier paper and once more with one thing as
@@ -143,8 +143,19 @@ def replaced(policy: Policy, talks: list[Group]) -> tuple:
     return ours(policy, kept)
 
 
+def cut_off(policy: Policy, talks: list[Group]) -> tuple:
+    """Under the same limit a long conversation ends at the limit, often in the middle of an answer."""
+    most, kept, (items, objective) = limit(policy, talks), [], ours(policy, talks)
+    for item in items:
+        if not (runs := tuple((start, min(stop, most)) for start, stop in item.starts[0] if start < most)):
+            continue
+        tokens = np.array([[sum(stop - start for start, stop in runs)]], np.float32)
+        kept.append(replace(item, sequences=(item.sequences[0][: runs[-1][1]],), targets=tokens, starts=(runs,)))
+    return kept, objective
+
+
 VARIANTS = {"ours": ours, "by conversation": by_conversation, "with system text": with_system}
-VARIANTS |= {"shortened": shortened, "replaced": replaced}
+VARIANTS |= {"shortened": shortened, "replaced": replaced, "cut off": cut_off}
 
 
 def otherwise(worlds: Worlds, theirs: str, own: str = "ours", system: str = "") -> dict:
@@ -172,6 +183,10 @@ def long(worlds: Worlds) -> dict:
     policy.max_tokens = limit(policy, talks)
     about = {"tokens at most": policy.max_tokens, "counts of seed 0": sft.prepare(policy, talks)[1]}
     return otherwise(worlds, "replaced", "shortened") | about
+
+
+def cut(worlds: Worlds) -> dict:
+    return otherwise(worlds, "cut off", "shortened")
 
 
 # Which checkpoint
@@ -299,7 +314,7 @@ def joint(games: pd.DataFrame) -> np.ndarray:
     return 100 / (1 + np.exp(-fitted.coef_[0]))
 
 
-PARTS = {"loss": loss, "system": system, "long": long, "checkpoint": checkpoint}
+PARTS = {"loss": loss, "system": system, "long": long, "cut": cut, "checkpoint": checkpoint}
 PARTS |= {"marker": marker, "order": order, "interval": interval}
 
 

@@ -93,7 +93,7 @@ MEASURES = _rows("measures.csv")
 # Numbers that the text states, by the name the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
-# Where tier paper departs from the paper or its code (NeMo-Aligner, by file and line), and what that moves.
+# Where tier paper departs from the paper or its code (by file and line: docs/reference.md), and what that moves.
 DEPARTURES = _rows("departures.csv")
 
 # Weights over the heads of a reward model, by name; an attribute not named has none. Paper: appendix H, section 4.3.

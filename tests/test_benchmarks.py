@@ -60,13 +60,19 @@ def talk(id, words):
 
 
 def test_departures_train_on_what_they_say():
-    """Of ten conversations one is too long: the next is trained twice in its place, and without one it goes. By hand:
+    """Of ten conversations one is too long: the next is trained twice in its place, or it is cut, or it goes. By hand:
     tokens of probability 1/2, and of 1/4 and 1/8, are a loss of 1.75 ln 2 by conversation, 2 ln 2 by token."""
     talks = [talk(str(i), 30 if i == 4 else 3) for i in range(10)]
     policy = load_policy("small")
     theirs, _ = departures.replaced(policy, talks)
     assert [item.id for item in theirs] == ["0", "1", "2", "3", "5", "5+", "6", "7", "8", "9"]
     assert [item.id for item in departures.shortened(policy, talks)[0]] == list("012356789")
+    most, (whole, _), (cut, _) = (
+        made(policy, talks) for made in (departures.limit, departures.ours, departures.cut_off)
+    )
+    assert [item.sequences[0] for item in cut] == [item.sequences[0][:most] for item in whole]
+    assert [item.targets.item() for item in cut] == [sum(b - a for a, b in item.starts[0]) for item in cut]
+    assert cut[4].targets < whole[4].targets and cut[3] == whole[3]
     outputs, targets = np.log([[0.5, 1], [1 / 32, 1]]), np.array([[1.0], [2.0]])
     for variant, expected in ((departures.by_conversation, 1.75), (departures.ours, 2.0)):
         _, objective = variant(policy, talks[:1])

@@ -128,7 +128,7 @@ def rows(x: Tensor, batch: trees.Batch, width: int) -> Tensor:
 
 
 def entropies(logits: Tensor) -> Tensor:
-    """Entropy over the vocabulary, nats: [C] of logits [C, V]. Paper: silent (the reference code logs it)."""
+    """Entropy over the vocabulary, nats: [C] of logits [C, V]. Paper: silent (the reference code logs it times 0)."""
     log_p = logits.log_softmax(-1)
     return -(log_p.exp() * log_p).sum(-1)
 
@@ -267,8 +267,8 @@ def targets(sampler: Tensor, reference, values, tokens, reward, finished, recipe
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A
     response that did not end gives the policy no gradient (its reward is of a text that the policy did not close),
     unless `unfinished` is "keep"; it counts in the normalisation of advantages and for the critic. One without a reward
-    (nan: the reward model refused it) counts nowhere. Paper: section 4.4 (all of this is the reference code's:
-    algorithms/ppo.py, generate_ppo_data; megatron_gpt_ppo_actor.py, is_end_mask; megatron_gpt_critic.py, loss_func).
+    (nan: the reward model refused it) counts nowhere. Paper: section 4.4 (all of this is the reference code's, the
+    unfinished later than the paper: docs/reference.md).
     """
     refused, reward = reward.isnan(), reward.nan_to_num()
     rewards = token_rewards(reward, token_kl(sampler, reference, recipe.kl_form), tokens, recipe.kl_weight)

@@ -31,7 +31,8 @@ def answers(groups: Sequence[Group]) -> list[Group]:
     The earlier assistant turns of a prompt count as answers too, unless they are a response of one of the groups (as in
     Open Assistant's trees) or were met before. Ids are "<group id>/<number of the turn>", and for the group's own
     responses "<group id>/<number of the turn>.<number of the response>". Paper: section 4.2 (2.88 answers a
-    conversation in Daring-Anteater); one labelled answer a row is the reference code's format.
+    conversation in Daring-Anteater); one labelled answer a row is the reference code's format of HelpSteer. Where it
+    trains on a conversation of several answers, each has its label line; here the earlier ones have none.
     """
     out, seen = [], {(group.prompt, response.text) for group in groups for response in group.responses}
     for group in groups:

@@ -338,7 +338,8 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     Labels are the means of about three volunteers in [0, 1], times 4; nan where an attribute was not labelled, ()
     where a message has no labels at all. Deleted and badly reviewed messages are kept, as in the reference code.
     A message whose parent is not in the file is a fault, and so are the messages under it.
-    Paper: section 3 (Open Assistant as a baseline); the scaling follows SteerLM's reference code.
+    Paper: section 3 (Open Assistant as a baseline); the scaling is the reference code's, which then rounds it and takes
+    a reply once for every path through it (docs/reference.md).
     """
     replies: dict[str | None, tuple] = {}  # parent -> (prompt, its answers)
     for name, (message, prompt) in _tree(path, faults).items():
@@ -354,7 +355,7 @@ def oasst1_paths(path: Path, faults: Faults, prefix: str, source: str) -> Iterat
     A path that ends with the user is a conversation up to the answer before that, once more where it is another's
     beginning; a root that nobody answered is none. Labels and faults as in `oasst1`.
     Paper: section 4.2 ("56k conversations"); that all paths are taken, good or bad, is the reference code's
-    (examples/nlp/data/steerlm/preprocess_openassistant_data.py, lines 69 to 87).
+    (docs/reference.md).
     """
     tree = _tree(path, faults)
     answered = {message.parent_id for message, _ in tree.values()}

@@ -236,9 +236,9 @@ def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens=None, too_long="r
 
     options: as for `written`. max_tokens: where a group's longest sequence exceeds it, the oldest turns of its prompt
     are dropped, whole exchanges at a time and never the system turn or the last user turn; `dropped` says how many.
-    Paper: silent (the reference code replaces the row by the next one, so trains on that twice). Raises ValueError
-    naming the group if the last turn alone is too long (a cut answer is another answer); with too_long "leave out" None
-    stands in its place.
+    Paper: silent (the reference code replaces a reward model's row by the next one, so trains on that twice). Raises
+    ValueError naming the group if the last turn alone is too long (a cut answer is another answer); with too_long
+    "leave out" None stands in its place.
     """
     groups = iter(groups)
     while chunk := list(islice(groups, CHUNK)):

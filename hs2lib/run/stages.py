@@ -10,7 +10,7 @@ inputs: a stage that was killed goes on from there, and the notebook, run afterw
 
 Several processes share out the training. Labels, samples and scores want one, or, with `--stream`, as many as it takes
 to hold the models in parts. Evaluation and export are no stages: the notebook evaluates on a few hundred prompts, so
-there it is the job, on one GPU or a CPU. Paper: silent (the reference code has its own launcher).
+there it is the job, on one GPU or a CPU. Paper: silent (the reference code is started by Slurm's srun).
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Items to train on: groups as token sequences with a target for each response.
 
 Whatever is left out (unrated responses, groups without any label or comparison, groups too long for the model) is
-counted, and the report says so; nothing is replaced or cut silently. Paper: silent; the reference code replaces an
-over-long row by the next one and so trains on that twice.
+counted, and the report says so; nothing is replaced or cut silently. Paper: silent; of a reward model the reference
+code replaces an over-long row by the next one and so trains on that twice.
 """
 
 import hashlib

@@ -172,6 +172,13 @@ def test_the_papers_317_steps_follow_from_its_recipe():
     assert int(Recipe().epochs * 10162) // Recipe().batch == 317
 
 
+def test_the_first_step_of_the_warm_up_already_moves():
+    """Ten steps of warm-up: 1/11 of the rate, 2/11, .., and from the eleventh step on all of it."""
+    warming = SimpleNamespace(args=SimpleNamespace(warmup_steps=10))
+    rates = [checkpoints.WholeCheckpoints.rate(warming, step, 317) for step in (0, 1, 9, 10, 316)]
+    assert rates == [1 / 11, 2 / 11, 10 / 11, 1, 1]
+
+
 # What is refused, and what is left out
 
 
