@@ -55,7 +55,7 @@ def standardised(model, rated: Sequence, weights: Sequence[float], **options):
     rated: the groups whose responses set mean and SD; weights [A]; options go to `RewardModel.score`. Both are folded
     into the head, so that the critic, which starts as this model, begins on the scale of the rewards.
     """
-    goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)
+    goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)  # [rated]
     goodness = goodness[~goodness.isnan()]  # without refused responses
     return fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
 
@@ -129,7 +129,7 @@ def rows(x: Tensor, batch: trees.Batch, width: int) -> Tensor:
 
 def entropies(logits: Tensor) -> Tensor:
     """Entropy over the vocabulary, nats: [C] of logits [C, V]. Paper: silent (the reference code logs it times 0)."""
-    log_p = logits.log_softmax(-1)
+    log_p = logits.log_softmax(-1)  # [C, V]
     return -(log_p.exp() * log_p).sum(-1)
 
 
@@ -301,7 +301,7 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
         value_loss = losses.ppo_value_loss(value, old, returns, counted.bool(), clip=recipe.value_clip)  # [R]
         tokens = counted.sum(1)  # [R]
         if tally is not None:
-            off = torch.where(acted.bool(), policy - sampler, 0.0).detach().expm1().abs()
+            off = torch.where(acted.bool(), policy - sampler, 0.0).detach().expm1().abs()  # [R, W]
             sums = policy_loss.detach() @ tokens, value_loss.detach() @ tokens
             sums = *sums, (off > recipe.ratio_clip).sum(), off.sum(), tokens.sum()
             tally.add_(torch.tensor(sums, dtype=tally.dtype))
@@ -462,7 +462,7 @@ def train(model, prompts, sample, reference, recipe: PPO, parent, *, validation=
         raise ValueError("expected a reference, or a policy with adapters, which is its own reference without them")
     if recipe.checkpointing and model.critic is not None:
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
-    tally = torch.zeros(len(TALLY), dtype=torch.float64)
+    tally = torch.zeros(len(TALLY), dtype=torch.float64)  # [5]
     made = partial(PPOTrainer, sample=sample, reference=reference, tally=tally)
     # What names a run besides its prompts and the rest of the recipe.
     named = {"ppo": {name: getattr(recipe, name) for name in OWN}, "critic": model.kind}

@@ -65,7 +65,7 @@ def label(groups: Sequence[Group], reward_model, *, levels="rounded", file=None,
         each, values = _rated(each, reward_model.attributes)
     else:
         each = [group for group in map(reward_model.admitted, each) if group.responses]
-        values = reward_model.score(each, cache=file and file.parent, **options)
+        values = reward_model.score(each, cache=file and file.parent, **options)  # [answers, A]
     if levels == "fifths":
         values = (5 * values.argsort(dim=0, stable=True).argsort(dim=0)).div(len(values), rounding_mode="floor")
     out = []
@@ -153,8 +153,8 @@ def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
     vector added, as long as its own. Larger bases know the words, and nothing is changed.
     """
     embeddings = policy.backbone.get_input_embeddings().weight
-    table = checkpoints.whole(embeddings.detach())
-    tokens = torch.tensor(sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"])))
+    table = checkpoints.whole(embeddings.detach())  # [V, H]
+    tokens = torch.tensor(sorted(set(policy.tokenizer(label, add_special_tokens=False)["input_ids"])))  # [tokens]
     rows = table[tokens]  # [tokens, H]
     alike = torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1).fill_diagonal_(0) > 0.99
     tokens = tokens[alike.any(1)]

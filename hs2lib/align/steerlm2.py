@@ -51,7 +51,7 @@ class Weighed(NamedTuple):
     @property
     def log_weights(self) -> np.ndarray:
         """log w' [n]. Paper: equation 7, of equation 6."""
-        three = (torch.from_numpy(x)[None] for x in (self.attributes, self.prior, self.sampler))
+        three = (torch.from_numpy(x)[None] for x in (self.attributes, self.prior, self.sampler))  # [1, n] each
         return losses.steerlm2_targets(*three)[0].numpy()
 
     @property
@@ -66,12 +66,12 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
     target may name some of them only; a then consists of those. Raises ValueError for a name that is no output.
     """
-    levels = np.array(parse_label(target, attributes))
+    levels = np.array(parse_label(target, attributes))  # [A], nan where not named
     named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
     options = {name: getattr(recipe, name) for name in ("concentration", "edges", "clamp")}
-    by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)
+    by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)  # [R, named, 5]
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
 
 
@@ -90,8 +90,8 @@ def weigh(sampled, sampler: Policy, prior: Policy, reward_model, target, recipe:
     if not sampled:
         raise ValueError("no prompt has two samples to weigh against each other")
     labelled = as_tokens(sampler, sampled, target)
-    log_q, tokens = sampler.log_probs(labelled, **options)
-    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled), **options)
+    log_q, tokens = sampler.log_probs(labelled, **options)  # [R] each
+    log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled), **options)  # [R]
     log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
@@ -169,7 +169,7 @@ def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarr
     Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of
     `Policy.log_probs`.
     """
-    log_q, _ = policy.log_probs([one.read for one in weighed], **options)
+    log_q, _ = policy.log_probs([one.read for one in weighed], **options)  # [all samples]
     each = steerlm2_distances(log_q[:, None], *targets_of(items(weighed), "cpu"))
     return np.array([distance.item() for distance, _ in each])
 
@@ -184,7 +184,7 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
     for one in groups:
         log_q = response_log_probs(policy, pack([one.read.sequences], [one.read.starts]))[:, 0]  # [n]
         w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
-        b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()
+        b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()  # [1, n]
         for kept, coefficient in zip(estimates, (w, w - b), strict=True):
             parts = torch.autograd.grad(-(coefficient[0] * log_q).sum(), weights, retain_graph=True)
             kept.append(torch.cat([part.flatten() for part in parts]))
@@ -233,7 +233,7 @@ def logits(seed: int, scale: float = 0.7) -> Tensor:
 
 def log_policy(theta: Tensor, temperature: float = 1.0) -> Tensor:
     """log Q_theta(y) [9]: the sum of its two tokens' log-probabilities, each token drawn at this temperature."""
-    first = (theta[:ALPHABET] / temperature).log_softmax(-1)
+    first = (theta[:ALPHABET] / temperature).log_softmax(-1)  # [3]
     second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)  # [3, 3]
     return first[RESPONSES[:, 0]] + second[RESPONSES[:, 0], RESPONSES[:, 1]]
 
@@ -266,7 +266,7 @@ def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0)
     """
     exact, rows = toy.gradient(theta), []
     for n in sizes:
-        y = sample(log_policy(theta), groups, n, seed)
+        y = sample(log_policy(theta), groups, n, seed)  # [groups, n]
         for name, baseline in (("equation 8, no baseline", False), ("equation 11, baseline b'", True)):
             each = estimates(toy, theta, log_policy(theta), y, baseline=baseline)  # [groups, 12]
             variance = each.var(0).sum()
@@ -283,7 +283,7 @@ def descend(toy, theta, *, n=10, groups=64, steps=300, rate=0.5, baseline=True, 
     sampler, proposal, theta = log_policy(theta), log_policy(theta, temperature), theta.clone()
     values = [toy.kl(theta).item()]
     for step in range(steps):
-        y = sample(proposal, groups, n, seed + step)
+        y = sample(proposal, groups, n, seed + step)  # [groups, n]
         theta -= rate * estimates(toy, theta, sampler, y, baseline=baseline).mean(0)
         values.append(toy.kl(theta).item())
     return values

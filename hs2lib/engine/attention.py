@@ -202,7 +202,7 @@ def end_states(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = Non
     if hidden is None and _alone(model, batch):
         decoder = _bare(model).base_model
         return torch.stack([contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()])
-    hidden = states(model, batch) if hidden is None else hidden
+    hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     return hidden[batch.end.to(hidden.device)]
 
 
@@ -224,9 +224,9 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None
         alone = [contract.plain_log_probs(_bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
         depth = batch.positions[batch.node].tolist()
         return torch.stack([alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)])
-    hidden = states(model, batch) if hidden is None else hidden
+    hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     batch = batch.to(hidden.device)
-    node, inverse = batch.node.unique(return_inverse=True)
+    node, inverse = batch.node.unique(return_inverse=True)  # [distinct tokens], [P]
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
     rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
@@ -298,12 +298,12 @@ class _Chosen(torch.autograd.Function):
         wide = torch.promote_types(dtype, torch.float32)
         h, w = hidden.to(dtype), weight.to(dtype)
         out, total = hidden.new_empty(len(row), dtype=wide), hidden.new_empty(len(hidden), 1, dtype=wide)
-        scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)
+        scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)  # [rows, V]
         # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much as a pass over it.
         room = hidden.new_empty(len(hidden) if held else len(scratch), len(weight), dtype=dtype)
         for a, b, c, d in _parts(len(hidden), row):
-            logits = _project(h[a:b], w, bias, room[a:b] if held else room[: b - a])
-            top = logits.amax(-1, keepdim=True)
+            logits = _project(h[a:b], w, bias, room[a:b] if held else room[: b - a])  # [rows, V]
+            top = logits.amax(-1, keepdim=True)  # [rows, 1]
             torch.sub(logits, top, out=scratch[: b - a]).exp_()
             total[a:b] = scratch[: b - a].sum(-1, keepdim=True).log_() + top
             out[c:d] = logits[row[c:d] - a, token[c:d]] - total[row[c:d], 0]
@@ -316,11 +316,11 @@ class _Chosen(torch.autograd.Function):
     def backward(ctx, grad):
         hidden, weight, bias, row, token, total, held = ctx.saved_tensors
         h, w = hidden.to(ctx.dtype), weight.to(ctx.dtype)
-        scratch = total.new_empty(min(CHUNK, len(hidden)), len(weight))
+        scratch = total.new_empty(min(CHUNK, len(hidden)), len(weight))  # [rows, V]
         room = h.new_empty(scratch.shape) if held is None else None
-        by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
-        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
-        by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
+        by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None  # [R, H]
+        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None  # [V, H]
+        by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None  # [V]
         share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[:, None]  # [R, 1]
         for a, b, c, d in _parts(len(hidden), row):
             logits = held[a:b] if room is None else _project(h[a:b], w, bias, room[: b - a])
@@ -345,7 +345,7 @@ def _project(h: Tensor, w: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
 
 def per_sequence(x: Tensor, batch: Batch) -> Tensor:
     """Sum x [P] over the tokens of each sequence: [R]. The same bits at every call, on a GPU too."""
-    total, owner = x.new_zeros(len(batch.end)), batch.owner.to(x.device)
+    total, owner = x.new_zeros(len(batch.end)), batch.owner.to(x.device)  # [R], [P]
     return total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
 
 
@@ -447,7 +447,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, key, value, tree: _Tree, scale: float, window: int | None):
         dtype = torch.promote_types(query.dtype, torch.float32)
-        q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)
+        q, k, v = query.to(dtype), key.to(dtype), value.to(dtype)  # [1, heads or key heads, T, D]
         out = q.new_empty(1, q.shape[2], q.shape[1], q.shape[3])  # [1, T, heads, D]
         lse = q.new_empty(out.shape[:3])  # [1, T, heads]: log of the sum of exp of the scores
         own, cross = tree.calls(window, dtype)
@@ -470,7 +470,7 @@ class _Attention(torch.autograd.Function):
         query, key, value, out, lse = ctx.saved_tensors
         q, k, v, g, o = (t.to(lse.dtype) for t in (query, key, value, grad.transpose(1, 2), out.transpose(1, 2)))
         own, cross = ctx.tree.calls(ctx.window, lse.dtype)
-        lse = lse.transpose(1, 2)
+        lse = lse.transpose(1, 2)  # [1, heads, T]
         dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
 
         def add(a, b, c, d, causal, mask):

@@ -131,14 +131,14 @@ def plain(model, sequence: list[int]) -> torch.Tensor:
 
 def plain_states(decoder, sequence: list[int]) -> torch.Tensor:
     """The final hidden states [T, H] of a sequence run alone by transformers."""
-    ids = torch.tensor([sequence], device=decoder.device)
+    ids = torch.tensor([sequence], device=decoder.device)  # [1, T]
     return decoder(input_ids=ids, use_cache=False).last_hidden_state[0]
 
 
 def plain_log_probs(model, sequence: list[int]) -> torch.Tensor:
     """Log-probabilities [T - 1] of a sequence's tokens but the first, run alone by transformers."""
-    ids = torch.tensor([sequence], device=model.device)
-    logits = model(input_ids=ids, use_cache=False).logits[0, :-1]
+    ids = torch.tensor([sequence], device=model.device)  # [1, T]
+    logits = model(input_ids=ids, use_cache=False).logits[0, :-1]  # [T - 1, V]
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
 

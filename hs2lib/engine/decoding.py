@@ -143,7 +143,7 @@ def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query,
     segments: (prompt, start, stop), ..
     """
     q, k, v = _wide(query, key, value)
-    out = torch.empty_like(q)
+    out = torch.empty_like(q)  # [1, heads, T, D]
     for prompt, a, b in segments:
         key, value = k[:, :, a:b].contiguous(), v[:, :, a:b].contiguous()
         cohort.prefix.setdefault(module.layer_idx, {})[prompt] = key, value
@@ -199,7 +199,7 @@ def _causal(module, q, k, v, how: How) -> Tensor:
     if how.special or (how.window and how.window < q.shape[-2]):
         seen = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()  # [L, L]
         seen = seen.triu(1 - how.window) if how.window else seen
-        mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)
+        mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)  # [L, L]
     if how.special:
         return formula(module, q, k, v, mask, how).transpose(1, 2)
     if mask is None and q.device.type == "cpu":
@@ -241,7 +241,7 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
         """Give each row its next token; those that are done leave and are returned."""
         draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))  # [R]
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
-        tokens, log_probs = choose(logits, draws, forbidden=early, **how)
+        tokens, log_probs = choose(logits, draws, forbidden=early, **how)  # [R] each
         for drawn in (tokens, log_probs) if shared else ():
             distributed.broadcast(drawn, 0)
         for row, token, log_prob in zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True):
@@ -309,7 +309,7 @@ def _step(model, cohorts: list[Cohort], device) -> Tensor:
     rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
     tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)  # [rows]
     positions = torch.tensor([position for _, position in rows], device=device)  # [rows]
-    logits = run(model, tokens, positions, partial(step, cohorts)).logits[0]
+    logits = run(model, tokens, positions, partial(step, cohorts)).logits[0]  # [rows, V]
     for cohort in cohorts:
         cohort.length += 1
     return logits

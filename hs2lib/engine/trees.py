@@ -126,7 +126,7 @@ def _pack(groups: list) -> Batch:
         spans += [_spans(s, wanted[i] if wanted is not None else (), g, i) for i, s in enumerate(group)]
     keys = [s.astype(">u4").tobytes() for s in sequences]
     tokens, positions, parents, chains = [], [], [], []
-    end = np.empty(len(sequences), np.int64)
+    end = np.empty(len(sequences), np.int64)  # [R]
     node: list = [None] * len(sequences)
     path, before, size = np.empty(0, np.int64), b"", 0
     for row in sorted(range(len(sequences)), key=keys.__getitem__):
@@ -134,7 +134,7 @@ def _pack(groups: list) -> Batch:
         new = len(sequences[row]) - shared
         before = keys[row]
         if new:
-            own = np.arange(size, size + new)
+            own = np.arange(size, size + new)  # [new tokens]
             at = int(path[shared - 1]) if shared else -1
             tokens.append(sequences[row][shared:])
             positions.append(np.arange(shared, shared + new))
@@ -143,13 +143,13 @@ def _pack(groups: list) -> Batch:
                 chains[-1][1] = size + new
             else:
                 chains.append([size, size + new, at])
-            path = np.concatenate([path[:shared], own])
+            path = np.concatenate([path[:shared], own])  # [tokens of the row]
             size += new
         end[row] = path[-1]
         node[row] = np.concatenate([path[:0], *[path[a:b] for a, b in spans[row]]])
     last, *calls = _attention(np.array(chains))
-    index = np.concatenate([np.arange(start, start + len(group)) for _, start, group, _ in groups])
-    owner = np.repeat(np.arange(len(sequences)), [len(n) for n in node])
+    index = np.concatenate([np.arange(start, start + len(group)) for _, start, group, _ in groups])  # [R]
+    owner = np.repeat(np.arange(len(sequences)), [len(n) for n in node])  # [P]
     arrays = [np.concatenate(tokens), np.concatenate(positions), np.concatenate(parents), last, end, index]
     tensors = [torch.from_numpy(a.astype(np.int64)) for a in [*arrays, np.concatenate(node), owner]]
     return Batch(*tensors, *calls)
@@ -163,13 +163,13 @@ def _attention(chains: np.ndarray) -> tuple[np.ndarray, tuple, tuple]:
     hangs from everything up to that token, and so on to the root. Chains that hang from one token are neighbours, so
     all of them, with what hangs from them, read the chain above in a single call.
     """
-    start, stop, at = chains.T
-    above = np.searchsorted(start, at, side="right") - 1
-    reach = stop - 1
+    start, stop, at = chains.T  # [C] each
+    above = np.searchsorted(start, at, side="right") - 1  # [C], the chain that each hangs from
+    reach = stop - 1  # [C], the last token that hangs from each
     for c in range(len(chains) - 1, -1, -1):
         if at[c] >= 0:
             reach[above[c]] = max(reach[above[c]], reach[c])
-    last = np.repeat(stop - 1, stop - start)
+    last = np.repeat(stop - 1, stop - start)  # [T]
     for c in np.flatnonzero(at >= 0):  # in order: chains that hang lower come first, and do not reach as far
         last[start[above[c]] : at[c] + 1] = reach[c]
     own, closed = [], np.empty(len(chains), np.int64)  # closed: where the block of a chain stops
@@ -205,13 +205,13 @@ def block_mask(last: Tensor, size=128, positions: Tensor | None = None, window: 
     padded = torch.nn.functional.pad(last, (0, blocks * size - n), value=-1).view(blocks, size)  # [blocks, size]
     first = torch.arange(blocks, device=last.device) * size  # [blocks]
     earlier = first[None] < first[:, None]  # [query block, key block]
-    full = earlier & (padded.amin(1)[None] >= first[:, None] + size - 1)
+    full = earlier & (padded.amin(1)[None] >= first[:, None] + size - 1)  # [query block, key block]
     # The last block of queries is filled up with none: it needs the mask too.
     full &= (first + size <= n)[:, None]
     partly = (earlier & (padded.amax(1)[None] >= first[:, None])) | (first[None] == first[:, None])
 
     def listed(which: Tensor) -> tuple[Tensor, Tensor]:
-        order = which.int().argsort(dim=1, descending=True, stable=True)
+        order = which.int().argsort(dim=1, descending=True, stable=True)  # [query block, key block]
         return which.sum(1, dtype=torch.int32)[None, None], order.int()[None, None]
 
     # A tensor, so that windows of all sizes share one compiled kernel.

@@ -58,7 +58,7 @@ def ridge(X: np.ndarray, Y: np.ndarray, alpha, *, intercept=True) -> tuple[np.nd
     and b is not penalised. Returns W [d, k], b [k]. Raises ValueError for a column without a label.
     Checked against scikit-learn.
     """
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)  # [rows, d], [rows, k]
     each = [_fitted(X, Y[:, k], [a], intercept) for k, a in enumerate(np.broadcast_to(alpha, Y.shape[1]))]
     return np.concatenate([w for w, _ in each], axis=1), np.concatenate([b for _, b in each])
 
@@ -82,7 +82,7 @@ def folds(clusters: np.ndarray, n_folds: int, seed: int = 0, parts: np.ndarray |
     names, first, index = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
     if len(names) < n_folds:
         raise ValueError(f"{len(names)} clusters cannot make {n_folds} folds: take fewer folds")
-    order = np.random.default_rng(seed).permutation(len(names))
+    order = np.random.default_rng(seed).permutation(len(names))  # [clusters]
     if parts is not None:
         order = order[np.argsort(parts[first][order], kind="stable")]
     dealt = np.empty(len(names), dtype=np.int64)  # [clusters]
@@ -92,13 +92,13 @@ def folds(clusters: np.ndarray, n_folds: int, seed: int = 0, parts: np.ndarray |
 
 def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int = 5, seed: int = 0, intercept=True):
     """For each column of Y the alpha with the smallest squared error over folds of these rows: float64 [k]."""
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    fold = folds(clusters, n_folds, seed)
+    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)  # [rows, d], [rows, k]
+    fold = folds(clusters, n_folds, seed)  # [rows]
     error = np.zeros((len(alphas), Y.shape[1]))  # [alphas, k]
     for f in range(n_folds):
         train, test = fold != f, fold == f
         for k in range(Y.shape[1]):
-            labelled = test & (Y[:, k] != MISSING)
+            labelled = test & (Y[:, k] != MISSING)  # [rows]
             W, b = _fitted(X[train], Y[train, k], alphas, intercept)
             error[:, k] += ((X[labelled] @ W + b - Y[labelled, k, None]) ** 2).sum(0)
     return np.asarray(alphas)[error.argmin(0)]
@@ -106,7 +106,7 @@ def best_alpha(X, Y, clusters, *, alphas: Sequence[float] = ALPHAS, n_folds: int
 
 def column_means(Y: np.ndarray) -> np.ndarray:
     """The mean of the labelled cells of each column, float64 [k]."""
-    Y = np.asarray(Y, dtype=np.float64)
+    Y = np.asarray(Y, dtype=np.float64)  # [rows, k]
     return np.nanmean(np.where(Y == MISSING, np.nan, Y), axis=0)
 
 

@@ -17,7 +17,7 @@ from hs2lib.names import ATTRIBUTES, one_of
 
 
 def _check(ratings: np.ndarray) -> np.ndarray:
-    ratings = np.asarray(ratings, dtype=np.float64)
+    ratings = np.asarray(ratings, dtype=np.float64)  # [rows, N, A]
     if ratings.ndim != 3:
         raise ValueError(f"ratings must be [rows, N annotators, A attributes], got shape {ratings.shape}")
     return ratings
@@ -88,7 +88,7 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
     judged = slice(None) if by == "all" else [_position(by)]
     rated = ~np.isnan(ratings[:, :, judged])  # [rows, N, judged]
     keep = (rated | ~rated.any(axis=1, keepdims=True)).all(axis=2) & rated.any(axis=2)  # [rows, N]
-    crowded = keep.sum(axis=1) > n_keep
+    crowded = keep.sum(axis=1) > n_keep  # [rows]
     if crowded.any():
         keep[crowded] = _closest(ratings[crowded], keep[crowded], judged, n_keep)
     return keep
@@ -100,13 +100,13 @@ def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int) -> np.n
     # A missing side counts as no gap.
     gaps = {(i, j): np.nan_to_num((ratings[:, i] - ratings[:, j]) ** 2) for i, j in pairs}  # each [rows, A]
     # Disagreement on what is judged, and on everything.
-    within, overall = np.full((2, len(ratings), len(subsets)), np.inf)
+    within, overall = np.full((2, len(ratings), len(subsets)), np.inf)  # [rows, subsets] each
     for s, subset in enumerate(subsets):
         gap, whole = sum(gaps[pair] for pair in combinations(subset, 2)), able[:, subset].all(axis=1)
         within[whole, s], overall[whole, s] = gap[whole][:, judged].sum(axis=1), gap[whole].sum(axis=1)
     # Ratings are small integers and their sums exact; the tolerance is for labels on a continuous scale.
     overall[within > within.min(axis=1, keepdims=True) + 1e-9] = np.inf
-    tied = overall <= overall.min(axis=1, keepdims=True) + 1e-9
+    tied = overall <= overall.min(axis=1, keepdims=True) + 1e-9  # [rows, subsets]
     closest = np.array(subsets)[tied.argmax(axis=1)]  # [rows, n_keep]; the first of the tied in order of annotators
     return (closest[:, :, None] == np.arange(ratings.shape[1])).any(axis=1)
 

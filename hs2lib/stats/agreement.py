@@ -66,16 +66,16 @@ def krippendorff_alpha(ratings: np.ndarray, levels=SCALE, *, metric: str = "ordi
     one_of("metric", metric, ("ordinal", "interval"))
     counts = _chosen(ratings, levels).sum(axis=1)  # [rows, q]
     (rows, q), m = counts.shape, counts.sum(axis=1)
-    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)  # [rows, q, q]
     pairs /= np.where(m > 1, m - 1, np.inf)[:, None, None]
 
     def alpha(sums):
         o = sums.reshape(-1, q, q)  # [B, q, q]
         margin = o.sum(axis=2)  # [B, q]
-        n = margin.sum(axis=1)
-        rank = np.cumsum(margin, axis=1) - margin / 2 if metric == "ordinal" else np.arange(q)[None]
+        n = margin.sum(axis=1)  # [B]
+        rank = np.cumsum(margin, axis=1) - margin / 2 if metric == "ordinal" else np.arange(q)[None]  # [B or 1, q]
         d = (rank[:, :, None] - rank[:, None, :]) ** 2  # [B or 1, q, q]
-        expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))
+        expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))  # [B]
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 
     return bootstrap(pairs.reshape(rows, q * q), options.pop("clusters", None), alpha, **options).at(0)
@@ -92,14 +92,14 @@ def gwet_ac2(ratings: np.ndarray, levels: Sequence[float] = SCALE, **options) ->
     """
     counts = _chosen(ratings, levels).sum(axis=1)  # [rows, q]
     q, m = counts.shape[1], counts.sum(axis=1)
-    v = 1 - _penalties("quadratic", q) / (q - 1) ** 2
-    agreeing = (counts * (counts @ v - 1)).sum(axis=1) / np.maximum(m * (m - 1), 1)
-    share = counts / np.maximum(m, 1)[:, None]
-    contributions = np.column_stack([np.where(m > 1, agreeing, 0.0), m > 1, share, m > 0])
+    v = 1 - _penalties("quadratic", q) / (q - 1) ** 2  # [q, q]
+    agreeing = (counts * (counts @ v - 1)).sum(axis=1) / np.maximum(m * (m - 1), 1)  # [rows]
+    share = counts / np.maximum(m, 1)[:, None]  # [rows, q]
+    contributions = np.column_stack([np.where(m > 1, agreeing, 0.0), m > 1, share, m > 0])  # [rows, q + 3]
 
     def ac2(sums):
         p_a = sums[:, 0] / sums[:, 1]
-        pi = sums[:, 2:-1] / sums[:, -1:]
+        pi = sums[:, 2:-1] / sums[:, -1:]  # [B, q]
         p_e = v.sum() / (q * (q - 1)) * (pi * (1 - pi)).sum(axis=1)
         return ((p_a - p_e) / (1 - p_e))[:, None]
 
@@ -118,9 +118,9 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
 def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
     """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
     one_of("pool", pool, ("pairs", "rows", "slots"))
-    chosen = _chosen(ratings, levels)
+    chosen = _chosen(ratings, levels)  # [rows, N, q]
     rows, n_annotators, q = chosen.shape
-    w = _penalties(penalty, q)
+    w = _penalties(penalty, q)  # [q, q]
     tables = (chosen[:, i, :, None] * chosen[:, j, None, :] for i, j in combinations(range(n_annotators), 2))
     tables = ((table + table.swapaxes(1, 2)) / 2 if symmetrise else table for table in tables)  # each [rows, q, q]
     contributions = np.stack([table for table in tables if table.any()], axis=1) if pool == "slots" else sum(tables)
@@ -128,10 +128,10 @@ def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
         contributions /= np.maximum(contributions.sum(axis=(1, 2), keepdims=True), 1)
 
     def kappa(sums):
-        observed = sums.reshape(len(sums), -1, q, q)
+        observed = sums.reshape(len(sums), -1, q, q)  # [B, tables, q, q]
         observed = observed / observed.sum(axis=(2, 3), keepdims=True)
         expected = observed.sum(axis=3)[..., :, None] * observed.sum(axis=2)[..., None, :]
-        each = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))
+        each = 1 - (w * observed).sum(axis=(2, 3)) / (w * expected).sum(axis=(2, 3))  # [B, tables]
         return each.mean(axis=1, keepdims=True)
 
     return contributions.reshape(rows, -1), kappa
@@ -142,7 +142,7 @@ def rated_twice(ratings: np.ndarray) -> np.ndarray:
 
     Raises ValueError where there is none: then nobody's agreement with anybody can be computed.
     """
-    twice = ((~np.isnan(ratings)).sum(axis=1) > 1).any(axis=0)
+    twice = ((~np.isnan(ratings)).sum(axis=1) > 1).any(axis=0)  # [A]
     if not twice.any():
         what = f"none of {len(ratings)} responses has two ratings of one attribute"
         raise ValueError(f"{what}: agreement needs two annotators, named in a column annotator")
@@ -159,7 +159,7 @@ def _chosen(ratings: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     ratings, levels = np.asarray(ratings, dtype=np.float64), np.asarray(levels, dtype=np.float64)
     if ratings.ndim != 2:
         raise ValueError(f"ratings must be [rows, N] for one attribute, got shape {ratings.shape}")
-    present = ~np.isnan(ratings)
+    present = ~np.isnan(ratings)  # [rows, N]
     if not (present.sum(axis=1) > 1).any():
         raise ValueError(f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined")
     chosen = ratings[:, :, None] == levels

@@ -45,14 +45,14 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
         _, _, variance, covariance = parts
         rows, mean, own, _ = (np.broadcast_to(part, covariance.shape)[:, range(k), range(k)] for part in parts)
         varies = np.where(variance > NO_SPREAD, variance, np.nan)
-        pearson = np.clip(covariance / np.sqrt(varies * np.swapaxes(varies, 1, 2)), -1, 1)
-        sd = np.sqrt(np.maximum(own, 0) * rows / np.where(rows > 1, rows - 1, np.nan))
+        pearson = np.clip(covariance / np.sqrt(varies * np.swapaxes(varies, 1, 2)), -1, 1)  # [B, k, k]
+        sd = np.sqrt(np.maximum(own, 0) * rows / np.where(rows > 1, rows - 1, np.nan))  # [B, k]
         sd = np.where(own > NO_SPREAD, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate([mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1)
 
     parts = bootstrap.from_sums(sums, statistic, **options)
-    matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
-    rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)
+    matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))  # [k, k] each
+    rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)  # [k, k]
     return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix, rows)
 
 
@@ -87,24 +87,24 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Int
     index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
     if np.isnan(X).any() and k > 2:
-        out = np.empty((3, k, k))
+        out = np.empty((3, k, k))  # estimate, low, high
         for i, j in combinations_with_replacement(range(k), 2):
             pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed)
             out[:, i, j] = out[:, j, i] = pair.at(0, 1)
         return Interval(*out)
-    present = ~np.isnan(X).any(axis=1)
+    present = ~np.isnan(X).any(axis=1)  # [rows]
     # Dense codes of the values: the midrank of a value is the weight below it plus half the weight on it.
     codes = [rankdata(column, method="dense").astype(np.int64) - 1 for column in X[present].T]
     rows_of = index[present]
 
     def ranks_correlate(count):
-        weight = count[rows_of]
+        weight = count[rows_of]  # [rows]
         weights = [np.bincount(code, weights=weight) for code in codes]  # of each value
-        ranks = np.array([(np.cumsum(at) - at / 2)[code] for at, code in zip(weights, codes, strict=True)])
+        ranks = np.array([(np.cumsum(at) - at / 2)[code] for at, code in zip(weights, codes, strict=True)])  # [k, rows]
         total = weight.sum()
         ranks = (ranks - (ranks @ weight / total)[:, None]) / total
         products = (ranks * weight) @ ranks.T  # [k, k]
-        spread = np.where(np.diag(products) > NO_SPREAD, np.diag(products), np.nan)
+        spread = np.where(np.diag(products) > NO_SPREAD, np.diag(products), np.nan)  # [k]
         return np.clip(products / np.sqrt(np.outer(spread, spread)), -1, 1).ravel()
 
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -152,8 +152,8 @@ def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np
     """
     values, bins = np.asarray(values, dtype=np.float64), np.asarray(bins)
     present = ~np.isnan(values)
-    member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]
-    both = np.concatenate([member, member * np.where(present, values, 0.0)[:, None]], axis=1)
+    member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]  # [rows, n_bins]
+    both = np.concatenate([member, member * np.where(present, values, 0.0)[:, None]], axis=1)  # [rows, 2 n_bins]
     return bootstrap.bootstrap(both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options)
 
 
@@ -174,8 +174,8 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
     if not first:
         return (Interval(*np.full((3, k), np.nan)),) * 2
     gap = np.concatenate([np.abs(X[rows + step] - X[rows]) for rows, step in zip(first, steps, strict=True)])
-    parts = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)
-    owner = index[np.concatenate(first)]
+    parts = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)  # [pairs, 3 k]
+    owner = index[np.concatenate(first)]  # [pairs]
     both = bootstrap.bootstrap(parts, owner, lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
@@ -192,15 +192,15 @@ def _residual_covariance(covariance: np.ndarray) -> np.ndarray:
     top, cross, rest = covariance[:, :2, :2], covariance[:, :2, 2:], covariance[:, 2:, 2:]
     if rest.shape[1]:
         top = top - cross @ np.linalg.pinv(rest, hermitian=True) @ np.swapaxes(cross, 1, 2)
-    own = np.diagonal(top, axis1=1, axis2=2)
+    own = np.diagonal(top, axis1=1, axis2=2)  # [B, 2]
     return np.where((own > 1e-10).all(axis=1)[:, None, None], top, np.nan)
 
 
 def _of_covariance(x, y, fixed, clusters, function, options) -> Interval:
     """A number made from the covariance of x and y beside `fixed`, complete rows only, with its interval."""
     fixed = np.empty((len(x), 0)) if fixed is None else np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)
-    X = _columns(np.column_stack([x, y, fixed]))
-    complete = ~np.isnan(X).any(axis=1)
+    X = _columns(np.column_stack([x, y, fixed]))  # [rows, 2 + c]
+    complete = ~np.isnan(X).any(axis=1)  # [rows]
     sums, moments_of, _, scale = bootstrap.pair_sums(X[complete], np.asarray(clusters)[complete])
     statistic = lambda total: function(_residual_covariance(moments_of(total)[3]), scale)[:, None]  # noqa: E731
     return bootstrap.from_sums(sums, statistic, **options).at(0)

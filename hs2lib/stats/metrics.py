@@ -22,16 +22,16 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
     outputs, labels: [rows], label -100 = missing (adds 0). groups: int [rows]. Columns: rows, sums of x, y, x^2, y^2,
     xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at its better response, a tie half).
     """
-    x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))
+    x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))  # [rows] each
     present = y != MISSING
     # Sums of squares lose digits far from 0; both are centred alike so that the squared error stays what it is.
     centre = y[present].mean() if present.any() else 0.0
     x, y = np.where(present, x - centre, 0.0), np.where(present, y - centre, 0.0)
-    pairs, right = np.zeros(len(x)), np.zeros(len(x))
+    pairs, right = np.zeros(len(x)), np.zeros(len(x))  # [rows] each
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1):
         rows = rows[present[rows]]
-        better = y[rows][:, None] > y[rows][None]
+        better = y[rows][:, None] > y[rows][None]  # [n, n] of a group
         pairs[rows] = better.sum(1)
         right[rows] = (better * (1 + np.sign(x[rows][:, None] - x[rows][None])) / 2).sum(1)
     return np.column_stack([present, x, y, x * x, y * y, x * y, (x - y) ** 2 * present, pairs, right])
@@ -39,12 +39,12 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
 
 def from_sums(sums: np.ndarray) -> np.ndarray:
     """MSE, Pearson's R and pairwise accuracy [B, 3] of sums [B, 9] of `contributions`; nan where undefined."""
-    n, x, y, xx, yy, xy, error, pairs, right = np.asarray(sums, dtype=np.float64).T
+    n, x, y, xx, yy, xy, error, pairs, right = np.asarray(sums, dtype=np.float64).T  # [B] each
     with np.errstate(invalid="ignore", divide="ignore"):
         spread_x, spread_y = xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
         # Constant outputs (the mean baseline) leave rounding, not spread: their R is undefined.
         spread_x, spread_y = (np.where(s > 1e-10, s, np.nan) for s in (spread_x, spread_y))
-        pearson = np.clip((xy / n - x * y / n**2) / np.sqrt(spread_x * spread_y), -1, 1)
+        pearson = np.clip((xy / n - x * y / n**2) / np.sqrt(spread_x * spread_y), -1, 1)  # [B]
         return np.stack([error / n, pearson, right / pairs], axis=1)
 
 

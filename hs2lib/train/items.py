@@ -91,7 +91,7 @@ def by_score(groups: Iterable[Group], scores: Sequence[float]) -> tuple[list[Gro
     pair's `preference` is rejected minus chosen (negative, the first is better). Returns (pairs, counts): counts of
     groups, pairs, ties, and groups with fewer than two scores. Raises ValueError where numbers differ.
     """
-    groups, scores = list(groups), np.asarray(scores, dtype=np.float64)
+    groups, scores = list(groups), np.asarray(scores, dtype=np.float64)  # [all responses]
     sizes = [len(group.responses) for group in groups]
     if scores.shape != (sum(sizes),):
         raise ValueError(f"{sum(sizes)} responses need a score each, got shape {scores.shape}")

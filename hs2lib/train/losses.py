@@ -97,9 +97,9 @@ def attribute_log_probs(predictions: Tensor, *, concentration=24.0, edges="fifth
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")
     r = np.clip(r / 4, clamp, 1 - clamp)[..., None]  # [..., A, 1]
-    alpha, beta, edge = concentration * r, concentration * (1 - r), np.array(EDGES[edges])
+    alpha, beta, edge = concentration * r, concentration * (1 - r), np.array(EDGES[edges])  # [..., A, 1], and edges [6]
     # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are subtracted instead.
-    below, above = np.diff(betainc(alpha, beta, edge)), -np.diff(betaincc(alpha, beta, edge))
+    below, above = np.diff(betainc(alpha, beta, edge)), -np.diff(betaincc(alpha, beta, edge))  # [..., A, 5] each
     p = np.where(edge[:-1] < r, below, above)  # [..., A, 5]
     return torch.from_numpy(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
 
