@@ -272,8 +272,8 @@ def main() -> None:
     for row in table.values():
         for kind, number in counts.items():
             if kind in row:
-                said = row[kind].split(":")[0].split(" by ")[0] if kind == "samples" else row[kind]
-                number[said] = number.get(said, 0) + 1
+                reason = row[kind].split(":")[0].split(" by ")[0] if kind == "samples" else row[kind]
+                number[reason] = number.get(reason, 0) + 1
     wrong = [name for name, row in table.items() if any("WRONG" in str(value) for value in row.values())]
     print(counts, "wrong:", wrong or "none", file=sys.stderr)
     if not options.dry:

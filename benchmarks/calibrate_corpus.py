@@ -51,12 +51,12 @@ def simulate(f: dict, n: int, seed: int) -> dict[str, np.ndarray]:
     d = rules.draw(seed, np.arange(n), f)
     pairs = np.repeat(np.arange(n), 2)
     first, _ = rules.rate(seed, d.items, d.latent, True, f)
-    given, lost = rules.rate(seed, d.items, d.latent, False, f)
-    given = aggregate.recruit(given)
-    given[lost, 3:] = np.nan
-    keep = aggregate.keep_three(given)
-    out = aggregate.released(given, keep, pairs)
-    kept = given[keep].reshape(2 * n, 3, 5)
+    ratings, lost = rules.rate(seed, d.items, d.latent, False, f)
+    ratings = aggregate.recruit(ratings)
+    ratings[lost, 3:] = np.nan
+    keep = aggregate.keep_three(ratings)
+    out = aggregate.released(ratings, keep, pairs)
+    kept = ratings[keep].reshape(2 * n, 3, 5)
     labels = np.rint(kept.mean(axis=1))[out]
     r = np.corrcoef(labels.T)
     gaps = np.abs(labels[::2] - labels[1::2])
@@ -68,7 +68,7 @@ def simulate(f: dict, n: int, seed: int) -> dict[str, np.ndarray]:
         "R turns": np.array([np.corrcoef(d.exchanges[pairs[out]], labels[:, 0])[0, 1]]),
         "R prompt": np.array([np.corrcoef(d.prompt_z[pairs[out]], labels[:, 0])[0, 1]]),
         "kappa": np.stack([kappa(first[:, :3]), kappa(kept), kappa(kept[out])]),
-        "annotators": np.array([(~np.isnan(given[:, :, 0])).sum(axis=1).mean()]),
+        "annotators": np.array([(~np.isnan(ratings[:, :, 0])).sum(axis=1).mean()]),
         "removed": np.array([1 - out.mean()]),
         "histogram": np.stack([(labels == v).mean(axis=0) for v in range(5)], axis=1),
         "gap 0": (gaps == 0).mean(axis=0),

@@ -150,8 +150,8 @@ def work(lengths: Iterable[int]) -> tuple[int, int]:
 
 def packed(batches: Iterable) -> tuple[int, int]:
     """(tokens, scores of attention) of packed batches: each token once, and it sees its own path."""
-    found = [(len(batch.tokens), int((batch.positions + 1).sum())) for batch in batches]
-    return sum(tokens for tokens, _ in found), sum(scores for _, scores in found)
+    sizes = [(len(batch.tokens), int((batch.positions + 1).sum())) for batch in batches]
+    return sum(tokens for tokens, _ in sizes), sum(scores for _, scores in sizes)
 
 
 def dense(dtype, device: str = "cpu") -> None:

@@ -101,16 +101,16 @@ def one(options) -> None:
         clock = side(policy, items, options.dtypes[0], options.steps + 1, options, Path(folder))
     peak = common.peak(options.device) / 1024
     lengths = [len(s) for item in items for s in item.sequences]
-    found = {"seconds": clock.seconds, "losses": clock.losses, "norms": clock.norms, "peak GB": peak}
-    print("RESULT " + json.dumps(found | {"tokens one by one": sum(lengths), "pairs": len(items)}))
+    figures = {"seconds": clock.seconds, "losses": clock.losses, "norms": clock.norms, "peak GB": peak}
+    print("RESULT " + json.dumps(figures | {"tokens one by one": sum(lengths), "pairs": len(items)}))
 
 
 def measure(options, side: str, dtype: str, pairs: int) -> dict:
     """One side in a process of its own."""
-    given = ["--side", side, "--dtypes", dtype, "--pairs", str(pairs)]
+    arguments = ["--side", side, "--dtypes", dtype, "--pairs", str(pairs)]
     for name in ("steps", "budget", "rows", "threads", "longest", "model", "device"):
-        given += [f"--{name}", str(getattr(options, name))]
-    return common.alone(__file__, given)
+        arguments += [f"--{name}", str(getattr(options, name))]
+    return common.alone(__file__, arguments)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -136,10 +136,10 @@ def main(argv: list[str] | None = None) -> None:
     if options.side:
         one(options)
         return
-    found, ratios, apart, timings, growth = {}, {}, {}, {}, {}
+    results, ratios, apart, timings, growth = {}, {}, {}, {}, {}
     for dtype in options.dtypes:
         sides = {side: measure(options, side, dtype, options.pairs) for side in ("ours", "theirs")}
-        found[dtype], timings[dtype] = sides, {side: f["seconds"][1:] for side, f in sides.items()}
+        results[dtype], timings[dtype] = sides, {side: f["seconds"][1:] for side, f in sides.items()}
         middle = common.medians(timings[dtype])
         ratios[dtype] = middle["theirs"] / middle["ours"]
         apart[dtype] = {
@@ -166,7 +166,7 @@ def main(argv: list[str] | None = None) -> None:
             on=options.device,
             model=options.model,
             ratios=ratios,
-            peak_gb={dtype: {side: f["peak GB"] for side, f in sides.items()} for dtype, sides in found.items()},
+            peak_gb={dtype: {side: f["peak GB"] for side, f in sides.items()} for dtype, sides in results.items()},
             seconds_a_token_by_pairs=growth,
             threads=options.threads,
             subset=f"{options.pairs} pairs of at most {options.longest} tokens a sequence, random, seed 0",

@@ -69,17 +69,17 @@ def run(disk: Path, *words: str) -> dict:
 def failed(disk: Path, what: str, whole: dict[str, str], *words: str) -> dict:
     """How a run ended that has to fail for this reason, and whether all reports are as they were."""
     done = run(disk, *words)
-    said = done["said"]
+    output = done["said"]
     folders = [folder for folder in (disk / "reports" / "smoke").glob("[0-9]*") if "@" not in folder.name]
     reports = [report.completed("smoke", folder.name, folder) for folder in folders]
     here = tables(disk)
     whole_still = all(here.get(name) == digest for name, digest in whole.items())
     whole_still = whole_still and all(each and not each.altered for each in reports)
-    errors = len(re.findall("^error:", said, re.M))
-    clear = errors == 1 and bool(re.search(REASONS[what], said)) and "most recent call last" not in said
+    errors = len(re.findall("^error:", output, re.M))
+    clear = errors == 1 and bool(re.search(REASONS[what], output)) and "most recent call last" not in output
     ok = bool(done["status"]) and clear and whole_still
     row = {"what": what, "ok": ok, "status": done["status"], "errors": errors, "reports whole": whole_still}
-    return row | {"seconds": done["seconds"]} | ({} if ok else {"said": said[-3000:]})
+    return row | {"seconds": done["seconds"]} | ({} if ok else {"said": output[-3000:]})
 
 
 def trials(disk: Path, number: str, whole: dict[str, str], broken: Path) -> list[dict]:

@@ -176,7 +176,7 @@ def exact(check: Check) -> dict:
         head = check.head(ours)
         groups, starts = check.groups(ours, 4, 3, response=120)
         truth = alone(check, theirs, head, groups, starts, autocast=False)
-        found = {"groups are allowed": attention.apart(ours) or "yes"}
+        checks = {"groups are allowed": attention.apart(ours) or "yes"}
         for autocast in (False, True):
             mine = grouped(check, ours, head, groups, starts, autocast)
             if autocast:
@@ -184,10 +184,10 @@ def exact(check: Check) -> dict:
             for name, values in mine.items():
                 off = distance(values, truth[name])
                 limit = 2 * distance(plain[name], truth[name]) if autocast else 1e-3 if name == "gradients" else 1e-4
-                found[f"{name}, {'bfloat16' if autocast else 'float32'}"] = {"apart": off, "at most": limit}
+                checks[f"{name}, {'bfloat16' if autocast else 'float32'}"] = {"apart": off, "at most": limit}
                 ok &= off <= limit
-        ok &= found["groups are allowed"] == "yes"
-        out[shape] = found
+        ok &= checks["groups are allowed"] == "yes"
+        out[shape] = checks
         del ours, theirs, head, truth
         clear()
     return {"ok": ok, "shapes": out}
@@ -235,7 +235,7 @@ def devices(check: Check) -> dict:
     if check.device == "cpu":
         return skipped("there is one device")
     here = Check("cpu", small=False)
-    found = {}
+    by_device = {}
     for on in (check, here):
         model = on.model("Qwen2.5-0.5B", layers=2, spread=0.05)
         if on is check:
@@ -245,15 +245,18 @@ def devices(check: Check) -> dict:
         head = torch.nn.Linear(896, ATTRIBUTES, bias=False).to(on.device)
         torch.nn.init.constant_(head.weight, 0.01)
         groups, starts = on.groups(model, 2, 2, prompt=60, response=60)
-        found[on.device] = grouped(on, model.eval(), head, groups, starts, autocast=False)
-    off = {name: distance([x.cpu() for x in found[check.device][name]], found["cpu"][name]) for name in found["cpu"]}
+        by_device[on.device] = grouped(on, model.eval(), head, groups, starts, autocast=False)
+    off = {
+        name: distance([x.cpu() for x in by_device[check.device][name]], by_device["cpu"][name])
+        for name in by_device["cpu"]
+    }
     return {"ok": max(off.values()) < 1e-3, "apart": off}
 
 
 def greedy(model, prompts: list[list[int]], tokens: int) -> list[list[int]]:
     """Our greedy tokens of each prompt."""
     asked = [(ids, [(0, uniforms(0, str(i), 0, tokens))]) for i, ids in enumerate(prompts)]
-    options = {"max_new_tokens": tokens, "ends": lambda found: False, "temperature": 0.0, "top_p": 1.0}
+    options = {"max_new_tokens": tokens, "ends": lambda _: False, "temperature": 0.0, "top_p": 1.0}
     rows = {row.prompt: row.tokens for row in decode(model, asked, **options)}
     return [rows[i] for i in range(len(prompts))]
 
@@ -390,8 +393,8 @@ def score(check: Check) -> dict:
 
             @torch.no_grad()
             def by_rows(batches, model=other, head=head, sequences=sequences):
-                found = [head(padded_states(check, model, sequences, rows).float()) for rows in batches]
-                return torch.cat(found)[
+                scores = [head(padded_states(check, model, sequences, rows).float()) for rows in batches]
+                return torch.cat(scores)[
                     torch.tensor([i for rows in batches for i in rows]).argsort().to(check.device)
                 ].cpu()
 
@@ -442,7 +445,7 @@ def rollout(check: Check) -> dict:
 
     def sampled() -> int:
         asked = [(ids, [(j, uniforms(0, str(i), j, tokens)) for j in range(10)]) for i, ids in enumerate(prompts)]
-        return len(list(decode(ours, asked, max_new_tokens=tokens, ends=lambda found: False, batch=320, **how)))
+        return len(list(decode(ours, asked, max_new_tokens=tokens, ends=lambda _: False, batch=320, **how)))
 
     by_generate = partial(generated, check, theirs, prompts, tokens, 10, do_sample=True, top_k=0, **how)
     seconds, memory = check.times({"rollouts": sampled, "generate": by_generate}, 2)
@@ -506,15 +509,15 @@ def run(name: str, part: Callable[[Check], dict], check: Check) -> dict:
     """What a part says; an error of it is what it says too."""
     begun = time.time()
     try:
-        found = part(check)
+        result = part(check)
     except Exception as error:  # the other parts are still to be run, and the file is to say what this one did
         lines = traceback.format_exc().splitlines()
-        found = {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000], "from": lines[-24:]}
+        result = {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000], "from": lines[-24:]}
     clear()
-    word = {True: "ok", False: "FAILED", None: "not run"}[found["ok"]]
-    why = found.get("error") or found.get("not run") or ""
+    word = {True: "ok", False: "FAILED", None: "not run"}[result["ok"]]
+    why = result.get("error") or result.get("not run") or ""
     print(f"{name}: {word} ({time.time() - begun:.0f} s) {why[:300]}", flush=True)
-    return found | {"part's seconds": round(time.time() - begun, 1)}
+    return result | {"part's seconds": round(time.time() - begun, 1)}
 
 
 def in_a_process(name: str, options, seconds: float) -> dict:
@@ -526,8 +529,8 @@ def in_a_process(name: str, options, seconds: float) -> dict:
     except subprocess.TimeoutExpired:
         print(f"{name}: FAILED, not done after {seconds:.0f} s", flush=True)
         return {"ok": False, "error": f"not done after {seconds:.0f} s"}
-    *said, last = done.stdout.splitlines() or [""]
-    print("\n".join(said), flush=True)
+    *printed, last = done.stdout.splitlines() or [""]
+    print("\n".join(printed), flush=True)
     if last.startswith("RESULT "):
         return json.loads(last.removeprefix("RESULT "))
     return {"ok": False, "error": f"the process ended with code {done.returncode}: {last}"}
@@ -563,20 +566,20 @@ def main(argv: list[str] | None = None) -> int:
         (part,) = options.parts
         print("RESULT " + json.dumps(run(part, PARTS[part], Check(options.device, options.small))))
         return 0
-    check, begun, found = Check(options.device, options.small), time.time(), {}
+    check, begun, parts = Check(options.device, options.small), time.time(), {}
     about = facts(check)
     name = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-") + ("-small" if options.small else "")
     file = paths.reports() / "gpu-check" / f"{name}.json"
     for part in options.parts:
         left = 60 * options.minutes - (time.time() - begun)
         if left < 0:
-            found[part] = skipped("the time was up")
+            parts[part] = skipped("the time was up")
         elif options.device == "cuda":
-            found[part] = in_a_process(part, options, left + 60)
+            parts[part] = in_a_process(part, options, left + 60)
         else:
-            found[part] = run(part, PARTS[part], check)
-        passed = all(one["ok"] is not False for one in found.values())
-        result = {**about, "passed": passed, "seconds": round(time.time() - begun), "parts": found}
+            parts[part] = run(part, PARTS[part], check)
+        passed = all(one["ok"] is not False for one in parts.values())
+        result = {**about, "passed": passed, "seconds": round(time.time() - begun), "parts": parts}
         paths.write(file, json.dumps(result, indent=1) + "\n")
     print(f"{'passed' if passed else 'FAILED'} on {about['device']} in {time.time() - begun:.0f} s -> {file.name}")
     return 0 if passed else 1

@@ -77,8 +77,8 @@ def main() -> None:
 
             def ours() -> None:
                 file = next(files)
-                found = judge.verdicts(ASKS, file=file, token_cap=5_000_000)
-                assert [verdict.value for verdict in found] == [1 + i % 10 for i in range(N)]
+                verdicts = judge.verdicts(ASKS, file=file, token_cap=5_000_000)
+                assert [verdict.value for verdict in verdicts] == [1 + i % 10 for i in range(N)]
                 rows = [json.loads(line) for line in file.read_text().splitlines()]
                 keys = Counter(row["key"] for row in rows if row["reply"] is not None)
                 assert len(keys) == N and set(keys.values()) == {1}

@@ -200,10 +200,10 @@ def passing() -> Iterator[Mode]:
     for status in ("408 Late", "409 Conflict", "429 Busy", "500 Error", "502 Gateway", "503 Busy", "529 Busy", "599 X"):
         yield Mode(f"status {status[:3]}", lambda n, s=status: [http(b"<html>", s)], once=True, paid=False)
     yield Mode("status 504, and yet it was answered", lambda n: [http(b"", "504 Late")], once=True)
-    waits = {said: said for said in ("0", "0.05", "5e-2", "-3", "nan", "soon", "1, 2", "")}
+    waits = {header: header for header in ("0", "0.05", "5e-2", "-3", "nan", "soon", "1, 2", "")}
     waits |= {"a date, now": formatdate(usegmt=True), "a date of 1970": formatdate(0, usegmt=True)}
-    for name, said in waits.items():
-        busy = http(b"{}", "429 Busy", f"Retry-After: {said}")
+    for name, header in waits.items():
+        busy = http(b"{}", "429 Busy", f"Retry-After: {header}")
         yield Mode(f"Retry-After: {name}", lambda n, busy=busy: [busy], once=True, paid=False)
     busy = http(b"{}", "503 Busy", "Retry-After-Ms: 20", "Retry-After: 99")
     yield Mode("Retry-After-Ms: 20", lambda n: [busy], once=True, paid=False)
@@ -221,8 +221,8 @@ def lasting() -> Iterator[Mode]:
     yield always("always 101", b"HTTP/1.1 101 Switch\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", None, paid=False)
     quota = b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
     yield always("no money left", http(quota, "429 Busy"), paid=False)
-    for said in ("3600", "1e9", "1e400", "inf", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"):
-        yield always(f"Retry-After: {said[:40]}", http(b"{}", "429 Busy", f"Retry-After: {said}"), paid=False)
+    for text in ("3600", "1e9", "1e400", "inf", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"):
+        yield always(f"Retry-After: {text[:40]}", http(b"{}", "429 Busy", f"Retry-After: {text}"), paid=False)
     yield always("a body without end", HEAD, *[b"x" * 65_536] * 4000)
     yield always("an error without end", HEAD.replace(b"200 OK", b"400 No"), *[b"x" * 65_536] * 4000, paid=False)
     bomb = zlib.compressobj(wbits=31)
@@ -233,8 +233,8 @@ def lasting() -> Iterator[Mode]:
     yield always("usage of a billion", http(completion(0, usage={"prompt_tokens": 10**9, "completion_tokens": 10**9})))
     for name, form in FORMS.items():
         for status in ("401 No", "400 No", "500 No"):
-            said = f"{'x' * 280 * (status > '41')}{form(KEY)} is no key of ours"
-            yield always(f"the key in a {status[:3]}, {name}", http(said.encode(), status), paid=False)
+            text = f"{'x' * 280 * (status > '41')}{form(KEY)} is no key of ours"
+            yield always(f"the key in a {status[:3]}, {name}", http(text.encode(), status), paid=False)
         yield always(f"the key in what is no JSON, {name}", http(f"{form(KEY)}".encode()))
     yield always("the key in a broken header", f"HTTP/1.1 200 OK\r\n{KEY}\r\n\r\n".encode(), None)
     yield always("the key in place of a status", f"{KEY} 200 OK\r\n\r\n".encode(), None)
@@ -327,10 +327,10 @@ def run_mode(server: Server, url: str, mode: Mode, folder: Path, log: io.StringI
     questions, right = asks(QUESTIONS, label), [grade(i) for i in range(QUESTIONS)]
     began, outcome, written = time.perf_counter(), "answered", ""
     try:
-        found = judge.verdicts(questions, file=file, token_cap=100_000)
-        if [v.value for v in found] != right:
-            wrong.append(f"grades {[v.value for v in found]}, not {right}")
-        written = repr(found)
+        verdicts = judge.verdicts(questions, file=file, token_cap=100_000)
+        if [v.value for v in verdicts] != right:
+            wrong.append(f"grades {[v.value for v in verdicts]}, not {right}")
+        written = repr(verdicts)
     except JudgeError as error:
         outcome = str(error)
         written = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
@@ -406,10 +406,10 @@ def kills(server: Server, url: str, folder: Path, n: int = 2500, seed: int = 0) 
     kept = [row["id"] for row in Replies(file).values() if row["reply"] is not None]
     before = dict(server.asked)
     server.mode = MODES[0]
-    found = Judge("m", url, VARIABLE, in_flight=IN_FLIGHT, reply_tokens=REPLY_TOKENS).verdicts(
+    verdicts = Judge("m", url, VARIABLE, in_flight=IN_FLIGHT, reply_tokens=REPLY_TOKENS).verdicts(
         asks(n), file=file, token_cap=10**9
     )
-    if [v.value for v in found] != [grade(i) for i in range(n)]:
+    if [v.value for v in verdicts] != [grade(i) for i in range(n)]:
         wrong.append("verdicts differ after the kills")
     if any(server.asked[f"question {id[1:]}"] != before[f"question {id[1:]}"] for id in kept):
         wrong.append("a reply that was kept was asked for again")

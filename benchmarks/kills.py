@@ -66,14 +66,14 @@ def finish(folder: Path, command: list[str]) -> str:
 
 def living(folder: Path) -> dict[int, str]:
     """The processes that write below the folder, by number: their command lines."""
-    marker, found = f"HS2_RUNS={folder / 'runs'}\0".encode(), {}
+    marker, commands = f"HS2_RUNS={folder / 'runs'}\0".encode(), {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if marker in (process / "environ").read_bytes():
-                found[int(process.name)] = (process / "cmdline").read_text().replace("\0", " ")
+                commands[int(process.name)] = (process / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue  # it has ended
-    return found
+    return commands
 
 
 def intruded(folder: Path) -> bool:

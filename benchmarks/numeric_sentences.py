@@ -100,21 +100,21 @@ def main() -> None:
     file = Path(sys.argv[1]) if sys.argv[1:] else source()
     text, rows = file.read_text(), decisions()
     known = {row["digest"]: row for row in rows}
-    found = listed(text)
-    for each in found:
+    sentences = listed(text)
+    for each in sentences:
         if each.digest not in known:
             print(f"{','.join(map(str, each))},,    # {text[each.start : each.stop]}")
     claims = {c["id"] for c in yaml.safe_load((paths.root() / "hs2lib/report/claims.yaml").read_text())["claims"]}
     wrong = faults(rows, claims)
     print("\n".join(wrong))
-    undecided = [each for each in found if each.digest not in known]
+    undecided = [each for each in sentences if each.digest not in known]
     claimed = sum(bool(row["claims"]) for row in rows)
     why = Counter(row["reason"].partition(":")[0] for row in rows if row["reason"])
     result = {
         "name": "numeric_sentences",
         "compared": "the sentences of the paper's text that hold a number, outside of tables and references, and the "
         "ledger of claims",
-        "figure": f"{len(found)} sentences: {claimed} claimed, "
+        "figure": f"{len(sentences)} sentences: {claimed} claimed, "
         + ", ".join(f"{number} {reason}" for reason, number in why.most_common()),
         "goal": "each is claimed, or left out with a reason",
         "met": not (undecided or wrong),

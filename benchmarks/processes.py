@@ -185,8 +185,8 @@ def run(folder: Path, processes: int, *more: str, **options) -> float:
 
 def place(folder: Path, method: str) -> Path:
     """The one folder of a method's run."""
-    (found,) = (folder / method).glob("training-*")
-    return found
+    (place_of_run,) = (folder / method).glob("training-*")
+    return place_of_run
 
 
 def curve(folder: Path, method: str) -> np.ndarray:
@@ -222,9 +222,9 @@ def killed(folder: Path, one: Path) -> dict:
     code = process.wait(120)
     ended = time.monotonic() - sent
     log = (folder / "log").read_text().replace(f"{Path(__file__).parent}/", "")
-    said = [line.strip() for line in log.splitlines() if "SIGKILL" in line or "FAILED" in line]
+    last_words = [line.strip() for line in log.splitlines() if "SIGKILL" in line or "FAILED" in line]
     run(folder, 2, methods=METHODS[:1])
-    result = {"exit code": code, "seconds until all had ended": round(ended, 1), "said": said[:2],
+    result = {"exit code": code, "seconds until all had ended": round(ended, 1), "said": last_words[:2],
               "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
     (folder / "killed.json").write_text(json.dumps(result))
     return result
@@ -249,34 +249,34 @@ def exported(folder: Path) -> dict:
 
 def compared(work: Path) -> dict:
     """Losses, memory, export, resuming, a kill and processes that differ: what the methods do in 2 and 4 processes."""
-    found, folders = {}, {number: work / str(number) for number in (1, 2, 4)}
-    found["seconds"] = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
+    figures, folders = {}, {number: work / str(number) for number in (1, 2, 4)}
+    figures["seconds"] = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
     one, first = folders[1], METHODS[0]
     for number in (2, 4):
-        found[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
+        figures[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
         whole = {m: held(one, m, 1)[0] for m in METHODS}
-        found[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
-    found["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
-    found["export"] = exported(folders[2])
+        figures[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
+    figures["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
+    figures["export"] = exported(folders[2])
     again = {}
     for number in (1, 2, 4):
         folder = work / f"again-{number}"
         run(folder, 2, "--stop", "3", methods=METHODS[:1])
         run(folder, number, *["--parts"] * (number == 1), methods=METHODS[:1])
         again[number] = apart(folder, one, first)
-    found["apart, stopped as 2 and gone on as"] = again
-    found["a rank killed"] = killed(work / "killed", one)
+    figures["apart, stopped as 2 and gone on as"] = again
+    figures["a rank killed"] = killed(work / "killed", one)
     differ = work / "differ"
     run(differ, 2, "--off", "1e-3", methods=["DPO"])
-    found["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
-    found["cost"] = {}
+    figures["apart, ranks differ by 1e-3 nat"] = apart(differ, folders[2], "DPO")
+    figures["cost"] = {}
     for number in (1, 2, 4):
         with torch.device("meta"):
-            said = cost.held(model(first), number)
+            predicted = cost.held(model(first), number)
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
-            found["cost"][f"{phase}, {number}"] = {"counted": counted, "cost.py": said[phase]}
-    return found
+            figures["cost"][f"{phase}, {number}"] = {"counted": counted, "cost.py": predicted[phase]}
+    return figures
 
 
 def memory(work: Path) -> dict:
@@ -288,8 +288,8 @@ def memory(work: Path) -> dict:
         for method in METHODS:
             ranks = [held(folder, method, number, phase) for phase in ("compute", "tokens")]
             with torch.device("meta"):
-                said = cost.held(model(method), number, max(ranks[1]))["compute"]
-            rows[f"{method}, {number}"] = {"counted": max(ranks[0]), "cost.py": said}
+                predicted = cost.held(model(method), number, max(ranks[1]))["compute"]
+            rows[f"{method}, {number}"] = {"counted": max(ranks[0]), "cost.py": predicted}
     return {"cost, gathered layers and activations": rows, "seconds": seconds}
 
 
@@ -307,7 +307,7 @@ def notebooks(work: Path) -> dict:
 
     Beside them the same runs by one process, which compute for themselves. 06 and 08 read the model of 05.
     """
-    found, seconds, ways = {}, {}, {"alone": 1, "in parts": 2}
+    rows, seconds, ways = {}, {}, {"alone": 1, "in parts": 2}
     for number, (stage, values) in STAGED.items():
         words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
         words += [word for name, value in values.items() for word in ("-p", f"{name}={value}")]
@@ -321,10 +321,10 @@ def notebooks(work: Path) -> dict:
             seconds[f"{number} {way}"] = [time.time() - began]
             after = stamps(home, number)
             if processes > 1:
-                found[f"{number}, computed again"] = [name for name, at in before.items() if after[name] != at]
-                found[f"{number}, kept by the stage"] = len(before)
-        found[f"{number}, tables"] = tables_apart(*(work / "notebooks" / way / "reports/smoke" for way in ways), number)
-    return {"notebooks after two processes that held the models in parts": found, "seconds": seconds}
+                rows[f"{number}, computed again"] = [name for name, at in before.items() if after[name] != at]
+                rows[f"{number}, kept by the stage"] = len(before)
+        rows[f"{number}, tables"] = tables_apart(*(work / "notebooks" / way / "reports/smoke" for way in ways), number)
+    return {"notebooks after two processes that held the models in parts": rows, "seconds": seconds}
 
 
 def say(home: Path, words: list[str]) -> None:
@@ -387,20 +387,20 @@ def main(argv: list[str] | None = None) -> None:
         return
     work = paths.runs() / "benchmarks" / f"processes-{report.commit()}"
     file = paths.reports() / "benchmarks" / "processes.json"
-    before = json.loads(file.read_text()) if file.exists() else {"found": {}, "timings": {}}
-    found, seconds = {"commit, training": before.get("commit")} | before["found"], before["timings"]
+    before = json.loads(file.read_text()) if file.exists() else {"figures": {}, "timings": {}}
+    figures, seconds = {"commit, training": before.get("commit")} | before["figures"], before["timings"]
     for name in options.only:
         part = PARTS[name](work)
         seconds |= part.pop("seconds")
-        found |= part | {f"commit, {name}": report.commit()}
-    print(json.dumps(found, indent=1))
-    losses = max(max(found[f"apart, {number}"].values()) for number in (2, 4))
-    half, quarter = (max(found[f"share held, {number}"].values()) for number in (2, 4))
-    kept = found["a rank killed"]["apart after a second start"], found["apart, ranks differ by 1e-3 nat"]
-    after = max(*found["apart, stopped as 2 and gone on as"].values(), *kept)
-    predicted = *found["cost"].values(), *found["cost, gathered layers and activations"].values()
+        figures |= part | {f"commit, {name}": report.commit()}
+    print(json.dumps(figures, indent=1))
+    losses = max(max(figures[f"apart, {number}"].values()) for number in (2, 4))
+    half, quarter = (max(figures[f"share held, {number}"].values()) for number in (2, 4))
+    kept = figures["a rank killed"]["apart after a second start"], figures["apart, ranks differ by 1e-3 nat"]
+    after = max(*figures["apart, stopped as 2 and gone on as"].values(), *kept)
+    predicted = *figures["cost"].values(), *figures["cost, gathered layers and activations"].values()
     off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted)
-    read = found["notebooks after two processes that held the models in parts"]
+    read = figures["notebooks after two processes that held the models in parts"]
     tables = max(read[f"{number}, tables"]["largest difference"] for number in STAGED)
     again = [
         name
@@ -408,7 +408,7 @@ def main(argv: list[str] | None = None) -> None:
         for name in (*read[f"{number}, computed again"], *read[f"{number}, tables"]["other words"])
     ]
     once = not again and all(read[f"{number}, kept by the stage"] for number in STAGED)
-    tied = found["export"] == {"missing": [], "unexpected": [], "tied": 1}
+    tied = figures["export"] == {"missing": [], "unexpected": [], "tied": 1}
     met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied and once and tables < 1e-2
     if not options.dry:
         common.write(
@@ -422,7 +422,7 @@ def main(argv: list[str] | None = None) -> None:
             f"tables {tables:.1e}",
             seconds,
             packages=("torch", "transformers", "accelerate"),
-            found=found,
+            figures=figures,
         )
         shutil.rmtree(work)
 

@@ -69,8 +69,10 @@ def read(backbone, batch) -> torch.Tensor:
     rows = []
     for row, end in enumerate(batch.end):
         own = batch.owner == row
-        said, states = log_p[own], every[:, batch.node[own]]  # [n], [L, n, H]
-        figures = torch.stack([said.mean(), said.min(), said[: 1 + len(said) // 4].mean(), said.exp().mean()])
+        of_answer, states = log_p[own], every[:, batch.node[own]]  # [n], [L, n, H]
+        figures = torch.stack(
+            [of_answer.mean(), of_answer.min(), of_answer[: 1 + len(of_answer) // 4].mean(), of_answer.exp().mean()]
+        )
         rows.append(torch.cat([every[:, end].flatten(), states.mean(1).flatten(), figures]))
     return torch.stack(rows)  # [R, 2 L H + 4]
 
@@ -83,9 +85,9 @@ def states(name: str, folder: Path) -> np.ndarray:
         if not file.exists():
             policy = policy or load_policy("embedded", max_tokens=2048)
             tokens = list(policy.tokenise(groups[start : start + CHUNK]))
-            given = [list(each.sequences) for each in tokens], BUDGET
+            batches = [list(each.sequences) for each in tokens], BUDGET
             with attention.computing(policy):
-                rows = attention.in_order(partial(read, policy.backbone), *given, predict=[t.starts for t in tokens])
+                rows = attention.in_order(partial(read, policy.backbone), *batches, predict=[t.starts for t in tokens])
             content = io.BytesIO()
             np.save(content, rows.numpy())
             paths.write(file, content.getvalue())

@@ -59,9 +59,9 @@ def theirs(model, tokenizer, prompts: list[Group], tokens: int, n: int, batch: i
         options = dict(max_new_tokens=tokens, min_new_tokens=tokens, num_return_sequences=n, **sampling)
         padded, mask = padded.to(model.device), mask.to(model.device)
         with torch.no_grad():
-            found = model.generate(padded, attention_mask=mask, pad_token_id=tokenizer.pad_token_id, **options)
+            sampled = model.generate(padded, attention_mask=mask, pad_token_id=tokenizer.pad_token_id, **options)
         for place, i in enumerate(rows):
-            out[i] = found[place * n : (place + 1) * n, longest:].tolist()
+            out[i] = sampled[place * n : (place + 1) * n, longest:].tolist()
     return [sample for i in range(len(ids)) for sample in out[i]]
 
 
@@ -80,8 +80,8 @@ def same(policy, model, tokenizer, prompts, tokens: int, batch: int) -> dict[str
     """The share of prompts with equal greedy tokens, and the largest margin at which two of them part."""
     mine = ours(policy, prompts, tokens, 1, batch, temperature=0.0)
     other = theirs(model, tokenizer, prompts, tokens, 1, batch, do_sample=False)
-    parted = [(group, list(group.responses[0].tokens), found) for group, found in zip(mine, other, strict=True)
-              if list(group.responses[0].tokens) != found]  # fmt: skip
+    parted = [(group, list(group.responses[0].tokens), ids) for group, ids in zip(mine, other, strict=True)
+              if list(group.responses[0].tokens) != ids]  # fmt: skip
     first = [next(i for i, (a, b) in enumerate(zip(x, y, strict=True)) if a != b) for _, x, y in parted]
     margins = [margin(policy, group, at) for (group, _, _), at in zip(parted, first, strict=True)]
     return {"equal": 1 - len(parted) / len(prompts), "largest margin where not": max(margins, default=0.0)}
@@ -107,41 +107,41 @@ def with_vllm(options, timings: dict) -> dict | str:
         for _ in range(options.repeats + 1):  # the first reads the weights and warms up
             Server().ask("POST", "/reset_prefix_cache")
             begun = common.clock()  # a call returns when the tokens are there
-            found = ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
+            sampled = ours(policy, prompts, options.tokens, options.n, options.batch, **sampling)
             seconds.append(common.clock() - begun)
     except (OSError, RuntimeError) as error:
         return f"failed: {error}"
     timings[dtype]["vllm"] = seconds[1:]
     middle = common.medians(timings[dtype])
-    tokens = sum(len(sample.tokens) for group in found for sample in group.responses)
+    tokens = sum(len(sample.tokens) for group in sampled for sample in group.responses)
     out = {"tokens": tokens, "tokens_per_second": tokens / middle["vllm"]}
     return {dtype: out | {f"{side} over vllm": middle[side] / middle["vllm"] for side in ("rollouts", "generate")}}
 
 
-def measured(given, name: str) -> dict:
+def measured(options, name: str) -> dict:
     """Both sides in one dtype: seconds of each, the check, seconds a prompt by number of prompts, a GPU's memory."""
-    dtype, on, memory = getattr(torch, name), given.device, {}
-    policy = Policy.new(where(given.model)).eval().to(on)
+    dtype, on, memory = getattr(torch, name), options.device, {}
+    policy = Policy.new(where(options.model)).eval().to(on)
     policy.backbone.to(dtype)
-    model = AutoModelForCausalLM.from_pretrained(where(given.model), dtype=dtype).eval().to(on)
+    model = AutoModelForCausalLM.from_pretrained(where(options.model), dtype=dtype).eval().to(on)
     model = plain(model)
-    prompts, source = short_prompts(given.prompts, given.longest, policy.tokenizer)
-    check = same(policy, model, policy.tokenizer, prompts, given.tokens, given.batch)
-    shape = given.tokens, given.n, given.batch
+    prompts, source = short_prompts(options.prompts, options.longest, policy.tokenizer)
+    check = same(policy, model, policy.tokenizer, prompts, options.tokens, options.batch)
+    shape = options.tokens, options.n, options.batch
     sampling = {"temperature": 0.7, "top_p": 0.9}
     functions = {
         "rollouts": partial(ours, policy, prompts, *shape, **sampling),
         "generate": partial(theirs, model, policy.tokenizer, prompts, *shape, do_sample=True, top_k=0, **sampling),
     }
-    seconds = common.times(functions, given.repeats, on, memory)
+    seconds = common.times(functions, options.repeats, on, memory)
     middle = common.medians(seconds)
-    rate = given.prompts * given.n * given.tokens / middle["rollouts"]
+    rate = options.prompts * options.n * options.tokens / middle["rollouts"]
     ratio = middle["generate"] / middle["rollouts"]
     print(name, middle, f"ratio {ratio:.2f}, {rate:.0f} tokens/s", check, file=sys.stderr)
     growth = {}
-    if given.sizes:
-        sets = {size: short_prompts(size, given.longest, policy.tokenizer)[0] for size in given.sizes}
-        runs = {str(size): partial(ours, policy, found, *shape, **sampling) for size, found in sets.items()}
+    if options.sizes:
+        sets = {size: short_prompts(size, options.longest, policy.tokenizer)[0] for size in options.sizes}
+        runs = {str(size): partial(ours, policy, few, *shape, **sampling) for size, few in sets.items()}
         once = common.medians(common.times(runs, 1, on))
         growth = {size: once[size] / int(size) for size in once}
         print(name, "seconds a prompt, by number of prompts:", growth, file=sys.stderr)
@@ -161,20 +161,22 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[4, 8, 16], help="prompts, for the growth of ours")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     gpu = dict(prompts=32, tokens=256, batch=320, sizes=[16, 32, 64], dtypes=["bfloat16", "float32"])
-    given = common.parse(parser, argv, **gpu)
-    found, on = {name: measured(given, name) for name in given.dtypes}, given.device
-    timings, checks, ratios = ({name: one[key] for name, one in found.items()} for key in ("seconds", "check", "ratio"))
-    growth = {name: one["growth"] for name, one in found.items() if one["growth"]}
-    memory = {name: one["memory"] for name, one in found.items()}
+    options = common.parse(parser, argv, **gpu)
+    results, on = {name: measured(options, name) for name in options.dtypes}, options.device
+    timings, checks, ratios = (
+        {name: one[key] for name, one in results.items()} for key in ("seconds", "check", "ratio")
+    )
+    growth = {name: one["growth"] for name, one in results.items() if one["growth"]}
+    memory = {name: one["memory"] for name, one in results.items()}
     if on == "cuda":  # vLLM asks for most of the memory
         gc.collect()
         torch.cuda.empty_cache()
-    third = with_vllm(given, timings)
+    third = with_vllm(options, timings)
     print("vllm:", third, file=sys.stderr)
     # Logits of two engines differ by rounding: greedy tokens may part where two tokens are as good as equally likely.
     close = {"float32": 1e-3, "bfloat16": 0.25}
     equal = all(check["largest margin where not"] <= close[name] for name, check in checks.items())
-    if not given.dry:
+    if not options.dry:
         common.write(
             "rollout",
             "transformers generate(num_return_sequences) against hs2lib's rollouts, same prompts and number of tokens",
@@ -185,14 +187,14 @@ def main(argv: list[str] | None = None) -> None:
             timings,
             packages=("torch", "transformers"),
             on=on,
-            model=given.model,
+            model=options.model,
             **({"vllm": third, "gpu_memory_mb_beside_weights": memory} if on == "cuda" else {}),
             ratios=ratios,
             growth=growth,
-            prompts=f"{given.prompts} of {found[given.dtypes[0]]['source']}, at most {given.longest} tokens",
-            new_tokens=given.tokens,
-            samples=given.n,
-            samples_at_once=given.batch,
+            prompts=f"{options.prompts} of {results[options.dtypes[0]]['source']}, at most {options.longest} tokens",
+            new_tokens=options.tokens,
+            samples=options.n,
+            samples_at_once=options.batch,
             threads=torch.get_num_threads(),
         )
 

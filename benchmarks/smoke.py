@@ -46,15 +46,15 @@ def finish(process: subprocess.Popen, folder: Path, what: str) -> None:
 
 def tables(folder: Path) -> dict[str, str]:
     """Digest of every table of a finished run."""
-    found = sorted(folder.glob("reports/smoke/*/*.csv")) + sorted(folder.glob("reports/smoke/*/*.tex"))
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+    files = sorted(folder.glob("reports/smoke/*/*.csv")) + sorted(folder.glob("reports/smoke/*/*.tex"))
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def differences(folder: Path, expected: dict[str, str]) -> str:
     """Names of tables that are not as expected, with what they hold now; empty where there are none."""
-    found = tables(folder)
-    names = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
-    return "\n".join(f"{name}:\n{(folder / name).read_text() if name in found else 'gone'}" for name in names)
+    hashes = tables(folder)
+    names = sorted(name for name in hashes.keys() | expected.keys() if hashes.get(name) != expected.get(name))
+    return "\n".join(f"{name}:\n{(folder / name).read_text() if name in hashes else 'gone'}" for name in names)
 
 
 def main() -> None:

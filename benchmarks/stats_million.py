@@ -61,12 +61,12 @@ def main() -> None:
     # Small sizes take a second or two, within the noise of a busy machine: the quietest of several runs counts.
     repeats = {size: 1 if size > 100_000 else 3 for size in sizes}
     runs = {size: [_child(size) for _ in range(repeats[size])] for size in sizes}
-    best = {size: min(found, key=lambda run: run["processor_s"]) for size, found in runs.items()}
+    best = {size: min(timed, key=lambda run: run["processor_s"]) for size, timed in runs.items()}
     per_row = {size: best[size]["processor_s"] / size for size in SIZES}
     growth = per_row[SIZES[-1]] / per_row[SIZES[0]]
-    peak = max(run["peak_gb"] for found in runs.values() for run in found)
+    peak = max(run["peak_gb"] for timed in runs.values() for run in timed)
     table_2_s = best[RELEASED_ROWS]["statistics_s"]
-    sound = all(run["equals_pandas"] and run["inside_intervals"] for found in runs.values() for run in found)
+    sound = all(run["equals_pandas"] and run["inside_intervals"] for timed in runs.values() for run in timed)
     common.write(
         "stats_million",
         "processor time per row of 01's statistics, streamed from the corpus: at 10,000 rows over at 1,000,000",
@@ -76,7 +76,7 @@ def main() -> None:
         check="means and SDs equal pandas' to 1e-9; every estimate lies in its interval"
         if sound
         else "FAILED: the statistics differ from pandas', or an estimate lies outside its interval",
-        timings={str(size): found for size, found in runs.items()},
+        timings={str(size): timed for size, timed in runs.items()},
         packages=("numpy", "scipy", "pandas"),
         growth=growth,
         microseconds_per_row={str(size): 1e6 * s for size, s in per_row.items()},

@@ -72,10 +72,10 @@ def tokenised(policy: Policy, responses: str, longest: int, sampled: int = 16) -
     for group in every:
         more = tuple(Response(f"{group.id}/{i}", draw.choice(others).text) for i in range(2, N))
         groups.append(replace(group, responses=(*group.responses, *more)))
-    found = [t for t in policy.tokenise(groups, TARGET) if max(map(len, t.sequences)) <= longest]
+    fitting = [t for t in policy.tokenise(groups, TARGET) if max(map(len, t.sequences)) <= longest]
     if responses == "borrowed":
-        return found
-    few = [t.group for t in found[:sampled]]
+        return fitting
+    few = [t.group for t in fitting[:sampled]]
     folder = paths.runs() / "benchmarks" / "steerlm2_step"
     drawn = rollouts(policy, few, n=N, max_new_tokens=256, label=TARGET, file=folder)
     return as_tokens(policy, drawn, TARGET)
@@ -86,11 +86,11 @@ def items(policy: Policy, chosen: list[TokenGroup]) -> list[Item]:
     log_q, tokens = policy.log_probs(chosen)
     rng = np.random.default_rng(0)
     out = []
-    for i, found in enumerate(chosen):
+    for i, group in enumerate(chosen):
         rows = slice(N * i, N * (i + 1))
         weights = torch.from_numpy(rng.standard_normal(N)).log_softmax(-1)
         targets = np.column_stack([weights, log_q[rows], tokens[rows]]).astype(np.float32)
-        out.append(Item(f"{i:04d}", found.sequences, targets, found.starts))
+        out.append(Item(f"{i:04d}", group.sequences, targets, group.starts))
     return out
 
 
@@ -149,8 +149,8 @@ def theirs(model, these: list[Item], dtype: str, rows: int, pad: int) -> dict:
 def tokens(these: list, rows: int, budget: int) -> dict[str, int]:
     """Tokens that a step of each side computes."""
     counts = {"padded": 0, "one by one": 0, "groups": 0}
-    for found in these:
-        lengths = sorted((len(s) for s in found.sequences), reverse=True)
+    for group in these:
+        lengths = sorted((len(s) for s in group.sequences), reverse=True)
         counts["padded"] += sum(lengths[i] * len(lengths[i : i + rows]) for i in range(0, N, rows))
         counts["one by one"] += sum(lengths)
     counts["groups"] = sum(len(batch.tokens) for batch in plan([t.sequences for t in these], budget))
@@ -182,7 +182,7 @@ def main(argv: list[str] | None = None) -> None:
     timed = these[: options.groups]
     plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path, dtype=torch.float32).train().to(on)
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
-    pad, found, memory, warm = policy.tokenizer.pad_token_id, {}, {}, int(on == "cuda")  # kernels are compiled first
+    pad, results, memory, warm = policy.tokenizer.pad_token_id, {}, {}, int(on == "cuda")  # kernels are compiled first
     sides = {
         "ours": lambda dtype: vars(ours(policy, timed, dtype, options.budget)),
         "theirs": lambda dtype: theirs(plain, timed, dtype, options.rows, pad),
@@ -200,17 +200,17 @@ def main(argv: list[str] | None = None) -> None:
                 before = common.held(on)
                 one = sides[side](dtype)
                 memory[f"{side} {dtype}"] = round(common.peak(on) - before, 1)
-                found.setdefault(f"{side} {dtype}", []).append(one)
+                results.setdefault(f"{side} {dtype}", []).append(one)
                 print(side, dtype, one, file=sys.stderr, flush=True)
     grown, budget = {}, BUDGET if on == "cpu" else options.budget  # how the CPU's tokens have been counted
     for size in options.growth:
         again(policy.backbone)
         part = these[:size]
         grown[size] = ours(policy, part, options.dtypes[0], options.budget).seconds / tokens(part, N, budget)["groups"]
-    timings = {name: [one["seconds"] for one in runs[warm:]] for name, runs in found.items()}
+    timings = {name: [one["seconds"] for one in runs[warm:]] for name, runs in results.items()}
     middle = common.medians(timings)
     ratios = {dtype: middle[f"theirs {dtype}"] / middle[f"ours {dtype}"] for dtype in options.dtypes}
-    first = {name: runs[0] for name, runs in found.items()}
+    first = {name: runs[0] for name, runs in results.items()}
     apart = {
         dtype: {key: abs(first[f"ours {dtype}"][key] / first[f"theirs {dtype}"][key] - 1) for key in ("loss", "norm")}
         for dtype in options.dtypes

@@ -56,14 +56,14 @@ class Clock(TrainerCallback):
 def chosen(model: RewardModel, replies: int) -> list[items.Item]:
     """Items of about so many replies (0: all), from groups in random order; only replies with every label."""
     groups = load.load("oasst1", "folder", split="validation", strict=False).groups
-    found, _ = items.rated(model, groups)
-    found = [item for item in found if (item.targets != -100).all()]
-    random.Random(0).shuffle(found)
+    labelled, _ = items.rated(model, groups)
+    labelled = [item for item in labelled if (item.targets != -100).all()]
+    random.Random(0).shuffle(labelled)
     if not replies:
-        return found
+        return labelled
     out: list[items.Item] = []
     while sum(len(item.sequences) for item in out) < replies:
-        out.append(found[len(out)])
+        out.append(labelled[len(out)])
     return out
 
 
@@ -167,13 +167,13 @@ def main(argv: list[str] | None = None) -> None:
     if options.child:
         child(*options.child, options)
         return
-    found: dict[tuple[str, str], dict] = {}
+    results: dict[tuple[str, str], dict] = {}
     for dtype in options.dtypes:
         for side in ("ours", "theirs"):
-            given = [*(sys.argv[1:] if argv is None else argv), "--child", side, dtype]
-            found[side, dtype] = common.alone(__file__, given, {"OMP_NUM_THREADS": str(options.threads)})
-            print(side, dtype, found[side, dtype], file=sys.stderr, flush=True)
-    timings = {f"{side} {dtype}": result["seconds"] for (side, dtype), result in found.items()}
+            arguments = [*(sys.argv[1:] if argv is None else argv), "--child", side, dtype]
+            results[side, dtype] = common.alone(__file__, arguments, {"OMP_NUM_THREADS": str(options.threads)})
+            print(side, dtype, results[side, dtype], file=sys.stderr, flush=True)
+    timings = {f"{side} {dtype}": result["seconds"] for (side, dtype), result in results.items()}
     middle = common.medians(timings)
     ratios = {dtype: middle[f"theirs {dtype}"] / middle[f"ours {dtype}"] for dtype in options.dtypes}
     goals = {dtype: 3.0 for dtype in options.dtypes}
@@ -182,18 +182,19 @@ def main(argv: list[str] | None = None) -> None:
         goals["our bfloat16 against their float32"] = 6.0
     apart = {
         dtype: max(
-            abs(a - b) for a, b in zip(found["ours", dtype]["losses"], found["theirs", dtype]["losses"], strict=True)
+            abs(a - b)
+            for a, b in zip(results["ours", dtype]["losses"], results["theirs", dtype]["losses"], strict=True)
         )
         for dtype in options.dtypes
     }
     # Eight bits of mantissa: two orders of summation of a bfloat16 model differ in the third digit of the loss.
     limit = {"float32": 1e-4, "bfloat16": 0.05}
     same = all(apart[dtype] <= limit[dtype] for dtype in apart)
-    memory = {f"{side} {dtype}": round(result["peak_mb"]) for (side, dtype), result in found.items()}
+    memory = {f"{side} {dtype}": round(result["peak_mb"]) for (side, dtype), result in results.items()}
     lean = all(memory[f"ours {dtype}"] <= memory[f"theirs {dtype}"] for dtype in options.dtypes)
     fast = all(ratios[name] >= goal for name, goal in goals.items())
     used = {}
-    for (side, dtype), one in found.items():
+    for (side, dtype), one in results.items():
         name = f"{side} {dtype}"
         used[name] = common.utilisation(**one["operations"], seconds=middle[name], rate=one["dense_rate"], dtype=dtype)
     if options.dry:
@@ -216,7 +217,7 @@ def main(argv: list[str] | None = None) -> None:
         model=options.model,
         ratios=ratios,
         replies_per_second={name: replies / seconds for name, seconds in middle.items()},
-        losses={f"{side} {dtype}": result["losses"] for (side, dtype), result in found.items()},
+        losses={f"{side} {dtype}": result["losses"] for (side, dtype), result in results.items()},
         peak_memory_mb=memory,
         utilisation=used,
         checkpointing=options.checkpointing,

@@ -44,9 +44,9 @@ def inside(folder: Path) -> dict:
     tokenizer = AutoTokenizer.from_pretrained(folder / "reward")
     rows = RLHFDataset(str(folder / "train.parquet"), tokenizer, config.data)
     same = all(list(rows[i]["raw_prompt"]) == list(rows[i]["extra_info"]["prompt"]) for i in range(len(rows)))
-    found = {"verl": __version__, "overrides": len(lines), "typed": typed, "refused": refused}
-    found["reward function"] = callable(get_custom_reward_fn(config))
-    return found | {"prompts": len(rows), "prompts as written": same}
+    figures = {"verl": __version__, "overrides": len(lines), "typed": typed, "refused": refused}
+    figures["reward function"] = callable(get_custom_reward_fn(config))
+    return figures | {"prompts": len(rows), "prompts as written": same}
 
 
 def written(folder: Path, number: int) -> None:
@@ -93,11 +93,11 @@ def main(argv: list[str] | None = None) -> None:
     if done.returncode:
         sys.exit(f"verl's parser refused it:\n{done.stderr[-3000:]}")
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
-    found = json.loads(line.removeprefix("RESULT "))
-    asked = {"keys that verl has not are refused": len(found["refused"]) == len(WRONG)}
-    asked |= {name: found[name] for name in ("reward function", "prompts as written")}
-    asked["all prompts are read"] = found["prompts"] == options.prompts
-    print(json.dumps(found, indent=1), file=sys.stderr)
+    figures = json.loads(line.removeprefix("RESULT "))
+    asked = {"keys that verl has not are refused": len(figures["refused"]) == len(WRONG)}
+    asked |= {name: figures[name] for name in ("reward function", "prompts as written")}
+    asked["all prompts are read"] = figures["prompts"] == options.prompts
+    print(json.dumps(figures, indent=1), file=sys.stderr)
     if not options.dry:
         common.write(
             "verl",
@@ -107,7 +107,7 @@ def main(argv: list[str] | None = None) -> None:
             all(asked.values()),
             f"validate_config passed; {asked}",
             {},
-            found=found,
+            figures=figures,
             not_run="verl's trainer, its vLLM and its reward server: they want GPUs",
         )
 

@@ -26,17 +26,17 @@ def margins(seed: int = 0) -> np.ndarray:
     return scores.astype(np.float32).astype(np.float64)
 
 
-def loop(given: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    return np.array([(given @ w > 0).mean() for w in tried])
+def loop(gaps: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    return np.array([(gaps @ w > 0).mean() for w in tried])
 
 
-def chunks(given: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    return np.concatenate([(part @ given.T > 0).mean(axis=1) for part in np.array_split(tried, len(tried) // 2000)])
+def chunks(gaps: np.ndarray, tried: np.ndarray) -> np.ndarray:
+    return np.concatenate([(part @ gaps.T > 0).mean(axis=1) for part in np.array_split(tried, len(tried) // 2000)])
 
 
-def exact(given: np.ndarray, tried: np.ndarray) -> list[float]:
+def exact(gaps: np.ndarray, tried: np.ndarray) -> list[float]:
     """Shares of right pairs in exact fractions."""
-    rows = [[Fraction(float(m)) for m in row] for row in given]
+    rows = [[Fraction(float(m)) for m in row] for row in gaps]
     out = []
     for weighting in tried:
         w = [round(float(x) * 20) for x in weighting]
@@ -45,23 +45,23 @@ def exact(given: np.ndarray, tried: np.ndarray) -> list[float]:
 
 
 def main() -> None:
-    given, grid = margins(), weights.grid()
+    gaps, grid = margins(), weights.grid()
     looped, chunked = (np.linspace(0, len(grid) - 1, n).astype(np.int64) for n in (LOOPED, CHUNKED))
     some, more = grid.weights(looped), grid.weights(chunked)
-    found = weights.search(given)
-    values = found.values.ravel()
-    assert np.array_equal(values[looped], loop(given, some)) and np.array_equal(values[chunked], chunks(given, more))
+    best = weights.search(gaps)
+    values = best.values.ravel()
+    assert np.array_equal(values[looped], loop(gaps, some)) and np.array_equal(values[chunked], chunks(gaps, more))
     # Scores on a coarse scale make sums that are exactly 0: there the search is held against fractions.
-    coarse = np.round(given * 4) / 4
+    coarse = np.round(gaps * 4) / 4
     few = np.linspace(0, len(grid) - 1, 300).astype(np.int64)
     ties = exact(coarse, grid.weights(few))
     assert weights.search(coarse).values.ravel()[few].tolist() == ties
     by_loop = int((loop(coarse, grid.weights(few)) != np.array(ties)).sum())
     timings = common.times(
         {
-            "hs2lib.evaluate.weights.search, all weightings": lambda: weights.search(given),
-            f"numpy loop, {LOOPED:,} weightings": lambda: loop(given, some),
-            f"chunked matrix products, {CHUNKED:,} weightings": lambda: chunks(given, more),
+            "hs2lib.evaluate.weights.search, all weightings": lambda: weights.search(gaps),
+            f"numpy loop, {LOOPED:,} weightings": lambda: loop(gaps, some),
+            f"chunked matrix products, {CHUNKED:,} weightings": lambda: chunks(gaps, more),
         },
         repeats=5,
     )
