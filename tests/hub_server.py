@@ -57,9 +57,9 @@ class _Hub(BaseHTTPRequestHandler):
         return repo, revision if is_commit else hashlib.sha1(revision.encode()).hexdigest()
 
     def _file(self, match: re.Match, body: bool) -> None:
-        if (found := self._repo(match, body)) is None:
+        if (place := self._repo(match, body)) is None:
             return
-        repo, commit = found
+        repo, commit = place
         file = (repo / match["file"]).resolve()
         if not (file.is_file() and file.is_relative_to(repo.resolve())):
             self._refuse("EntryNotFound", f"no file {match['file']} in {match['repo']}", body, commit)
@@ -71,15 +71,15 @@ class _Hub(BaseHTTPRequestHandler):
         self._send(200, content, body, {"ETag": etag, "X-Repo-Commit": commit, **linked})
 
     def _info(self, match: re.Match, body: bool) -> None:
-        if (found := self._repo(match, body)) is not None:
-            repo, commit = found
+        if (place := self._repo(match, body)) is not None:
+            repo, commit = place
             siblings = [{"rfilename": file.relative_to(repo).as_posix()} for file in _files(repo)]
             info = {"_id": "0", "id": match["repo"], "sha": commit, "private": False, "tags": [], "downloads": 0}
             self._json({**info, "likes": 0, "siblings": siblings}, body)
 
     def _tree(self, match: re.Match, body: bool) -> None:
-        if (found := self._repo(match, body)) is not None:
-            repo, _ = found
+        if (place := self._repo(match, body)) is not None:
+            repo, _ = place
             inside = match["file"] or ""
             entries = [
                 {

@@ -192,17 +192,17 @@ def rated(*args, **options):
     names, groups = train_reward.ATTRIBUTES, unrated().groups
     rows = [[Response(r.id, r.text, tuple(float((i + j + k) % 5) for k in range(5))) for j, r in enumerate(g.responses)]
             for i, g in enumerate(groups)]  # fmt: skip
-    found = [Group(g.id, g.prompt, tuple(row), names) for g, row in zip(groups, rows, strict=True)]
-    return SimpleNamespace(groups=found, source="made for a test")
+    labelled = [Group(g.id, g.prompt, tuple(row), names) for g, row in zip(groups, rows, strict=True)]
+    return SimpleNamespace(groups=labelled, source="made for a test")
 
 
 def in_this_process(module):
     """`common.alone` without the seconds it takes to import everything again."""
 
     def alone(script, arguments, environment=None):
-        with redirect_stdout(io.StringIO()) as said:
+        with redirect_stdout(io.StringIO()) as printed:
             module.main(arguments)
-        line = next(line for line in said.getvalue().splitlines() if line.startswith("RESULT "))
+        line = next(line for line in printed.getvalue().splitlines() if line.startswith("RESULT "))
         return json.loads(line.removeprefix("RESULT "))
 
     return alone
@@ -229,19 +229,19 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
         monkeypatch.setattr(module.load, "load", rated if module is train_reward else unrated)
     module.main(["--model", "tiny", *RUNS[module].split()])
     (file,) = (tmp_path / "benchmarks").iterdir()
-    found = json.loads(file.read_text())
-    assert file.name == f"{module.__name__}.json" and found["name"] == module.__name__ and found["model"] == "tiny"
-    assert found["ratio"] > 0 and found["timings"]
-    said = {score_pairs: "; the same: True", train_reward: "}: True;", dpo_step: "the same: True"}
-    assert said.get(module, ": True") in found["check"]
+    result = json.loads(file.read_text())
+    assert file.name == f"{module.__name__}.json" and result["name"] == module.__name__ and result["model"] == "tiny"
+    assert result["ratio"] > 0 and result["timings"]
+    checks = {score_pairs: "; the same: True", train_reward: "}: True;", dpo_step: "the same: True"}
+    assert checks.get(module, ": True") in result["check"]
     if module is train_reward:
         # On the same task, so that the shares of two sides compare as their speed does; computed: eight passes for six.
-        ours, theirs = (found["utilisation"][f"{side} float32"]["of the dense rate"] for side in ("ours", "theirs"))
+        ours, theirs = (result["utilisation"][f"{side} float32"]["of the dense rate"] for side in ("ours", "theirs"))
         assert min(ours["model"], theirs["model"]) > 0 and theirs["hardware"] > 4 / 3 * theirs["model"]
-        assert found["utilisation"]["ours float32"]["of the data sheet"] == "not known for this device"
+        assert result["utilisation"]["ours float32"]["of the data sheet"] == "not known for this device"
     if module is score_pairs:
-        one = found["utilisation"]["float32"]["groups"]["of the dense rate"]
-        assert one["hardware"] == pytest.approx(found["share_of_dense_rate"]["float32"])
+        one = result["utilisation"]["float32"]["groups"]["of the dense rate"]
+        assert one["hardware"] == pytest.approx(result["share_of_dense_rate"]["float32"])
         assert one["model"] / one["hardware"] > 1.05, "the prompts of pairs are computed once"
 
 
@@ -282,9 +282,9 @@ def test_padded_rows_are_as_long_as_their_longest():
     these = [SimpleNamespace(sequences=([1, 2, 3], [1, 2, 4, 5, 6]))]
     assert train_reward.work(these, 99, "theirs") == ((8, 6 + 15), (10, 30))
     assert train_reward.work(these, 99, "ours") == ((8, 21), (6, 1 + 2 + 3 + 3 + 4 + 5))
-    found = score_pairs.work([list(these[0].sequences)], 99)
-    assert found["padded, arrival order"] == found["padded, sorted by length"] == (10, 30)
-    assert found["one by one"] == (8, 21) and found["groups"] == (6, 18)
+    sizes = score_pairs.work([list(these[0].sequences)], 99)
+    assert sizes["padded, arrival order"] == sizes["padded, sorted by length"] == (10, 30)
+    assert sizes["one by one"] == (8, 21) and sizes["groups"] == (6, 18)
 
 
 # The names that torch gives.
@@ -305,9 +305,9 @@ def test_a_peak_is_named_only_where_it_is_known(name, peak):
 def test_utilisation_by_hand(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
-    found = common.utilisation(989e12, 494.5e12, 2.0, 400e12, "bfloat16")
-    assert found["of the data sheet"] == {"model": 0.5, "hardware": 0.25}
-    assert found["of the dense rate"]["hardware"] == pytest.approx(247.25 / 400)
+    shares = common.utilisation(989e12, 494.5e12, 2.0, 400e12, "bfloat16")
+    assert shares["of the data sheet"] == {"model": 0.5, "hardware": 0.25}
+    assert shares["of the dense rate"]["hardware"] == pytest.approx(247.25 / 400)
 
 
 # --- a GPU, stood in for ------------------------------------------------------------------------------------------
@@ -329,25 +329,25 @@ def test_the_clock_waits_for_a_gpu_and_a_first_round_is_not_counted(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("device", "there", "said"),
+    ("device", "there", "message"),
     [("cuda", 0, "no CUDA device was found"), ("cuda", 2, "2 GPUs are visible"), ("cpu", 1, "CUDA_VISIBLE_DEVICES=")],
 )
-def test_another_device_than_asked_for_is_one_clear_line(device, there, said, monkeypatch):
+def test_another_device_than_asked_for_is_one_clear_line(device, there, message, monkeypatch):
     """A trainer takes whatever GPU it sees, so a CPU's figures are never taken beside one."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: there)
-    with pytest.raises(SystemExit, match=said) as error:
+    with pytest.raises(SystemExit, match=message) as error:
         score_pairs.main(["--device", device])
     assert "\n" not in str(error.value)
 
 
-def test_defaults_of_a_gpu_hold_there_only_and_what_is_given_wins(monkeypatch):
+def test_defaults_of_a_gpu_hold_there_only_and_what_is_typed_wins(monkeypatch):
     monkeypatch.setattr(common, "find", lambda device: None)
 
-    def budget(*given):
+    def budget(*arguments):
         parser = common.argparse.ArgumentParser()
         parser.add_argument("--budget", type=int, default=2048)
-        return common.parse(parser, list(given), budget=16384).budget
+        return common.parse(parser, list(arguments), budget=16384).budget
 
     assert [budget(), budget("--device", "cuda"), budget("--device", "cuda", "--budget", "9")] == [2048, 16384, 9]
 
@@ -403,11 +403,11 @@ def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkey
     with vllm_server.serve(tmp_path) as server:
         monkeypatch.setenv("HS2_VLLM_URL", server.url)
         monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path))
-        found = rollout.with_vllm(options, timings)["bfloat16"]
+        result = rollout.with_vllm(options, timings)["bfloat16"]
         assert server.steps == ["/reset_prefix_cache", *vllm_server.STEPS, *["/reset_prefix_cache"] * 2]
         assert len(server.bodies) == 18 and {body["min_tokens"] for body in server.bodies} == {4}
-    assert len(timings["bfloat16"]["vllm"]) == 2 and 6 <= found["tokens"] <= 24
-    assert found["rollouts over vllm"] == pytest.approx(2 / statistics.median(timings["bfloat16"]["vllm"]))
+    assert len(timings["bfloat16"]["vllm"]) == 2 and 6 <= result["tokens"] <= 24
+    assert result["rollouts over vllm"] == pytest.approx(2 / statistics.median(timings["bfloat16"]["vllm"]))
     monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path / "other"))
     monkeypatch.setattr(Server.ask.retry, "stop", tenacity.stop_after_attempt(1))
     assert "failed: " in rollout.with_vllm(options, timings)
@@ -466,10 +466,10 @@ def test_the_check_of_a_gpu_needs_torch_and_transformers_alone():
 def test_the_check_of_a_gpu_runs_whole_on_a_cpu(tmp_path):
     """The same code, tiny: what it compares is the same, and a difference fails it."""
     assert gpu_check.main(["--device", "cpu", "--small"]) == 0
-    found = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
-    ran = {name for name, part in found["parts"].items() if part["ok"]}
-    assert ran == {"exact", "decode", "step", "score", "train", "rollout", "fit"} and found["passed"]
-    gradients = found["parts"]["exact"]["shapes"]["Mistral, window 64"]["gradients, float32"]["apart"]
+    result = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
+    ran = {name for name, part in result["parts"].items() if part["ok"]}
+    assert ran == {"exact", "decode", "step", "score", "train", "rollout", "fit"} and result["passed"]
+    gradients = result["parts"]["exact"]["shapes"]["Mistral, window 64"]["gradients, float32"]["apart"]
     assert 0 < gradients < 1e-5
 
 
@@ -480,9 +480,9 @@ def test_a_part_that_fails_is_reported_and_the_others_run(monkeypatch, tmp_path,
     parts = {"a": broken, "b": lambda check: {"ok": True}, "c": lambda check: {"ok": False, "apart": 0.5}}
     monkeypatch.setattr(gpu_check, "PARTS", parts)
     assert gpu_check.main(["--device", "cpu", "--small"]) == 1
-    found = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
-    assert not found["passed"] and found["parts"]["a"]["error"] == "RuntimeError: no kernel"
-    assert [found["parts"][name]["ok"] for name in "abc"] == [False, True, False]
+    result = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
+    assert not result["passed"] and result["parts"]["a"]["error"] == "RuntimeError: no kernel"
+    assert [result["parts"][name]["ok"] for name in "abc"] == [False, True, False]
 
 
 def test_without_a_gpu_it_says_so_in_one_line():

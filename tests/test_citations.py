@@ -50,18 +50,18 @@ def words(text: str) -> str:
 
 
 @cache
-def said(section: str) -> str:
+def body(section: str) -> str:
     """The paper's words in a section and those below it. Raises KeyError for one that it has not."""
     heads = re.compile(r"^(?:Appendix (?=[A-H] ))?((?<=Appendix )[A-H]|[1-5](?:\.\d)?|G(?:\.\d){1,2}) [A-Z]", re.M)
     parts = [(match[1], match.start()) for match in heads.finditer(TEXT.read_text()) if match[1] in KNOWN["sections"]]
     stops = [start for _, start in parts[1:]] + [None]
-    found = {}
+    texts = {}
     for (name, start), stop in zip(parts, stops, strict=True):
-        found.setdefault(name, TEXT.read_text()[start:stop])
-    below = [name for name in found if name == section or name.startswith(f"{section}.")]
-    if section not in found:
+        texts.setdefault(name, TEXT.read_text()[start:stop])
+    below = [name for name in texts if name == section or name.startswith(f"{section}.")]
+    if section not in texts:
         raise KeyError(section)
-    return words(" ".join(found[name] for name in below))
+    return words(" ".join(texts[name] for name in below))
 
 
 def citations(text: str):
@@ -100,9 +100,9 @@ def test_a_section_is_cited_for_what_it_says():
 @needs_text
 def test_the_paper_has_these_sections_and_subjects():
     for section in KNOWN["sections"]:
-        assert said(section)
+        assert body(section)
     for subject in KNOWN["subjects"]:
-        assert words(subject["words"]) in said(subject["in"][0]), subject
+        assert words(subject["words"]) in body(subject["in"][0]), subject
 
 
 @needs_text
@@ -114,7 +114,7 @@ def test_quotations_stand_in_the_section_that_is_cited():
             for quoted in re.findall(r'^(?::|,|[^"“.;]{0,40})?[ (\n]["“]([^"”]{8,})["”]', after):
                 number += 1
                 pieces = [words(piece).strip(" .,;") for piece in re.split(r"\.\.+|…", quoted)]
-                assert any(all(piece in said(s) for piece in pieces) for s in sections), f"{place} {sections}: {quoted}"
+                assert any(all(piece in body(s) for piece in pieces) for s in sections), f"{place} {sections}: {quoted}"
     assert number > 60
 
 
@@ -126,8 +126,8 @@ SPELT = {"two": 2, "three": 3}
 
 def numbers(text: str) -> set[float]:
     """The numbers that a text names, in figures (2e-6, 20k, 20,000) or as a word."""
-    found = re.findall(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e-?\d+)?k?\b", text.lower())
-    values = {float(x.rstrip("k").replace(",", "")) * (1000 if x.endswith("k") else 1) for x in found}
+    figures = re.findall(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e-?\d+)?k?\b", text.lower())
+    values = {float(x.rstrip("k").replace(",", "")) * (1000 if x.endswith("k") else 1) for x in figures}
     return values | {value for word, value in SPELT.items() if word in text.lower().split()}
 
 
@@ -155,7 +155,7 @@ def test_quotations_of_recipes_stand_in_their_sections():
     for run, rows in RECIPES.items():
         for name, _, section, *quoted in rows:
             for piece in quoted[0].split("..") if quoted else ():
-                assert words(piece).strip() in said(section), f"{run}, {name}: {piece}"
+                assert words(piece).strip() in body(section), f"{run}, {name}: {piece}"
 
 
 def test_every_value_of_tier_paper_says_where_it_comes_from():
@@ -225,7 +225,7 @@ def test_a_claim_names_the_place_of_one_of_its_sentences():
         assert CLAIMS[name]["place"].split()[-1].lower() in sections, f"{name}: {sections}"
 
 
-def test_numbers_are_found_outside_of_names_headings_and_lists():
+def test_numbers_are_listed_outside_of_names_headings_and_lists():
     text = (
         "2.1 Dataset Collection\n"
         "We use Llama 3 70B [12, 3] (see Sec. 4.2 and Table 2). It has 5 heads. Two of them read. None write.\n"

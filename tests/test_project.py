@@ -32,12 +32,12 @@ CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base", "snakemake":
 
 def pins(requirements):
     """Name -> version of requirements that all read name==version."""
-    found = {}
+    versions = {}
     for requirement in map(Requirement, requirements):
         (pin,) = requirement.specifier
         assert pin.operator == "==", f"{requirement} is not pinned"
-        found[canonicalize_name(requirement.name)] = pin.version
-    return found
+        versions[canonicalize_name(requirement.name)] = pin.version
+    return versions
 
 
 def lines(name):
@@ -69,12 +69,12 @@ def test_environment_yml_holds_the_pins_of_pyproject():
     assert conda.pop("python") == f"{sys.version_info[0]}.{sys.version_info[1]}.*"
     assert conda.pop("pip", "") is None, "pip itself needs no pin"
     from_pip = next(spec["pip"] for spec in environment["dependencies"] if isinstance(spec, dict))
-    found = pins(from_pip)
+    versions = pins(from_pip)
     for name, version in conda.items():
         assert version.startswith("=="), f"{name} is not pinned"
         pypi = next((ours for ours, theirs in CONDA_NAMES.items() if theirs == name), name)
-        found[canonicalize_name(pypi)] = version.removeprefix("==")
-    assert found == REQUIRED
+        versions[canonicalize_name(pypi)] = version.removeprefix("==")
+    assert versions == REQUIRED
 
 
 def test_models_are_pinned():
@@ -324,7 +324,8 @@ def bound(text):
 def test_a_value_is_called_by_what_it_is():
     """`found` and `said` say what was done to get a value; a reader wants to know what it is."""
     assert {"found", "said", "told", "due"} <= bound("found = f(due=1)\ndef g(told): self._said = 1")
-    texts = {str(path): path.read_text() for path in (ROOT / "hs2lib").rglob("*.py")}
+    rooms = [ROOT / name for name in ("hs2lib", "tests", "benchmarks", "profiles")]
+    texts = {str(path): path.read_text() for room in rooms for path in room.rglob("*.py")}
     for name in graph.notebooks():
         texts[name] = "\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4)))
     assert not {name: words for name, text in texts.items() if (words := bound(text) & BANNED)}
@@ -347,14 +348,14 @@ def test_nothing_private_is_tracked():
     # A path begins a word: reports/work/ would be no path of a machine, nor is the end of a fraction.
     path = re.compile(rf"(?<![\w.<>*/~-])/(?:{folders})/")
     host = re.compile(r"(?:index-url|extra-index|find-links|registry)[ =:]+['\"]?(?:https?|file):", re.I)
-    found = []
+    places = []
     for name in filter(None, listed.stdout.split("\0")):
         content = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
         if b"\0" in content[:1024] or content.startswith(b"%PDF"):
             continue
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
-            found += [f"{name}:{number}: {match[0]}" for match in (path.search(line), host.search(line)) if match]
-    assert not found
+            places += [f"{name}:{number}: {match[0]}" for match in (path.search(line), host.search(line)) if match]
+    assert not places
 
 
 # Profiles
@@ -371,9 +372,9 @@ def test_snakemake_takes_the_profile_of_kubernetes(tmp_path, monkeypatch):
     options = ["--workflow-profile", "profiles/kubernetes", "--dry-run", "--quiet", "host"]
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", "01", "--", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert "profile profiles/kubernetes" in said and "This was a dry-run" in said
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed
+    assert "profile profiles/kubernetes" in printed and "This was a dry-run" in printed
 
 
 def test_a_model_is_trained_with_all_cores_and_nothing_beside_it():

@@ -25,17 +25,17 @@ from hs2lib.paths import root
 
 def module(name):
     spec = importlib.util.spec_from_file_location(name, root() / "profiles" / "verl" / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    adapter = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(adapter)
+    return adapter
 
 
 adapter, reward = module("adapter"), module("reward")
 
 
 def test_every_value_of_the_recipe_has_a_counterpart_or_a_reason_for_none():
-    given = set(vars(adapter.values("paper")))
-    assert given == adapter.COUNTERPARTS.keys() | adapter.WITHOUT.keys()
+    names = set(vars(adapter.values("paper")))
+    assert names == adapter.COUNTERPARTS.keys() | adapter.WITHOUT.keys()
     assert not adapter.COUNTERPARTS.keys() & adapter.WITHOUT.keys() and all(adapter.WITHOUT.values())
     assert (root() / "profiles" / "verl" / "README.md").read_text() == adapter.table()
 
@@ -43,7 +43,7 @@ def test_every_value_of_the_recipe_has_a_counterpart_or_a_reason_for_none():
 def test_tier_paper_has_the_papers_values_in_verls_terms():
     v = adapter.values("paper", out="/out", start="/policy", reward="/judge", constant=-0.5)
     lines = dict(line.split("=", 1) for line in adapter.overrides(v, nodes=8, gpus=8, tensor=8))
-    found = {key: json.loads(value) for key, value in lines.items()}
+    written = {key: json.loads(value) for key, value in lines.items()}
     actor, critic = "actor_rollout_ref.actor", "critic"
     for key, value in {
         "data.train_batch_size": 128, f"{actor}.ppo_mini_batch_size": 128, "trainer.total_training_steps": 64,
@@ -54,7 +54,7 @@ def test_tier_paper_has_the_papers_values_in_verls_terms():
         "actor_rollout_ref.model.path": "/policy", f"{critic}.model.path": "/out/reward",
         "+reward.custom_reward_function.reward_kwargs.constant": -0.5,
     }.items():  # fmt: skip
-        assert found[key] == value, key
+        assert written[key] == value, key
     # A round of two steps and two passes is one of verl's steps: 64 of the optimiser are 16 rounds.
     twice = SimpleNamespace(**vars(v) | {"buffer": 256, "passes": 2})
     assert "trainer.total_training_steps=16" in adapter.overrides(twice, nodes=1, gpus=1, tensor=1)

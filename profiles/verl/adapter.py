@@ -157,13 +157,13 @@ def values(tier: str, **more) -> SimpleNamespace:
 
 def overrides(v: SimpleNamespace, nodes: int, gpus: int, tensor: int) -> list[str]:
     """verl's overrides, `key=value`, for values and a cluster."""
-    found = {key: value(v) for keys in COUNTERPARTS.values() for key, value in keys.items()} | FIXED
-    found |= {"data.train_files": f"{v.out}/train.parquet", "data.val_files": f"{v.out}/validation.parquet"}
-    found |= {"reward.custom_reward_function.path": str(Path(__file__).with_name("reward.py").absolute())}
-    found |= {f"{REWARD}.rollout.prompt_length": prompt_tokens(v) + v.max_new_tokens}
-    found |= {"trainer.nnodes": nodes, "trainer.n_gpus_per_node": gpus, "trainer.default_local_dir": f"{v.out}/saved"}
-    found |= {f"{part}.tensor_model_parallel_size": tensor for part in (ROLLOUT, f"{REWARD}.rollout")}
-    return [f"{key}={json.dumps(value)}" for key, value in found.items()]
+    out = {key: value(v) for keys in COUNTERPARTS.values() for key, value in keys.items()} | FIXED
+    out |= {"data.train_files": f"{v.out}/train.parquet", "data.val_files": f"{v.out}/validation.parquet"}
+    out |= {"reward.custom_reward_function.path": str(Path(__file__).with_name("reward.py").absolute())}
+    out |= {f"{REWARD}.rollout.prompt_length": prompt_tokens(v) + v.max_new_tokens}
+    out |= {"trainer.nnodes": nodes, "trainer.n_gpus_per_node": gpus, "trainer.default_local_dir": f"{v.out}/saved"}
+    out |= {f"{part}.tensor_model_parallel_size": tensor for part in (ROLLOUT, f"{REWARD}.rollout")}
+    return [f"{key}={json.dumps(value)}" for key, value in out.items()]
 
 
 def write_prompts(groups, file: Path) -> None:

@@ -230,9 +230,9 @@ def test_the_objective_by_hand(weigh, number):
     one = [[1.5, 0.5], [1.0, 1.0], [0.0, 0.0]]
     outputs = torch.tensor([one, one, [[9.0, 9.0]] * 3])  # [R, 3, T]
     outputs[:, 0] = outputs[:, 0].log()
-    told = [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0]]
+    when_sampled = [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0]]
     yes, no = [1.0, 1.0], [0.0, 0.0]
-    targets = torch.tensor([[*told, yes, yes], [*told, yes, no], [*told, no, no]])
+    targets = torch.tensor([[*when_sampled, yes, yes], [*when_sampled, yes, no], [*when_sampled, no, no]])
     tally, weight = torch.zeros(5, dtype=torch.float64), {"tokens": 2, "responses": 1}[weigh]
     objective = ppo.objective(PPO(value_weight=0.5, weigh=weigh), tally)
     arguments = outputs.flatten(1).requires_grad_(), targets.flatten(1), torch.tensor([0, 1, 2])

@@ -77,7 +77,7 @@ def test_labels_are_the_reward_models_predictions_made_whole(reward_model):
     assert steerlm.counts(labelled).sum(axis=1).tolist() == [5] * 5
 
 
-def test_fifths_are_ranks_and_ratings_are_what_people_said(reward_model):
+def test_fifths_are_ranks_and_ratings_are_those_of_people(reward_model):
     """Five answers: each fifth holds one. Ratings are matched by attribute, not by place; unrated answers stay out."""
     by_rank = steerlm.label(GROUPS, reward_model, levels="fifths")
     assert (steerlm.counts(by_rank) == 1).all(axis=None)

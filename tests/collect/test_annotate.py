@@ -93,7 +93,7 @@ def test_a_flag_skips_both_responses_and_leaves_no_text_behind(groups, tmp_path)
     assert set(FLAGS) == {"pii", "non-english", "coding", "assistant"}
 
 
-def test_what_is_missing_is_said_and_nothing_entered_is_lost(groups, tmp_path):
+def test_what_is_missing_is_named_and_nothing_entered_is_lost(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl")
     form.ratings["helpfulness"].value = 2
     form.save.click()
@@ -119,7 +119,7 @@ def test_dataset_text_is_escaped(groups, tmp_path):
     assert "Hi &amp; bye" in form.shown.value
 
 
-def test_a_file_that_cannot_be_written_is_said(groups, tmp_path):
+def test_a_file_that_cannot_be_written_is_named(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     (tmp_path / "r.jsonl").mkdir()  # also for root, whom permissions do not stop
     form.done = lambda: ({}, set())

@@ -27,8 +27,8 @@ def test_english_stays_and_other_languages_go():
         "c#",
     ]
     assert prompts.is_english(texts).tolist() == [True, False, False, False, True]
-    found = prompts.languages(texts)
-    assert found.language.tolist()[:4] == ["en", "fr", "de", "zh"]
+    table = prompts.languages(texts)
+    assert table.language.tolist()[:4] == ["en", "fr", "de", "zh"]
     assert not prompts.is_english(texts[:1], threshold=1.01).any()
 
 
@@ -52,7 +52,7 @@ def test_english_stays_and_other_languages_go():
         ('Answer as JSON, like {"name": "Ada", "age": 36}.', None),
     ],
 )
-def test_snippets_are_found_and_talk_about_code_is_not(text, reason):
+def test_snippets_are_code_and_talk_about_code_is_none(text, reason):
     assert prompts.code_reason(text) == reason
 
 

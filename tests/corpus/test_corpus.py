@@ -264,8 +264,8 @@ def test_each_edit_does_what_its_name_says(family):
         assert held(task, text) == 4 and held(task, text, wrong=True) == 2
         assert sum(text.count(phrase) for phrase in WRITING["contrary"]) == 2
         _, text = with_edit(family, seed, {"repetition": 2})
-        said = [sum(text.casefold().count(form) for form in wordings(item)) for item in task.items]
-        assert sorted(said) == [1, 1, 2, 2]
+        times = [sum(text.casefold().count(form) for form in wordings(item)) for item in task.items]
+        assert sorted(times) == [1, 1, 2, 2]
         _, text = with_edit(family, seed, {"shuffled order": 3})
         low = text.casefold()
         places = [min(low.find(form) for form in wordings(item) if form in low) for item in task.items]

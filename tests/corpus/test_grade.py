@@ -231,13 +231,13 @@ BY_HAND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("task", "text", "found"), BY_HAND)
-def test_texts_by_hand(task, text, found):
+@pytest.mark.parametrize(("task", "text", "errors"), BY_HAND)
+def test_texts_by_hand(task, text, errors):
     read = grade(task, text)
-    assert counts(read) == found
+    assert counts(read) == errors
     complexity = rules.FAMILIES[task.family][1]
     expected = np.array([4, 4, 4, complexity, 0.4])  # no surplus sentence: verbosity 2 - 1.6
-    for kind, k in found.items():
+    for kind, k in errors.items():
         expected += (HALF if k == 1 else 1) * np.array(rules.RULES[kind])
     np.testing.assert_allclose(read.attributes, np.clip(expected, 0, 4))
 
@@ -286,7 +286,7 @@ MANGLES = {
 
 
 @pytest.mark.parametrize("mangle", MANGLES)
-def test_mangled_texts_are_graded_and_found_worse(unseen, mangle):
+def test_mangled_texts_are_graded_and_are_worse(unseen, mangle):
     groups, _ = unseen
     r, change = Random(3), []
     for group in groups[:130]:
@@ -309,8 +309,8 @@ def hedged(task, between):
 
 def both(task, right_first, lead=""):
     """Both values of every item, a sentence each."""
-    said = [[item.say(), item.say(right=False)][:: 1 if right_first else -1] for item in task.items]
-    return " ".join(f"{one} {lead}{two}" for one, two in said)
+    pairs = [[item.say(), item.say(right=False)][:: 1 if right_first else -1] for item in task.items]
+    return " ".join(f"{one} {lead}{two}" for one, two in pairs)
 
 
 def in_all_orders(task):
@@ -456,7 +456,7 @@ def test_every_sentence_of_every_family_parses_back(family):
                     assert read.garbled == read.irrelevant == 0
 
 
-def test_what_is_said_of_another_thing_is_irrelevant_not_garbled():
+def test_an_item_of_another_thing_is_irrelevant_not_garbled():
     off = [f"The {field} of iron is {ENTITIES['metal']['iron'][field]}." for field in FIELDS["metal"]]
     read = grade(FACTS, " ".join(["Its colour is yellow. Its use is jewellery.", *off]))
     assert read.irrelevant == len(off) and read.garbled == 0

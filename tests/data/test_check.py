@@ -20,7 +20,7 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
     ]
     path = write(tmp_path / "own.jsonl", rows)
     assert check.main([str(path)]) == 1
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for words in (
         f"{path}, read as ratings",
         "3 responses to 2 prompts, 1 with two or more",
@@ -36,15 +36,15 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
         "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: write a number from 0 to 4",
         "with strict = False it sets 2 rows aside",
     ):
-        assert words in said, words
+        assert words in printed, words
 
 
 def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     path = write(tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}])
     assert check.main([str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along" in said
-    assert "line 1: chosen and rejected are the same text" in said
+    printed = capsys.readouterr().out
+    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along" in printed
+    assert "line 1: chosen and rejected are the same text" in printed
 
 
 def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
@@ -52,14 +52,14 @@ def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
         tmp_path / "mine.jsonl", [{"prompt": "a", "chosen": "b", "rejected": "c", "\x1b[2J": 1, "subset": "\x9bs"}]
     )
     assert check.main([str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "[2J" in said and not {"\x1b", "\x9b"} & set(said)
+    printed = capsys.readouterr().out
+    assert "[2J" in printed and not {"\x1b", "\x9b"} & set(printed)
 
 
 def test_rows_of_a_data_set_are_checked_by_its_own_reader(tmp_path, capsys):
     path = write(tmp_path / "train.jsonl", [rated(), rated(response="s"), rated()])
     assert check.main([str(path), "--as", "helpsteer2"]) == 1
-    assert "1 groups of 2" in (said := capsys.readouterr().out) and "an odd number" in said
+    assert "1 groups of 2" in (printed := capsys.readouterr().out) and "an odd number" in printed
 
 
 @pytest.mark.parametrize("content", [None, "", "[" * 5000])
@@ -76,7 +76,7 @@ def test_memory_holds_a_row_and_not_the_file(tmp_path):
         for i in range(300):
             file.write(json.dumps(rated(f"{i} " + "p" * 10_000, "r" * 10_000)) + "\n")
     tracemalloc.start()
-    _, faults, said = check.examine(path)
+    _, faults, lines = check.examine(path)
     assert tracemalloc.get_traced_memory()[1] < 1.5e6, "of 6 MB"
     tracemalloc.stop()
-    assert not faults.faults and said[0] == "300 responses to 300 prompts, 0 with two or more"
+    assert not faults.faults and lines[0] == "300 responses to 300 prompts, 0 with two or more"

@@ -46,7 +46,7 @@ def test_helpsteer2_pairs_by_position(tmp_path):
 
 @pytest.mark.parametrize("place", ["helpsteer2", "HelpSteer2", "nvidia/HelpSteer2"])
 @pytest.mark.parametrize("file", ["train.jsonl.gz", "train.jsonl"])
-def test_a_clone_of_the_hub_repository_is_found(tmp_path, monkeypatch, place, file):
+def test_a_clone_of_the_hub_repository_is_read(tmp_path, monkeypatch, place, file):
     """However the repository was fetched (hf download, git clone, unpacked by hand), HS2_DATA_DIR is enough."""
     write(tmp_path / place / file, [rated("p", "r", 1, 1, 1, 1, 1)] * 2)
     monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))

@@ -235,7 +235,7 @@ def test_flex_attention_sees_the_same():
         ("cuda", 128, torch.float32, (7, 5), ""),
     ],
 )
-def test_what_a_gpus_kernel_cannot_do_is_said_before_it_is_chosen(monkeypatch, device, width, dtype, power, got):
+def test_what_a_gpus_kernel_cannot_do_is_refused_before_it_is_chosen(monkeypatch, device, width, dtype, power, got):
     """The compiler's own words come from deep inside, after minutes."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: power)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")

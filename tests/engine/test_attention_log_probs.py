@@ -39,9 +39,9 @@ def outcome(function, head, hidden, row, token):
 def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, chunk, kept, bias):
     monkeypatch.setattr(module, "CHUNK", chunk)
     monkeypatch.setattr(module, "KEPT", kept)
-    given = example(bias)
-    expected = outcome(plain, *given)
-    for ours, theirs in zip(outcome(chosen_log_probs, *given), expected, strict=True):
+    arguments = example(bias)
+    expected = outcome(plain, *arguments)
+    for ours, theirs in zip(outcome(chosen_log_probs, *arguments), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
 
 
@@ -49,7 +49,7 @@ def test_a_head_with_code_of_its_own_is_called(monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 3)
     head, hidden, row, token = example()
     seen = []
-    head.register_forward_hook(lambda module, given, output: seen.append(len(given[0])) or 2 * output)
+    head.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])) or 2 * output)
     got = outcome(chosen_log_probs, head, hidden, row, token)
     assert max(seen) == 3
     expected = outcome(lambda h, x, r, t: (2 * torch.nn.functional.linear(x, h.weight)).log_softmax(-1)[r, t],
@@ -73,10 +73,10 @@ def test_a_frozen_head_or_frozen_states_get_no_gradient():
 @pytest.mark.parametrize("kept", [0, 10**9])
 def test_autocast_rounds_as_autograd_does(monkeypatch, kept):
     monkeypatch.setattr(module, "KEPT", kept)
-    given = example(dtype=torch.float32)
+    arguments = example(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        expected = outcome(lambda *a: plain(*a).float(), *given)
-        got = outcome(chosen_log_probs, *given)
+        expected = outcome(lambda *a: plain(*a).float(), *arguments)
+        got = outcome(chosen_log_probs, *arguments)
     assert got[0].dtype == torch.float32 and got[1].dtype == torch.float32
     for ours, theirs in zip(got, expected, strict=True):
         torch.testing.assert_close(ours, theirs.float(), rtol=0.02, atol=0.02)

@@ -284,17 +284,17 @@ def test_tokens_are_those_of_transformers_and_content_forges_no_turn(name, kind)
         talk = [*TALK, Turn(ASSISTANT, "so")]
         talk[place] = Turn(talk[place].role, typed + " and more")
         (tokens,) = chat.tokenise([group(talk[:-1], talk[-1].text)], tokenizer)
-        (found,), (start,) = tokens.sequences, tokens.starts
+        (hostile,), (start,) = tokens.sequences, tokens.starts
         control = tokenizer.convert_tokens_to_ids([*special, *added])
         calm = tokenizer.apply_chat_template(messages(*TALK, Turn(ASSISTANT, "so")))["input_ids"]
-        assert [found.count(i) for i in control] == [calm.count(i) for i in control]
+        assert [hostile.count(i) for i in control] == [calm.count(i) for i in control]
         if not plain:
             expected = tokenizer.apply_chat_template(messages(*talk), sanitize_control_tokens=True)["input_ids"]
-            assert found == expected
-        shown = tokenizer.decode(found[start:], clean_up_tokenization_spaces=False).strip()
+            assert hostile == expected
+        shown = tokenizer.decode(hostile[start:], clean_up_tokenization_spaces=False).strip()
         assert shown.startswith(talk[-1].text[:3]) and not any(marker in shown for marker in plain)
         # A sampler goes on from the same tokens.
-        assert chat.prompt_tokens(talk[:-1], tokenizer) == found[:start]
+        assert chat.prompt_tokens(talk[:-1], tokenizer) == hostile[:start]
 
 
 def test_markers_that_are_plain_text_are_escaped_or_refused_and_never_plain():

@@ -75,9 +75,9 @@ def test_a_head_of_more_than_a_projection_is_scored_one_by_one_and_not_trained(c
     expected = alone(model, groups)
     for _ in range(2):
         assert torch.allclose(scores(model, groups), expected, rtol=1e-5)
-    said = capsys.readouterr().err
-    assert said.count("ModernBertDecoderForCausalLM is scored one sequence at a time") == 1
-    assert contract.ALONE["ModernBertDecoderForCausalLM"] in said
+    printed = capsys.readouterr().err
+    assert printed.count("ModernBertDecoderForCausalLM is scored one sequence at a time") == 1
+    assert contract.ALONE["ModernBertDecoderForCausalLM"] in printed
     for call in (lambda: attention.log_probs(model, pack(groups, [[0, 0], [0]])), lambda: sampled(model, [draw(9)], 3)):
         with pytest.raises(ValueError, match=r"neither trained nor sampled from: .* log-probabilities differ by \d"):
             call()

@@ -57,13 +57,13 @@ def test_frequencies_are_those_of_temperature_and_top_p():
     At temperature 2 the square roots count. 20,000 draws against them: a chi-square that rejects once in 10,000 runs.
     """
     p = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64)
-    due = {
+    probabilities = {
         (1.0, 0.75): [0, 4 / 9, 2 / 9, 3 / 9],
         (1.0, 1.0): p.tolist(),
         (2.0, 1.0): (p**0.5 / (p**0.5).sum()).tolist(),
     }
     draws = torch.from_numpy(uniforms(0, "frequencies", 0, 20_000))
-    for (temperature, top_p), expected in due.items():
+    for (temperature, top_p), expected in probabilities.items():
         tokens, log_probs = choose(p.log().expand(20_000, 4), draws, temperature, top_p)
         counts = np.bincount(tokens, minlength=4)
         there = np.array(expected) > 0
@@ -147,23 +147,23 @@ def test_frequencies_of_a_model_are_its_probabilities(policy):
         if kept >= 5:
             break
     assert 5 <= kept <= 300
-    (found,) = run(policy, PROMPTS[:1], n=4000, temperature=temperature, max_new_tokens=1, batch=1000)
-    counts = np.bincount([sample.tokens[0] for sample in found.responses], minlength=4096)[order.numpy()]
+    (group,) = run(policy, PROMPTS[:1], n=4000, temperature=temperature, max_new_tokens=1, batch=1000)
+    counts = np.bincount([sample.tokens[0] for sample in group.responses], minlength=4096)[order.numpy()]
     assert not counts[kept:].any()
     expected = (p[:kept] / p[:kept].sum()).numpy() * 4000
     rare = expected < 5
     counts, expected = (np.append(x[:kept][~rare], x[:kept][rare].sum() + 1e-9) for x in (counts, expected))
     assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
-    got = found.responses[0]
+    got = group.responses[0]
     assert got.log_probs[0] == pytest.approx(logits.log_softmax(-1)[got.tokens[0]].item(), abs=1e-5)
 
 
 def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
     """The engine, given the sampled tokens, says the same: what the preference losses compute later is of these."""
     for label in (None, LABEL):
-        found = run(policy, label=label)
-        total, length = policy.log_probs(as_tokens(policy, found, label))
-        kept = [sample for group in found for sample in group.responses]
+        groups = run(policy, label=label)
+        total, length = policy.log_probs(as_tokens(policy, groups, label))
+        kept = [sample for group in groups for sample in group.responses]
         assert length.tolist() == [len(sample.tokens) for sample in kept]
         torch.testing.assert_close(total, torch.tensor([sum(s.log_probs) for s in kept]), rtol=1e-5, atol=1e-4)
 
@@ -174,16 +174,16 @@ def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
 @pytest.mark.slow
 def test_a_sample_does_not_depend_on_its_batch_or_the_order(policy):
     """Alone, all at once, few at a time, shuffled, fewer of a prompt: the same texts and tokens, in float32."""
-    due = texts(run(policy))
-    assert len(set(due.values())) == len(due), "samples of one prompt differ"
-    assert texts(run(policy, PROMPTS[::-1])) == due
+    expected = texts(run(policy))
+    assert len(set(expected.values())) == len(expected), "samples of one prompt differ"
+    assert texts(run(policy, PROMPTS[::-1])) == expected
     for batch in (1, 4, 7):
-        assert texts(run(policy, batch=batch)) == due
+        assert texts(run(policy, batch=batch)) == expected
     for prompt in PROMPTS:
         alone = texts(run(policy, [prompt], n=2))
-        assert alone == {id: due[id] for id in alone}
-    assert texts(run(policy, seed=2)) != due
-    assert {id: tokens[:5] for id, (_, tokens) in due.items()} == {
+        assert alone == {id: expected[id] for id in alone}
+    assert texts(run(policy, seed=2)) != expected
+    assert {id: tokens[:5] for id, (_, tokens) in expected.items()} == {
         id: tokens for id, (_, tokens) in texts(run(policy, max_new_tokens=5)).items()
     }
 
@@ -203,13 +203,15 @@ def test_samples_that_are_done_leave_the_batch(policy, monkeypatch):
     prompts = [(prompt_tokens(g.prompt, policy.tokenizer), [(i, uniforms(1, g.id, i, 30)) for i in range(4)])
                for g in PROMPTS]  # fmt: skip
     options = dict(temperature=1.0, top_p=1.0, max_new_tokens=30, ends=lambda t: t[-1] in stop or t[-1] % 9 == 0)
-    found = list(decoding.decode(policy.backbone, prompts, batch=10, **options))
-    assert sum(passes) == sum(len(row.tokens) for row in found) and max(passes) <= 10
-    assert len({len(row.tokens) for row in found}) > 5
-    for row in found:
-        due = tokens[4 * row.prompt + row.index]
-        length = next((i + 1 for i, t in enumerate(due) if t in stop or t % 9 == 0), 30)
-        assert tuple(row.tokens) == due[:length] and row.finished == (length < 30 or options["ends"](due[:length]))
+    rows = list(decoding.decode(policy.backbone, prompts, batch=10, **options))
+    assert sum(passes) == sum(len(row.tokens) for row in rows) and max(passes) <= 10
+    assert len({len(row.tokens) for row in rows}) > 5
+    for row in rows:
+        expected = tokens[4 * row.prompt + row.index]
+        length = next((i + 1 for i, t in enumerate(expected) if t in stop or t % 9 == 0), 30)
+        assert tuple(row.tokens) == expected[:length] and row.finished == (
+            length < 30 or options["ends"](expected[:length])
+        )
 
 
 def test_the_end_of_the_turn_ends_a_response(policy):
@@ -220,8 +222,8 @@ def test_the_end_of_the_turn_ends_a_response(policy):
         states = torch.cat([ending.backbone.model(torch.tensor([prompt_tokens(g.prompt, ending.tokenizer)]))
                             .last_hidden_state[:, -1] for g in PROMPTS])  # fmt: skip
         ending.backbone.lm_head.weight[end] = 10 * states.mean(0)
-    found = run(ending, n=1, temperature=0)
-    assert any(s.tokens == (end,) and s.text == "" and s.finished for g in found for s in g.responses)
+    groups = run(ending, n=1, temperature=0)
+    assert any(s.tokens == (end,) and s.text == "" and s.finished for g in groups for s in g.responses)
     later = run(ending, n=1, temperature=0, min_new_tokens=4)
     assert all(end not in s.tokens[:3] for g in later for s in g.responses)
     assert not any(s.finished and len(s.tokens) < 4 for g in later for s in g.responses)
@@ -271,9 +273,9 @@ def test_groups_come_back_with_their_prompts_and_own_samples(policy):
 def test_a_prompt_that_leaves_no_room_loses_its_oldest_turns():
     short = Policy.new("tiny", max_tokens=120).eval()
     whole = len(prompt_tokens(LONG, short.tokenizer))
-    (found,) = run(short, [Group("long", LONG, ())], max_new_tokens=30)
-    (tokens,) = as_tokens(short, [found])
-    assert whole > 90 and tokens.starts[0] <= 90 and found.prompt == LONG
+    (group,) = run(short, [Group("long", LONG, ())], max_new_tokens=30)
+    (tokens,) = as_tokens(short, [group])
+    assert whole > 90 and tokens.starts[0] <= 90 and group.prompt == LONG
     assert short.tokenizer.decode(tokens.sequences[0]).count("<|im_start|>assistant") >= 1
     with pytest.raises(ValueError, match=r"group long: .* the prompt has no older turn left to drop"):
         run(short, [Group("long", LONG[-1:], ())], max_new_tokens=110)
@@ -297,7 +299,7 @@ class Killed(Exception):
 
 def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatch):
     """Killed after every few samples, a torn line left each time: at the end every sample is there once, unchanged."""
-    file, due = tmp_path / "samples.jsonl", texts(run(policy, seed=2))
+    file, expected = tmp_path / "samples.jsonl", texts(run(policy, seed=2))
     real, kills = decoding.choose, 0
     while True:
         calls = iter(range(17))
@@ -309,17 +311,17 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:
-            found = run(policy, file=file, batch=4, seed=2)
+            groups = run(policy, file=file, batch=4, seed=2)
             break
         except Killed:
             kills += 1
             with file.open("a") as out:
                 out.write('{"id": "p0/0", "te')
-    assert kills >= 3 and texts(found) == due
+    assert kills >= 3 and texts(groups) == expected
     lines = [json.loads(line) for line in file.read_text().splitlines() if not line.endswith('"te')]
-    assert "settings" in lines[0] and sorted(line["key"].split()[0] for line in lines[1:]) == sorted(due)
+    assert "settings" in lines[0] and sorted(line["key"].split()[0] for line in lines[1:]) == sorted(expected)
     monkeypatch.setattr(decoding, "choose", None)
-    assert run(policy, file=file, seed=2) == found, "all there: nothing is computed"
+    assert run(policy, file=file, seed=2) == groups, "all there: nothing is computed"
 
 
 def test_more_samples_and_prompts_go_on_with_a_file(policy, tmp_path, monkeypatch):

@@ -38,12 +38,12 @@ TEMPLATE = Template("S", "{instruction}: {output_1} or {output_2}")
 
 def verdicts(better):
     """What a judge says that finds the model's answer better where `better(i)` is True, and cannot say where None."""
-    found = []
+    out = []
     for i in range(N):
         first, second = NAME_OF[shown_first(str(i))]
         value = {True: first, False: second, None: None}[better(i)]
-        found.append(Verdict(str(i), value, "", 1))
-    return found
+        out.append(Verdict(str(i), value, "", 1))
+    return out
 
 
 NAME_OF = {True: ("m", "M"), False: ("M", "m")}  # (the model's name, the baseline's) by who is shown first
@@ -150,8 +150,8 @@ def test_the_prompt_keeps_its_own_braces_and_fills_three_fields(tmp_path):
     """The published text is half JSON: only the three fields are filled in, also with texts that have braces."""
     system = "<|im_start|>system\nYou rank.\n<|im_end|>\n"
     user = '<|im_start|>user\n{\n "i": "{instruction}"\n}\n{output_1} {output_2}\n<|im_end|>'
-    found = alpaca_eval.prompts("folder", published(tmp_path, system + user))
-    (_, system), (_, user) = found.fill(instruction="{output_2}", output_1="one", output_2="two")
+    prompt = alpaca_eval.prompts("folder", published(tmp_path, system + user))
+    (_, system), (_, user) = prompt.fill(instruction="{output_2}", output_1="one", output_2="two")
     assert system == "You rank." and user == '{\n "i": "{output_2}"\n}\none two'
 
 
@@ -170,10 +170,10 @@ def test_the_prompt_of_the_package_is_read(tmp_path):
     (role, _), (_, user) = alpaca_eval.prompts("folder", published(tmp_path, text)).fill(
         instruction="I", output_1="one", output_2="two"
     )
-    due = text.partition("<|im_start|>user\n")[2].partition("\n<|im_end|>")[0]
+    expected = text.partition("<|im_start|>user\n")[2].partition("\n<|im_end|>")[0]
     for name, value in (("instruction", "I"), ("output_1", "one"), ("output_2", "two")):
-        due = due.replace(f"{{{name}}}", value)
-    assert role == "system" and user == due
+        expected = expected.replace(f"{{{name}}}", value)
+    assert role == "system" and user == expected
 
 
 @needs_data
@@ -188,6 +188,6 @@ def test_the_published_instructions():
     )
     assert [a.id for a in some.baseline] == [f"{group.id}/1" for group in some.groups]
     assert set(some.baseline) < set(questions.baseline)
-    given, *_ = alpaca_eval.read_mirror(Path(DATA) / "alpaca_eval")
-    lengths = given.drop_duplicates("i").sort_values("i").baseline_length
+    rows, *_ = alpaca_eval.read_mirror(Path(DATA) / "alpaca_eval")
+    lengths = rows.drop_duplicates("i").sort_values("i").baseline_length
     assert characters(questions.baseline).tolist() == lengths.tolist()

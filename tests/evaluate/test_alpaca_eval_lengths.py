@@ -43,9 +43,9 @@ def gamed_file(path, n=400, seed=1):
 
 def test_raw_win_rate_by_hand():
     """1, 1.2, 2, a draw written 1.5 and one written 0: mean of 0, .2, 1, .5, .5 is .44."""
-    found = alpaca_eval.win_rate([1, 1.2, 2, 1.5, 0, np.nan])
-    assert found.rate == pytest.approx(44)
-    assert found.standard_error == pytest.approx(100 * np.std([0, 0.2, 1, 0.5, 0.5], ddof=1) / np.sqrt(5))
+    result = alpaca_eval.win_rate([1, 1.2, 2, 1.5, 0, np.nan])
+    assert result.rate == pytest.approx(44)
+    assert result.standard_error == pytest.approx(100 * np.std([0, 0.2, 1, 0.5, 0.5], ddof=1) / np.sqrt(5))
 
 
 @pytest.mark.parametrize("wrong", [2.5, 0.5, -1])
@@ -68,11 +68,11 @@ def test_a_length_effect_is_taken_out():
     lengths = lengths // 3  # nearly always the shorter answer
     delta = baseline - lengths
     p = 1 + 1 / (1 + np.exp(-(-3.0 * np.tanh(delta / delta.std(ddof=1)) - 0.4)))
-    found = alpaca_eval.length_controlled(p, lengths, baseline)
-    assert found.raw.rate < 20
-    assert found.rate == pytest.approx(40.1, abs=0.3)
-    assert found.weights["phi"] == pytest.approx(-3, abs=0.05) and np.isnan(found.weights["psi"])
-    assert found.form == alpaca_eval.MINIMAL and found.standard_error == pytest.approx(0, abs=1e-12)
+    result = alpaca_eval.length_controlled(p, lengths, baseline)
+    assert result.raw.rate < 20
+    assert result.rate == pytest.approx(40.1, abs=0.3)
+    assert result.weights["phi"] == pytest.approx(-3, abs=0.05) and np.isnan(result.weights["psi"])
+    assert result.form == alpaca_eval.MINIMAL and result.standard_error == pytest.approx(0, abs=1e-12)
 
 
 def test_without_a_length_effect_the_rate_stays():
@@ -86,14 +86,14 @@ def test_without_a_length_effect_the_rate_stays():
 def test_difficulty_is_averaged_over_all_instructions():
     """The chance of a hard and of an easy instruction are averaged, not the odds: that is what psi needs gamma for."""
     p, lengths, baseline, gamma = made(phi=-1.0, psi=2.0)
-    found = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
+    result = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
     truth = 100 * np.mean(1 / (1 + np.exp(-(2 * gamma - 0.4))))
-    assert found.rate == pytest.approx(truth, abs=0.3) and found.form == "alone"
-    assert found.weights["psi"] == pytest.approx(2, abs=0.05) and found.weights["theta"] == pytest.approx(
+    assert result.rate == pytest.approx(truth, abs=0.3) and result.form == "alone"
+    assert result.weights["psi"] == pytest.approx(2, abs=0.05) and result.weights["theta"] == pytest.approx(
         -0.4, abs=0.05
     )
     chances = 1 / (1 + np.exp(-(2 * gamma - 0.4)))
-    assert found.standard_error == pytest.approx(100 * chances.std(ddof=1) / np.sqrt(400), rel=0.03)
+    assert result.standard_error == pytest.approx(100 * chances.std(ddof=1) / np.sqrt(400), rel=0.03)
 
 
 def test_swapping_sides_mirrors_the_rate():
@@ -168,12 +168,15 @@ def test_difficulties_are_recovered_from_public_fits():
     """
     rows, weights, gamma = public_fits()
     rows.loc[(rows.model == "3") & (rows.i == 5), "preference"] = np.nan
-    found = alpaca_eval.recovered(rows[rows.model != "0"], weights)
-    assert np.corrcoef(found.difficulty, gamma)[0, 1] > 0.99 and 0.6 < np.polyfit(gamma, found.difficulty, 1)[0] < 1
-    first = found.gamed.iloc[0]
-    assert first.preference == pytest.approx(1 / (1 + np.exp(1.6 * np.tanh(1) - 0.8 * found.difficulty[0])))
+    recovered = alpaca_eval.recovered(rows[rows.model != "0"], weights)
+    assert (
+        np.corrcoef(recovered.difficulty, gamma)[0, 1] > 0.99
+        and 0.6 < np.polyfit(gamma, recovered.difficulty, 1)[0] < 1
+    )
+    first = recovered.gamed.iloc[0]
+    assert first.preference == pytest.approx(1 / (1 + np.exp(1.6 * np.tanh(1) - 0.8 * recovered.difficulty[0])))
     own, fit = rows[rows.model == "0"], weights.loc["0"]
-    ours = alpaca_eval.length_controlled(own.preference, own.length, own.baseline_length, published=found)
+    ours = alpaca_eval.length_controlled(own.preference, own.length, own.baseline_length, published=recovered)
     truth = 100 / (1 + np.exp(-(fit.psi * gamma + fit.theta)))
     assert ours.form == alpaca_eval.RECOVERED and ours.rate == pytest.approx(truth.mean(), abs=1)
 
@@ -181,9 +184,9 @@ def test_difficulties_are_recovered_from_public_fits():
 def test_the_gamed_baselines_pull(tmp_path):
     """Their weight is .1 a row each: the published form differs from the unregularised one, and not by much."""
     published = alpaca_eval.read_published(gamed_file(tmp_path / "gamed.csv"))
-    given = made(phi=-1.0)[:3]
-    with_them = alpaca_eval.length_controlled(*given, published=published)
-    without = alpaca_eval.length_controlled(*given, published=alone(published.difficulty))
+    games = made(phi=-1.0)[:3]
+    with_them = alpaca_eval.length_controlled(*games, published=published)
+    without = alpaca_eval.length_controlled(*games, published=alone(published.difficulty))
     assert with_them.form == alpaca_eval.PUBLISHED and without.form == "alone"
     assert 0 < abs(with_them.rate - without.rate) < 5
 
@@ -202,7 +205,7 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
 # Oracles
 
 
-def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
+def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
     """Same file, same preferences: rate and standard error to 1e-6, in all three forms of the package."""
     glm = pytest.importorskip("alpaca_eval.metrics.glm_winrate", reason="alpaca_eval is in the peers extra")
     file = gamed_file(tmp_path / "gamed.csv")
@@ -221,13 +224,13 @@ def test_equals_the_package_given_one_file(tmp_path, monkeypatch):
         ),
         "length_controlled_minimal": alpaca_eval.length_controlled(p, lengths, baseline),
     }
-    for name, found in ours.items():
+    for name, result in ours.items():
         with sklearn.config_context():  # the package switches an option of scikit-learn's on and leaves it so
             theirs = glm.get_length_controlled_winrate(frame.copy(), glm_name=name, save_weights_dir=None)
-        assert found.rate == pytest.approx(theirs["length_controlled_winrate"], abs=1e-6), name
-        assert found.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
-        assert found.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
-        assert found.raw.standard_error == pytest.approx(theirs["standard_error"], abs=1e-9)
+        assert result.rate == pytest.approx(theirs["length_controlled_winrate"], abs=1e-6), name
+        assert result.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
+        assert result.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
+        assert result.raw.standard_error == pytest.approx(theirs["standard_error"], abs=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -242,9 +245,9 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
     rows, leaderboard, _ = mirror
     assert rows.model.nunique() == 19 and rows.groupby("model").size().between(802, alpaca_eval.INSTRUCTIONS).all()
     for model, own in rows.groupby("model"):
-        found, public = alpaca_eval.win_rate(own.preference), leaderboard.loc[model]
-        assert found.rate == pytest.approx(public.win_rate, abs=1e-5), model
-        assert found.standard_error == pytest.approx(public.standard_error, abs=1e-5), model
+        result, public = alpaca_eval.win_rate(own.preference), leaderboard.loc[model]
+        assert result.rate == pytest.approx(public.win_rate, abs=1e-5), model
+        assert result.standard_error == pytest.approx(public.standard_error, abs=1e-5), model
         if len(own) == alpaca_eval.INSTRUCTIONS:  # three models lack answers that the leaderboard's mean has
             assert int(own.length.mean()) == public.avg_length, model
 
@@ -253,11 +256,11 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
 @pytest.mark.skipif(not os.environ.get("HS2_DATA_DIR"), reason="HS2_DATA_DIR is unset")
 def test_minimal_forms_come_near_the_leaderboard():
     """What is lost without the difficulty file, measured, each model's own fit left out: 8.2 and .62 points."""
-    found = alpaca_eval.near_leaderboard().set_index("form")
-    assert (found.models == 19).all() and list(found.index) == [alpaca_eval.MINIMAL, alpaca_eval.RECOVERED]
-    error = found["mean absolute error"]
+    table = alpaca_eval.near_leaderboard().set_index("form")
+    assert (table.models == 19).all() and list(table.index) == [alpaca_eval.MINIMAL, alpaca_eval.RECOVERED]
+    error = table["mean absolute error"]
     assert error[alpaca_eval.RECOVERED] < 0.65 and 5 < error[alpaca_eval.MINIMAL] < 9
-    assert found["largest error"][alpaca_eval.RECOVERED] < 2.5 and found.Pearson[alpaca_eval.RECOVERED] > 0.998
+    assert table["largest error"][alpaca_eval.RECOVERED] < 2.5 and table.Pearson[alpaca_eval.RECOVERED] > 0.998
 
 
 def test_a_folder_without_the_results_is_named(tmp_path):

@@ -113,11 +113,11 @@ def test_the_closed_form_is_the_fitted_bradley_terry_model():
             for _ in range(120)
         ]
         results[name], played[name] = score(verdicts(*pairs), 20), games_of(pairs)
-    due = fitted(played)
+    ratings = fitted(played)
     for name, result in results.items():
         rate = result.overall[0]
-        assert arena_hard.rating(rate / 100) == pytest.approx(due[name], abs=0.05)
-        predicted = 100 / (1 + 10 ** ((1000 - due[name]) / 400))
+        assert arena_hard.rating(rate / 100) == pytest.approx(ratings[name], abs=0.05)
+        predicted = 100 / (1 + 10 ** ((1000 - ratings[name]) / 400))
         assert rate == pytest.approx(predicted, abs=0.01)
 
 
@@ -177,8 +177,8 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
     ours = answers_of(some, {"u0": "long answer", "u1": "x", "u2": "long answer", "u3": "same"})
     with serve(plan) as server:
         asked = arena_hard.asks(some, ours, TEMPLATE)
-        found = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
-    result = arena_hard.score(some, ours, found, n_boot=50)
+        judged = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
+    result = arena_hard.score(some, ours, judged, n_boot=50)
     assert result.overall[0] == pytest.approx(100 * 13 / 20) and result.unparsable == 0
 
 
@@ -188,19 +188,23 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
 @needs_data
 @pytest.mark.parametrize("model", ["gpt-4-0314", "gpt-4-0613", "gpt-3.5-turbo-0125"])
 def test_the_published_questions_and_answers(model):
-    found = arena_hard.load("folder")
-    assert len(found) == 500 and found.title == "Arena Hard" and found.baseline[0].source.startswith("gpt-4-0314, ")
-    answers = read(Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", found)
-    asked = arena_hard.asks(found, answers, TEMPLATE)
+    benchmark = arena_hard.load("folder")
+    assert (
+        len(benchmark) == 500
+        and benchmark.title == "Arena Hard"
+        and benchmark.baseline[0].source.startswith("gpt-4-0314, ")
+    )
+    answers = read(Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", benchmark)
+    asked = arena_hard.asks(benchmark, answers, TEMPLATE)
     assert len(asked) == 1000 and answers[0].source.startswith(f"{model}, ")
-    assert (answers == found.baseline) == (model == "gpt-4-0314")
+    assert (answers == benchmark.baseline) == (model == "gpt-4-0314")
 
 
 @needs_data
 def test_a_subset_takes_as_many_clusters_as_it_can():
-    found = arena_hard.load("folder", n=100, seed=1)
-    assert len({found.categories[group.id] for group in found.groups}) == 100
-    assert [answer.id for answer in found.baseline] == [f"{group.id}/1" for group in found.groups]
+    benchmark = arena_hard.load("folder", n=100, seed=1)
+    assert len({benchmark.categories[group.id] for group in benchmark.groups}) == 100
+    assert [answer.id for answer in benchmark.baseline] == [f"{group.id}/1" for group in benchmark.groups]
 
 
 def test_both_published_forms_are_read(tmp_path, monkeypatch):
@@ -245,7 +249,7 @@ def test_the_judge_prompt_is_read_and_checked(tmp_path):
 
 
 def test_generated_questions_are_never_called_arena_hard():
-    found = arena_hard.load("embedded", n=6, seed=2)
-    assert found.title == "generated questions (not Arena Hard)"
-    assert [answer.id for answer in found.baseline] == [f"{group.id}/1" for group in found.groups]
-    assert all(answer.responses[0].text for answer in found.baseline)
+    benchmark = arena_hard.load("embedded", n=6, seed=2)
+    assert benchmark.title == "generated questions (not Arena Hard)"
+    assert [answer.id for answer in benchmark.baseline] == [f"{group.id}/1" for group in benchmark.groups]
+    assert all(answer.responses[0].text for answer in benchmark.baseline)

@@ -133,8 +133,8 @@ def test_from_answers_to_a_score_with_a_judge(tmp_path):
     with serve(plan) as server:
         judge = Judge("m", server.url, wait=0.01)
         asked = mt_bench.asks(QUESTIONS, ANSWERS, TEMPLATES)
-        found = judge.verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
-    result = mt_bench.score(QUESTIONS, ANSWERS, found, n_boot=50)
+        judged = judge.verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
+    result = mt_bench.score(QUESTIONS, ANSWERS, judged, n_boot=50)
     assert result.values.tolist() == [2, 4, 3, 5, 1, 1]
 
 

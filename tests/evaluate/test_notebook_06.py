@@ -35,8 +35,8 @@ def run(tmp_path, monkeypatch, classifier):
         monkeypatch.setenv(name, str(tmp_path / name))
     plain, folder = classifier
 
-    def run(file, **given):
-        execute(NAME, "smoke", model=str(folder), path=str(file), n_boot=100, n_changed=2, **given)
+    def run(file, **parameters):
+        execute(NAME, "smoke", model=str(folder), path=str(file), n_boot=100, n_changed=2, **parameters)
         return tmp_path / "HS2_REPORTS" / "smoke" / NAME, same(tmp_path / "HS2_RUNS" / "smoke" / NAME, file, plain)
 
     return run

@@ -42,8 +42,8 @@ def smoke(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
 
-    def run(**given):
-        execute(NAME, "smoke", **{"n_truthfulqa": 2, "n_mt_bench": 2, "n_arena_hard": 2, "n_boot": 100} | given)
+    def run(**parameters):
+        execute(NAME, "smoke", **{"n_truthfulqa": 2, "n_mt_bench": 2, "n_arena_hard": 2, "n_boot": 100} | parameters)
         return tmp_path / "reports" / "smoke" / NAME
 
     return run
@@ -76,14 +76,16 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
         return judge(question, nth)
 
     with serve(plan) as server:
-        given = dict(judge="endpoint", judge_url=server.url, key_variable="HS2_TEST_KEY", skip=["PPO", "SteerLM 2.0"])
-        folder = smoke(**given)
+        parameters = dict(
+            judge="endpoint", judge_url=server.url, key_variable="HS2_TEST_KEY", skip=["PPO", "SteerLM 2.0"]
+        )
+        folder = smoke(**parameters)
         asked = dict(server.asked)
         assert set(asked.values()) == {1} and server.most > 1
         assert all(headers["authorization"] == f"Bearer {KEY}" for headers in server.headers)
         first = judged(folder)
         manifest = json.loads((folder / "manifest.json").read_text())
-        smoke(**given)
+        smoke(**parameters)
         assert dict(server.asked) == asked, "a reply that was paid for is asked for again"
     pd.testing.assert_frame_equal(judged(folder), first)
     assert first.columns.tolist() == ["SFT", "DPO", "Iterative DPO", "SteerLM"]
@@ -162,17 +164,17 @@ def test_the_truth_is_a_judge_of_generated_questions_only():
 def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
     """Said before hours are spent on answers, and again where the first question would be sent."""
     monkeypatch.delenv("HS2_TEST_KEY", raising=False)
-    given = dict(judge="endpoint", judge_url="https://judge.invalid/v1", key_variable="HS2_TEST_KEY")
+    parameters = dict(judge="endpoint", judge_url="https://judge.invalid/v1", key_variable="HS2_TEST_KEY")
     with pytest.raises(JudgeError, match="environment variable HS2_TEST_KEY is not set"):
-        smoke(**given, skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
+        smoke(**parameters, skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
     assert "HS2_TEST_KEY is not set" in capsys.readouterr().out
 
 
 # What the tables may say, by hand
 
 
-def rows(*found):
-    return pd.DataFrame([(m, p, v, v, v, "") for m, p, v in found], columns=policies.COLUMNS)
+def rows(*means):
+    return pd.DataFrame([(m, p, v, v, v, "") for m, p, v in means], columns=policies.COLUMNS)
 
 
 def test_names_are_those_of_table_4():
@@ -183,14 +185,14 @@ def test_names_are_those_of_table_4():
 
 def test_only_whole_benchmarks_reach_table_4():
     part, whole = "partial TruthfulQA (100 of 817 questions) MC2", "MT-Bench: score, 1 to 10"
-    given = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: goodness of reward model m", "SFT", 3.0))
-    left = policies.benchmarks(given, ["SFT", "DPO"]).set_index(["measure", "policy"])
+    table = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: goodness of reward model m", "SFT", 3.0))
+    left = policies.benchmarks(table, ["SFT", "DPO"]).set_index(["measure", "policy"])
     assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
     assert len(left) == 18 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
-    ours = policies.paper_rows(given, paper.PAPER_ROWS, {"MT-Bench": "its questions"})
+    ours = policies.paper_rows(table, paper.PAPER_ROWS, {"MT-Bench": "its questions"})
     row = ["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5, "its questions"]
     assert ours.iloc[:, :-1].values.tolist() == [row]
-    assert policies.paper_rows(given, {}, {}).empty
+    assert policies.paper_rows(table, {}, {}).empty
 
 
 def test_what_table_4_prints_beside_a_rate_is_filled():

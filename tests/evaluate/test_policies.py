@@ -62,7 +62,7 @@ def test_rows_are_what_they_say(sft, other, judge):
     np.testing.assert_allclose(frame[list(judge.attributes)], scores, rtol=1e-5, atol=1e-7)
     responses = [r for group in sampled for r in group.responses]
     assert frame.characters.tolist() == [len(r.text) for r in responses]
-    due = []
+    expected = []
     for group in sampled:
         prompt = prompt_tokens(group.prompt, sft.tokenizer)
         for response in group.responses:
@@ -72,8 +72,8 @@ def test_rows_are_what_they_say(sft, other, judge):
                 with torch.no_grad():
                     logp = model.backbone(ids).logits[0, :-1].double().log_softmax(-1)
                 each.append(logp.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :].sum().item())
-            due.append(each[0] - each[1])
-    np.testing.assert_allclose(frame.kl, due, atol=1e-4)
+            expected.append(each[0] - each[1])
+    np.testing.assert_allclose(frame.kl, expected, atol=1e-4)
     assert frame.kl.mean() > 0.01
 
 
@@ -82,9 +82,9 @@ def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_rewa
     prompts = list(generate.groups(3, seed=4, split="validation"))
     frame = policies.evaluate(sft, prompts, judge, sft, name="SFT", **HOW)
     sampled = rollout.rollouts(sft, prompts, temperature=0.7, top_p=0.9, **HOW)
-    due = [grade(generate.task_of(g.id), r.text).attributes for g in sampled for r in g.responses]
-    np.testing.assert_allclose(frame[[f"true {name}" for name in ATTRIBUTES]], due)
-    np.testing.assert_allclose(frame.gold, np.array(due)[:, :3] @ np.array([0.65, 0.8, 0.45]))
+    expected = [grade(generate.task_of(g.id), r.text).attributes for g in sampled for r in g.responses]
+    np.testing.assert_allclose(frame[[f"true {name}" for name in ATTRIBUTES]], expected)
+    np.testing.assert_allclose(frame.gold, np.array(expected)[:, :3] @ np.array([0.65, 0.8, 0.45]))
     assert {"gold", "true helpfulness"} <= set(policies.table([frame], n_boot=20).measure)
     mixed = policies.evaluate(sft, [*prompts, *PROMPTS], judge, sft, name="SFT", **HOW)
     assert not any(column == "gold" or column.startswith("true ") for column in mixed)
@@ -209,12 +209,12 @@ def test_all_policies_are_evaluated_alike(tier):
     names = ["eval_dataset", "eval_source", "eval_split", "n_eval_prompts", "n_eval_samples", "eval_tokens"]
     names += ["eval_temperature", "eval_top_p", "weighting", "seed"]
     numbers = ("07", "08", "09", "10", "11", "12")
-    found = [name for name in graph.notebooks() if name.startswith(numbers)]
-    assert len(found) == len(numbers)
-    resolved = [evaluated(notebook(name), tier) for name in found]
+    notebooks = [name for name in graph.notebooks() if name.startswith(numbers)]
+    assert len(notebooks) == len(numbers)
+    resolved = [evaluated(notebook(name), tier) for name in notebooks]
     assert [{name: values[name] for name in names} for values in resolved] == [
         {name: resolved[0][name] for name in names}
-    ] * len(found)
+    ] * len(notebooks)
 
 
 def evaluated(path, tier):
@@ -226,8 +226,8 @@ def evaluated(path, tier):
 def test_other_models_are_measured_in_place_of_the_notebooks(tmp_path):
     for name in ("a=b", "c"):
         (tmp_path / name).mkdir()
-    found = policies.made("paper", [f"PPO (released)={tmp_path}/a=b", f"DPO={tmp_path}/c"])
-    assert list(found.items()) == [("PPO (released)", tmp_path / "a=b"), ("DPO", tmp_path / "c")]
+    folders = policies.made("paper", [f"PPO (released)={tmp_path}/a=b", f"DPO={tmp_path}/c"])
+    assert list(folders.items()) == [("PPO (released)", tmp_path / "a=b"), ("DPO", tmp_path / "c")]
     for wrong in (f"DPO={tmp_path}/nothing", str(tmp_path), f"={tmp_path}"):
         with pytest.raises(ValueError, match="title=folder"):
             policies.made("paper", [wrong])

@@ -102,8 +102,8 @@ def test_greedy_and_each_turn_after_its_own_earlier_ones(policy, made):
             ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
             with torch.no_grad():
                 out = backbone.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
-            due = tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
-            assert text == due
+            expected = tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+            assert text == expected
             conversation.append({"role": "assistant", "content": text})
     assert len({answer.responses[0].text for answer in made}) >= 6, "answers differ: a test that can fail"
     assert all("greedy, at most 8 tokens" in answer.source for answer in made)
@@ -131,28 +131,28 @@ def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
 
         monkeypatch.setattr(decoding, "choose", dies)
         try:
-            found = generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", batch=2, **HOW)
+            answers = generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", batch=2, **HOW)
             break
         except InterruptedError:
             kills += 1
-    assert kills >= 1 and texts(found) == texts(made)
+    assert kills >= 1 and texts(answers) == texts(made)
     monkeypatch.setattr(decoding, "choose", None)
-    assert generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", **HOW) == found
+    assert generate(policy, QUESTIONS, file=tmp_path / "samples.jsonl", **HOW) == answers
     # A subset is part of the whole: its answers are there already.
     some = QUESTIONS.subset(2)
     again = generate(policy, some, file=tmp_path / "samples.jsonl", **HOW)
-    assert set(again) < set(found) and len(again) == 4
+    assert set(again) < set(answers) and len(again) == 4
 
 
 def test_a_label_opens_every_turn(policy):
     """SteerLM's label goes to the sampler, for each turn; the conversation of the second turn holds no label."""
     label = label_string((4, 4, 4, 2, 2))
-    found = generate(policy, QUESTIONS, label=label, **HOW)
-    second = found[1::2]
-    due = rollouts(policy, second, n=1, temperature=0, label=label, **HOW)
-    assert [g.responses[0].text for g in due] == [g.responses[0].text for g in second]
+    answers = generate(policy, QUESTIONS, label=label, **HOW)
+    second = answers[1::2]
+    expected = rollouts(policy, second, n=1, temperature=0, label=label, **HOW)
+    assert [g.responses[0].text for g in expected] == [g.responses[0].text for g in second]
     assert not any("helpfulness" in turn.text for group in second for turn in group.prompt)
-    assert found[0].source.endswith(f"label {label}")
+    assert answers[0].source.endswith(f"label {label}")
 
 
 def test_one_turn_is_asked_where_there_is_one(policy):
@@ -236,12 +236,12 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
     """Its scores have a measure of their own, by the model's name; the judge's column still says: not run."""
     model = RewardModel.new("tiny").eval()
     scores = rewards(model, made)
-    due = model.score(made).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
-    np.testing.assert_allclose(scores, due, rtol=1e-4, atol=1e-6)
+    expected = model.score(made).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
     rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
     assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
-    assert rows["mean"][1] == pytest.approx(due.mean(), rel=1e-4)
+    assert rows["mean"][1] == pytest.approx(expected.mean(), rel=1e-4)
 
 
 def test_a_judges_result_stands_in_its_column(made):
@@ -298,9 +298,9 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     with web(tmp_path / "web") as (url, asked):
         monkeypatch.setattr(data, "RAW", url)
         for _ in range(2):
-            path, said = data.locate(file, "hub")
+            path, source = data.locate(file, "hub")
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
-            assert said == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
+            assert source == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
         missing = replace(file, hub={"both": ["not/there.jsonl"]})
         with pytest.raises(DataError, match=r"could not be had from .*404 File not found.*source='folder'"):

@@ -189,7 +189,7 @@ def test_held_out_pairs_come_from_preferences_or_labels_and_ties_are_left_out():
         return Group(name, (Turn("user", "?"),), answers, attributes, preference=preference)
 
     nan = float("nan")
-    given = [
+    groups = [
         rated("labels", (9, 1), (0, 3), (0, 2), (0, nan), ()),
         rated("tie", (1, 2), (2, 2)),
         rated("one", (1, 2), (2, nan)),
@@ -198,13 +198,13 @@ def test_held_out_pairs_come_from_preferences_or_labels_and_ties_are_left_out():
         rated("no preference", (0, 4), (0, 0), preference=0.0),
         rated("first", (), (), preference=-1.0),
     ]
-    found = pair_sets.preferred(given, "mine")
-    assert [(p.id, *(r.text for r in p.responses)) for p in found.pairs] == [
+    pairs = pair_sets.preferred(groups, "mine")
+    assert [(p.id, *(r.text for r in p.responses)) for p in pairs.pairs] == [
         *(("labels", "1", "0"), ("preferred", "1", "0"), ("first", "0", "1"))
     ]
-    assert found.kind == "own" and {p.preference for p in found.pairs} == {-1.0}
+    assert pairs.kind == "own" and {p.preference for p in pairs.pairs} == {-1.0}
     with pytest.raises(ValueError, match="mine: no group has a response that is better"):
-        pair_sets.preferred(given[1:4], "mine")
+        pair_sets.preferred(groups[1:4], "mine")
 
 
 @needs_mirror
@@ -236,12 +236,12 @@ def test_official_rows_conversations_and_own_files(tmp_path):
         return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
 
     own = tmp_path / "mine.jsonl"
-    given = [
+    rows = [
         {"prompt": talk("a", "b", "c"), "chosen": "d", "rejected": "e"},
         {"chosen": talk("a", "d"), "rejected": talk("a", "e")},
         {"prompt": "a", "chosen": talk("a", "d"), "rejected": talk("a", "e"), "subset": "named", "id": "x"},
     ]
-    own.write_text("".join(json.dumps(row) + "\n" for row in given))
+    own.write_text("".join(json.dumps(row) + "\n" for row in rows))
     pairs = pair_sets.load_pairs("folder", path=own).pairs
     assert [p.id for p in pairs] == ["mine/0", "mine/1", "named/x"]
     assert [len(p.prompt) for p in pairs] == [3, 1, 1] and {p.responses[1].text for p in pairs} == {"e"}
@@ -316,7 +316,7 @@ def test_numbers_that_may_mean_either_answer_are_refused_strict_or_not(tmp_path,
     assert check.main([str(file)]) == 2 and f"line {line}, field 'label'" in capsys.readouterr().out
 
 
-def test_usual_columns_are_recognised_and_said_others_carried_along(tmp_path):
+def test_usual_columns_are_recognised_and_named_others_carried_along(tmp_path):
     """The files that people have, without a converter; what was read as what is said, and nothing is dropped."""
     file, talk = tmp_path / "mine.jsonl", [{"role": "user", "content": "a", "name": None}]
     rows = [
@@ -603,8 +603,8 @@ def test_any_one_output_classifier_is_scored_in_its_own_template(tmp_path, bench
 
 def test_mistakes_are_listed_worst_first(benchmark):
     few = Benchmark(benchmark.pairs[:3], "own", "")
-    found = rewardbench.mistakes(few, np.array([[0, 1], [1, 0], [0, 2]]))
-    assert list(found.id) == ["a/2", "a/0"] and list(found.margin) == [-2, -1]
+    table = rewardbench.mistakes(few, np.array([[0, 1], [1, 0], [0, 2]]))
+    assert list(table.id) == ["a/2", "a/0"] and list(table.margin) == [-2, -1]
 
 
 if __name__ == "__main__":

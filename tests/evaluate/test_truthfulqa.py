@@ -78,7 +78,7 @@ def one_by_one(policy, benchmark):
     encode = policy.tokenizer.encode
     rows = []
     for group in benchmark.groups:
-        found = []
+        sums = []
         for answer in group.responses:
             context = f"{benchmark.primer}\n\nQ: {group.prompt[0].text}\nA:"
             continuation = " " + answer.text
@@ -90,14 +90,14 @@ def one_by_one(policy, benchmark):
             with torch.no_grad():
                 logits = plain(torch.tensor([before + after])[:, :-1]).logits[0]
             each = logits.log_softmax(-1)[-len(after) :].gather(-1, torch.tensor(after)[:, None])
-            found.append(float(each.sum()))
+            sums.append(float(each.sum()))
         labels = np.array([answer.labels for answer in group.responses])
-        p = np.exp(np.array(found))
+        p = np.exp(np.array(sums))
         (chosen,) = np.flatnonzero(labels[:, 0] == 1)
         among = np.flatnonzero(~np.isnan(labels[:, 0]))
         of_mc2 = ~np.isnan(labels[:, 1])
         right = float(among[np.argmax(p[among])] == chosen)
-        rows.append((right, (p[of_mc2] / p[of_mc2].sum())[labels[of_mc2, 1] == 1].sum(), found))
+        rows.append((right, (p[of_mc2] / p[of_mc2].sum())[labels[of_mc2, 1] == 1].sum(), sums))
     return rows
 
 
@@ -122,8 +122,8 @@ def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, b
     theirs = one_by_one(policy, benchmark)
     assert ours.mc1.tolist() == [right for right, _, _ in theirs]
     np.testing.assert_allclose(ours.mc2, [mass for _, mass, _ in theirs], atol=1e-5)
-    for mine, (_, _, found) in zip(ours.log_probs, theirs, strict=True):
-        np.testing.assert_allclose(mine, found, atol=1e-4)
+    for mine, (_, _, sums) in zip(ours.log_probs, theirs, strict=True):
+        np.testing.assert_allclose(mine, sums, atol=1e-4)
     assert ours.id.tolist() == [group.id for group in benchmark.groups]
 
 
@@ -247,11 +247,11 @@ def frame(benchmark, mc1, mc2):
 
 def test_figures_are_means_over_questions_with_an_interval(policy):
     benchmark = truthfulqa.load("embedded", n=4)
-    found = evaluate(benchmark, frame(benchmark, [1, 0, 1, 1], [0.5, 0.7, 0.5, 0.7]))
-    assert found.value.tolist() == [0.75, pytest.approx(0.6)] and found.measure.tolist() == ["MC1", "MC2"]
-    low, high = found.set_index("measure").loc["MC2", ["low", "high"]]
+    table = evaluate(benchmark, frame(benchmark, [1, 0, 1, 1], [0.5, 0.7, 0.5, 0.7]))
+    assert table.value.tolist() == [0.75, pytest.approx(0.6)] and table.measure.tolist() == ["MC1", "MC2"]
+    low, high = table.set_index("measure").loc["MC2", ["low", "high"]]
     assert 0.5 <= low < 0.6 < high <= 0.7
-    assert found.chance.tolist() == [0.25, 1 / 3] and found.questions.tolist() == [4, 4]
+    assert table.chance.tolist() == [0.25, 1 / 3] and table.questions.tolist() == [4, 4]
     with pytest.raises(ValueError, match="scores of 4 other questions"):
         evaluate(truthfulqa.load("embedded", n=4, seed=1), frame(benchmark, 1, 1))
     real = score(benchmark, policy, progress=False)

@@ -44,27 +44,27 @@ def test_every_weighting_is_counted_exactly(kind):
     if kind == "huge and tiny":
         margins *= np.float64(2.0) ** rng.integers(-8, 8, (12, 1))
     over = weights.grid(0.25)
-    found = weights.search(margins, over=over)
-    assert found.values.shape == (5,) * 5
+    best = weights.search(margins, over=over)
+    assert best.values.shape == (5,) * 5
     some = rng.choice(len(over), 300, replace=False)
     expected = [by_hand(margins, w) / 12 for w in over.weights(some)]
-    assert found.values.ravel()[some].tolist() == expected
-    assert found.value == found.values.max() == by_hand(margins, found.weights) / 12
+    assert best.values.ravel()[some].tolist() == expected
+    assert best.value == best.values.max() == by_hand(margins, best.weights) / 12
 
 
 def test_ties_that_floating_point_calls_wins_are_wrong():
     """(.15, .6) on (-4, 1) is exactly 0; as float products the sum is 0 or not by luck, here in whole steps it is 0."""
     margins = np.array([[-4.0, 1.0], [4.0, -1.0]])
-    found = weights.search(margins, over=weights.grid(0.05, ("a", "b"), ()))
-    assert found.values[3, 12] == 0 and found.values[3, 11] == 0.5 and found.values[0, 0] == 0
+    best = weights.search(margins, over=weights.grid(0.05, ("a", "b"), ()))
+    assert best.values[3, 12] == 0 and best.values[3, 11] == 0.5 and best.values[0, 0] == 0
     assert weights.value_of((0.15, 0.6), margins) == 0
 
 
 def test_of_equal_weightings_the_middle_one_is_taken():
     """One pair, right for any a > 0: the mean of those is (.75, 0), not the corner the search met first."""
-    found = weights.search(np.array([[1.0, 0.0]]), over=weights.grid(0.5, ("a", "b"), ("b",)))
-    assert (found.value, (found.values == 1).sum()) == (1.0, 6)
-    assert found.weights in ((0.5, -0.5), (1.0, -0.5))
+    best = weights.search(np.array([[1.0, 0.0]]), over=weights.grid(0.5, ("a", "b"), ("b",)))
+    assert (best.value, (best.values == 1).sum()) == (1.0, 6)
+    assert best.weights in ((0.5, -0.5), (1.0, -0.5))
 
 
 def test_parts_and_objective():
@@ -76,11 +76,11 @@ def test_parts_and_objective():
         return (right / pairs[:, None]).mean(axis=0)
 
     over = weights.grid(0.5)
-    found = weights.search(margins, over=over, parts=parts, objective=mean_of_parts)
+    best = weights.search(margins, over=over, parts=parts, objective=mean_of_parts)
     w = over.weights(np.arange(len(over)))
     right = margins @ w.T > 0
     expected = (right[parts == 0].mean(axis=0) + right[parts == 1].mean(axis=0)) / 2
-    np.testing.assert_allclose(found.values.ravel(), expected, atol=1e-12)
+    np.testing.assert_allclose(best.values.ravel(), expected, atol=1e-12)
 
 
 def test_chunks_change_nothing(monkeypatch):
@@ -120,9 +120,9 @@ def test_the_papers_way_searches_the_overall_of_a_whole_benchmark():
     lengths = np.array([[len(r.text), r.text.count("\n")] for p in generated.pairs for r in p.responses], dtype=float)
     margins = lengths.reshape(-1, 2, 2)[:, 0] - lengths.reshape(-1, 2, 2)[:, 1]
     parts, objective = weights.of_benchmark(generated)
-    found = weights.search(margins, over=weights.grid(0.25, ("a", "b"), ("b",)), parts=parts, objective=objective)
-    scores = lengths.reshape(-1, 2, 2) @ np.array(found.weights)
-    assert 100 * found.value == pytest.approx(rewardbench.evaluate(generated, scores, n_boot=2).table.accuracy.iloc[-1])
+    best = weights.search(margins, over=weights.grid(0.25, ("a", "b"), ("b",)), parts=parts, objective=objective)
+    scores = lengths.reshape(-1, 2, 2) @ np.array(best.weights)
+    assert 100 * best.value == pytest.approx(rewardbench.evaluate(generated, scores, n_boot=2).table.accuracy.iloc[-1])
     partial = Benchmark((Group("hep-go/0", *_pair()), Group("hep-js/0", *_pair())), "rewardbench", "")
     assert weights.of_benchmark(partial)[1] is weights.share_right
 

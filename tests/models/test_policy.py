@@ -68,8 +68,8 @@ def test_a_response_ends_where_a_sampler_stops(policy):
 
 
 def test_labels_are_part_of_the_prompt(policy):
-    (found,) = policy.tokenise(GROUPS[:1], LABEL)
-    assert policy.tokenizer.decode(found.sequences[0][: found.starts[0]]).endswith(f"<extra_id_2>{LABEL}\n")
+    (first,) = policy.tokenise(GROUPS[:1], LABEL)
+    assert policy.tokenizer.decode(first.sequences[0][: first.starts[0]]).endswith(f"<extra_id_2>{LABEL}\n")
     tokens = list(policy.tokenise(GROUPS, LABEL))
     assert torch.equal(policy.log_probs(tokens)[0], policy.log_probs(GROUPS, label=LABEL)[0])
     with pytest.raises(ValueError, match="pass label to `tokenise`"):
@@ -144,8 +144,8 @@ def test_second_adapters_sit_on_the_weights_that_were_saved_not_on_the_first_bas
     with torch.no_grad():
         policy.backbone.model.norm.weight += 0.5
     second = load_policy(policy.save(tmp_path / "first")).lora(rank=2)
-    due, _ = second.log_probs(GROUPS)
-    assert torch.equal(load_policy(second.save(tmp_path / "second")).log_probs(GROUPS)[0], due)
+    expected, _ = second.log_probs(GROUPS)
+    assert torch.equal(load_policy(second.save(tmp_path / "second")).log_probs(GROUPS)[0], expected)
     with pytest.raises(ValueError, match="on no disk: merge these too"):
         second.merge().lora(rank=2).save(tmp_path / "third")
     assert not (tmp_path / "third").exists()

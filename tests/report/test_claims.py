@@ -260,8 +260,8 @@ def test_a_named_run_tests_claims_on_its_own_policies(reports):
     claim = next(claim for claim in CLAIMS if ("MT-Bench", *OPEN_ASSISTANT) in claim.better)
     assert claims.verdict(claim, "gpu")["evidence"] != claims.RUN
     reports("gpu", f"{ALIGNMENT}@open-assistant", [OTHER], trades(("MT-Bench", "SteerLM", "SFT", 1.0)))
-    found = claims.verdict(claim, "gpu")
-    assert found["verdict"] == DIRECTION and "SteerLM@open-assistant minus SFT@open-assistant: +1" in found["outcome"]
+    row = claims.verdict(claim, "gpu")
+    assert row["verdict"] == DIRECTION and "SteerLM@open-assistant minus SFT@open-assistant: +1" in row["outcome"]
     assert claims.verdict(BY_ID["ppo-truthful"], "gpu")["verdict"] == DIRECTION
 
 

@@ -97,8 +97,10 @@ def test_responses_with_control_strings_are_counted_and_those_set_aside(checkout
         run.finish()
         manifest = json.loads((run.place / "manifest.json").read_text())
         assert (manifest["control_strings"], manifest["refused_responses"]) == (count, max(0, count - 1))
-        said = [text for text in shown if "set aside, the" in text]
-        assert len(said) == (count > 0) and all(text.startswith("3 responses") and ": 2 were" in text for text in said)
+        notes = [text for text in shown if "set aside, the" in text]
+        assert len(notes) == (count > 0) and all(
+            text.startswith("3 responses") and ": 2 were" in text for text in notes
+        )
 
 
 def test_an_earlier_report_stays_whole_until_the_next_is_finished(checkout):

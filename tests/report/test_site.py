@@ -245,8 +245,8 @@ def test_formulas_become_mathml(latex, part):
 
 @pytest.mark.parametrize("latex", [r"\nosuchmacro{x}", r"\text{<script>}", r"\href{javascript:x}{y}", r"\left("])
 def test_what_cannot_be_converted_stays_as_source(latex):
-    found = site.mathml(latex)
-    assert found.startswith("<code>") and latex.replace("<", "&lt;").replace(">", "&gt;") in found
+    html = site.mathml(latex)
+    assert html.startswith("<code>") and latex.replace("<", "&lt;").replace(">", "&gt;") in html
 
 
 def test_dollars_in_code_are_no_formulas():

@@ -72,16 +72,16 @@ def test_a_published_model_has_a_line_of_its_own(reports):
 @pytest.mark.parametrize(("source", "verdict"), [(MADE, "generated data"), (OTHER, "other data")])
 def test_other_rows_are_never_judged_however_near(reports, source, verdict):
     reports("demo", "03_annotator_agreement", [source], {"against-table-1.csv": against("table-1", {KAPPA: 0.706})})
-    found = one("table-1", "demo", KAPPA)
-    assert found.verdict == f"not comparable: {verdict}" and source["name"] in found.reason
+    cell = one("table-1", "demo", KAPPA)
+    assert cell.verdict == f"not comparable: {verdict}" and source["name"] in cell.reason
 
 
 def test_a_verdict_in_a_report_is_not_taken_on_trust(reports):
     """Whoever writes "exact" into a csv without the paper's data gets it judged again."""
     frame = against("table-1", {KAPPA: 0.706}).assign(verdict="exact", paper=0.1)
     reports("demo", "03_annotator_agreement", [MADE], {"against-table-1.csv": frame})
-    found = one("table-1", "demo", KAPPA)
-    assert found.verdict == "not comparable: generated data" and found.paper == 0.706
+    cell = one("table-1", "demo", KAPPA)
+    assert cell.verdict == "not comparable: generated data" and cell.paper == 0.706
 
 
 def test_a_file_changed_after_its_run_is_refused(reports):
@@ -96,8 +96,8 @@ def test_a_run_without_a_manifest_does_not_count(reports):
         "against-table-1.csv": against("table-1", {KAPPA: 0.706})
     })  # fmt: skip
     (folder / "manifest.json").unlink()
-    found = one("table-1", "paper", KAPPA)
-    assert found.verdict == NOT_RUN and found.reason == "not run: notebook 03" and np.isnan(found.ours)
+    cell = one("table-1", "paper", KAPPA)
+    assert cell.verdict == NOT_RUN and cell.reason == "not run: notebook 03" and np.isnan(cell.ours)
 
 
 def test_table_2_comes_from_two_notebooks_which_must_agree(reports):
@@ -138,12 +138,12 @@ def test_named_runs_fill_the_rows_of_their_own_models(reports):
     about = of_seed(0, "def")
     reports("paper", f"{RM}@hh-rlhf", [PAPERS], {"against-table-3.csv": against("table-3", named)}, **about)
     reports("paper", f"{RM}@by-hand", [PAPERS], {"against-table-3.csv": against("table-3", {(HH, "chat"): 1.0})})
-    found = tables.assemble("table-3", "paper").set_index(["row", "column"])
-    assert found.ours.notna().sum() == 2 and found.ours[LLAMA, "overall"] == 88.8
-    assert found.verdict[LLAMA, "overall"] == "consistent" and found.verdict[HH, "overall"] == "different"
-    assert found.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0, commit def" and found.reason[HH, "overall"] == ""
-    assert "another group's model" in found.reason["Cohere May 2024", "overall"]
-    assert "trained as in the paper" in found.reason["Llama 3 70B w. HelpSteer", "overall"]
+    table = tables.assemble("table-3", "paper").set_index(["row", "column"])
+    assert table.ours.notna().sum() == 2 and table.ours[LLAMA, "overall"] == 88.8
+    assert table.verdict[LLAMA, "overall"] == "consistent" and table.verdict[HH, "overall"] == "different"
+    assert table.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0, commit def" and table.reason[HH, "overall"] == ""
+    assert "another group's model" in table.reason["Cohere May 2024", "overall"]
+    assert "trained as in the paper" in table.reason["Llama 3 70B w. HelpSteer", "overall"]
     frames = {"paper": tables.assemble("table-3", "paper")}
     assert f'title="different: {RM}@hh-rlhf, seed 0, commit def"' in tables.html("table-3", frames)
     assert tables.overview(["paper"]).notebook.tolist() == [RM, f"{RM}@hh-rlhf"]
@@ -160,14 +160,14 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
         frame = against("table-3", dict(zip(cells, numbers, strict=True)))
         name, about = f"{RM}@seed-{seed}" if seed else RM, of_seed(seed, "abc" if seed < 2 else "def")
         reports("paper", name, [PAPERS], {"against-table-3.csv": frame}, **about)
-    found = tables.assemble("table-3", "paper")
-    by_cell = found.set_index(["row", "column"])
+    table = tables.assemble("table-3", "paper")
+    by_cell = table.set_index(["row", "column"])
     assert by_cell.ours[cells].tolist() == [pytest.approx(88.8), 89.0]
-    assert by_cell.SD[cells].tolist() == [pytest.approx(0.5), 5.0] and found.SD.notna().sum() == 2
+    assert by_cell.SD[cells].tolist() == [pytest.approx(0.5), 5.0] and table.SD.notna().sum() == 2
     assert by_cell.verdict[cells].tolist() == ["consistent", "inconclusive"]
     assert by_cell.provenance[cells[0]] == f"{RM}, seed 0, 1, 2, commit abc, def"
-    assert "88.8±0.5" in tables.html("table-3", {"paper": found})
-    text = tables.latex("table-3", {"paper": found})
+    assert "88.8±0.5" in tables.html("table-3", {"paper": table})
+    text = tables.latex("table-3", {"paper": table})
     assert r"88.8$\pm$0.5$^{\approx}$" in text
     check_latex(text)
 
@@ -235,19 +235,19 @@ def test_an_unknown_table_is_named():
         tables.assemble("table-9", "demo")
 
 
-def test_figures_that_a_run_left_are_found_and_changed_ones_are_not(reports):
+def test_figures_that_a_run_left_are_shown_and_changed_ones_are_not(reports):
     folder = reports("demo", "03_annotator_agreement", [MADE], {"a.pdf": "%PDF a", "a.png": "a", "b.pdf": "%PDF b"})
     (folder / "b.pdf").write_text("changed")
-    (found,) = tables.figures("demo")
-    assert (found["name"], found["notebook"], found["png"].name) == ("a", "03_annotator_agreement", "a.png")
+    (figure,) = tables.figures("demo")
+    assert (figure["name"], figure["notebook"], figure["png"].name) == ("a", "03_annotator_agreement", "a.png")
 
 
 def test_the_overview_says_what_there_is_to_read(reports):
     reports("demo", "03_annotator_agreement", [MADE], {})
     reports("laptop", "01_dataset_statistics", [OTHER], {})
-    found = tables.overview(["demo", "laptop"])
-    assert found.tier.tolist() == ["demo", "laptop"] and found.generated.tolist() == [True, False]
-    assert found.data.tolist() == ["generated", "real: Open Assistant"]
+    table = tables.overview(["demo", "laptop"])
+    assert table.tier.tolist() == ["demo", "laptop"] and table.generated.tolist() == [True, False]
+    assert table.data.tolist() == ["generated", "real: Open Assistant"]
 
 
 def test_every_table_of_the_paper_has_its_notebooks():

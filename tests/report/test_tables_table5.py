@@ -18,20 +18,20 @@ def table_of(old, new, elo):
 
 def test_the_papers_figures_come_out_of_its_ten_rows():
     """.8186 and .7025 to four digits, so .819 and .703 as printed; and .8 points lower on average."""
-    found = tables.regression()
+    fits = tables.regression()
     assert len(TABLE_5.rows) == 10
-    assert round(found[tables.NEW].estimate, 4) == 0.8186 and round(found[tables.OLD].estimate, 4) == 0.7025
+    assert round(fits[tables.NEW].estimate, 4) == 0.8186 and round(fits[tables.OLD].estimate, 4) == 0.7025
     frame = tables.columns()
     assert (frame[tables.OLD] - frame[tables.NEW]).mean() == pytest.approx(0.832)
 
 
 def test_the_fit_is_scipys():
     frame = tables.columns()
-    for judge, found in tables.regression().items():
+    for judge, fit in tables.regression().items():
         theirs = scipy_stats.linregress(frame[judge], frame[tables.ELO])
-        assert np.isclose(found.estimate, theirs.rvalue**2)
+        assert np.isclose(fit.estimate, theirs.rvalue**2)
         low, high = scipy_stats.pearsonr(frame[judge], frame[tables.ELO]).confidence_interval()
-        assert np.allclose((found.low, found.high), (low**2, high**2))
+        assert np.allclose((fit.low, fit.high), (low**2, high**2))
 
 
 def test_a_perfect_line_and_no_line_by_hand():
@@ -52,19 +52,19 @@ def test_the_bootstrap_is_a_plain_loop_over_models():
     from hs2lib.stats.bootstrap import resample_counts, tail
 
     frame, summary = tables.columns(), tables.summary(n_boot=400, seed=3)
-    found = summary[["bootstrap low", "bootstrap high"]].to_numpy()
+    interval = summary[["bootstrap low", "bootstrap high"]].to_numpy()
     counts = np.concatenate(list(resample_counts(10, 400, 3))).astype(int)
     drawn = [frame.iloc[np.repeat(np.arange(10), c)] for c in counts]
     r2 = np.array([[d[j].corr(d[tables.ELO]) ** 2 for j in (tables.OLD, tables.NEW)] for d in drawn])
     shift = np.array([(d[tables.OLD] - d[tables.NEW]).mean() for d in drawn])
     values = np.column_stack([r2, r2[:, 1] - r2[:, 0], shift])
-    assert np.allclose(found, np.quantile(values, [tail(10), 1 - tail(10)], axis=0).T)
+    assert np.allclose(interval, np.quantile(values, [tail(10), 1 - tail(10)], axis=0).T)
 
 
 def test_ten_models_leave_much_open():
     """The intervals of the two R squared overlap widely; that of their difference touches 0."""
-    found, summary = tables.regression(), tables.summary()
-    assert found[tables.OLD].high > found[tables.NEW].low
+    fits, summary = tables.regression(), tables.summary()
+    assert fits[tables.OLD].high > fits[tables.NEW].low
     gap, lower = summary.iloc[2], summary.iloc[3]
     assert gap["bootstrap low"] < 0 < gap.value < gap["bootstrap high"]
     assert lower["bootstrap low"] > 0.5  # that the new judge is stricter is not in doubt

@@ -182,14 +182,14 @@ def test_verify_says_all_that_changed_and_fails(checkout, monkeypatch, capsys):
     (paths.reports() / "demo" / MODEL / "made.tex").unlink()
     assert runner.main(["--tier", "demo", "--verify", "02", "03"]) == 1
     model = "runs/demo/02_model/model"
-    said = [
+    lines = [
         f"demo 02_model: changed since: {model}, reports/demo/02_model/made.tex is missing",
         f"  {model}",
         "  reports/demo/02_model/made.tex is missing",
         "demo 03_second: 02_model is stale",
         f"  {model}",
     ]
-    assert capsys.readouterr().out.splitlines() == said
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_a_large_file_is_hashed_once_while_it_stays_as_it_is(checkout, monkeypatch):
@@ -273,7 +273,7 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     assert graph.changes("02_model@big", "demo") == ["parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)"]
 
 
-def test_a_named_run_is_alone_when_its_inputs_are_given(checkout, monkeypatch):
+def test_a_named_run_is_alone_when_its_inputs_are_named(checkout, monkeypatch):
     paths.write(checkout / "mine" / "weights", "4")
     assert main("03", "--name", "alone", "-p", f"path={checkout}/mine", "--parameters") == 0
     assert graph.with_upstream(["03_second@alone"], "demo") == ["03_second@alone"]
@@ -315,7 +315,7 @@ def test_a_file_in_params_defines_a_named_run(checkout, capsys):
         (["03", "--name", "a", "--reads", "04@b"], "no notebook '04@b'"),
     ],
 )
-def test_what_a_named_run_may_not_be_is_said_and_leaves_nothing(checkout, capsys, words, message):
+def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(checkout, capsys, words, message):
     assert main(*words, "--list") == 2
     assert message in capsys.readouterr().err
     assert graph.named_runs("demo") == []

@@ -82,10 +82,10 @@ def test_of_two_runs_that_start_at_once_one_has_the_folder(tmp_path):
     for run in runs:
         run.stdin.write("\n")
         run.stdin.flush()
-    said = [run.stdout.readline().strip() for run in runs]
+    answers = [run.stdout.readline().strip() for run in runs]
     for run in runs:
         run.communicate("\n")
-    assert sorted(said).count("has it") == 1 and said.count("refused") == 3
+    assert sorted(answers).count("has it") == 1 and answers.count("refused") == 3
 
 
 def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):

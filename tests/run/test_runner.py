@@ -92,9 +92,9 @@ def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite, capsys, monk
 
     before, ran = stamps(suite), []
     assert runner.main(["--tier", "demo", "--list"]) == runner.main(["--tier", "demo"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "demo 01_first: current\ndemo 02_second: current\n"
-    assert said.err == "demo: all current, nothing to run\n" and stamps(suite) == before
+    printed = capsys.readouterr()
+    assert printed.out == "demo 01_first: current\ndemo 02_second: current\n"
+    assert printed.err == "demo: all current, nothing to run\n" and stamps(suite) == before
     with monkeypatch.context() as patch:
         patch.setattr(runner, "snakemake", lambda names, *others: ran.append(names))
         (suite / "params/demo/02_second.yaml").write_text("n: 5\n")
@@ -151,8 +151,8 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
         parameters.ParameterError, match=r"own.jsonl cannot be read as it is \(above\), and nothing was run: 01"
     ):
         runner.check_files(["01", "02"], "demo")
-    said = capfd.readouterr().err
-    assert said.count("read as ratings") == 1 and "13 faults in 2 rows" in said
+    printed = capfd.readouterr().err
+    assert printed.count("read as ratings") == 1 and "13 faults in 2 rows" in printed
 
     def doctor(command, stdout):  # without the seconds that a process of its own takes
         return subprocess.CompletedProcess(command, check.main(command[3:]))
@@ -238,14 +238,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(suite, capsys):
 
 def living(marker):
     """Processes whose environment holds this text."""
-    found = []
+    commands = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if marker.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_text())
+                commands.append((process / "cmdline").read_text())
         except OSError:
             continue  # it has ended
-    return found
+    return commands
 
 
 @pytest.mark.slow
@@ -259,8 +259,8 @@ def test_an_interrupt_is_one_line_and_leaves_no_process(suite):
         time.sleep(0.1)
     assert len(living(str(suite))) >= 4, "runner, Snakemake, job, kernel"
     os.killpg(run.pid, signal.SIGINT)
-    said, went = run.communicate(timeout=10)[1].splitlines(), time.monotonic()
-    assert said == [
+    lines, went = run.communicate(timeout=10)[1].splitlines(), time.monotonic()
+    assert lines == [
         "demo 01_first ...",
         "",
         "stopped; what is done stays done, and the same command goes on from there",
@@ -279,7 +279,7 @@ def test_cores_are_at_least_one(capsys):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
-def test_a_stamp_that_is_none_is_said_so(suite, content):
+def test_a_stamp_that_is_none_is_called_so(suite, content):
     for file in graph.outputs("01_first", "demo").values():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)

@@ -142,8 +142,8 @@ def test_a_stage_with_resources_is_a_job_before_its_notebook(tmp_path, monkeypat
     assert "input: paper/05_reward_model_training/train.done" in jobs[second]
     assert "input: paper/05_reward_model_training/stamp.json, paper/07_sft/stamp.json\n" in jobs[fourth]
     assert "paper/08_dpo/train.done" in jobs[fifth]
-    for given in ("nodes=2", "processes=8", "gpu=16", "mpi=srun", "tasks=2"):
-        assert given in jobs[first]
+    for resource in ("nodes=2", "processes=8", "gpu=16", "mpi=srun", "tasks=2"):
+        assert resource in jobs[first]
     assert re.search(
         r"exec srun --nodes 2 --ntasks 2 \S+ -m torch.distributed.run --nproc-per-node 8 --nnodes 2 ", jobs[first]
     )

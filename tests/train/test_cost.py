@@ -84,7 +84,7 @@ def test_bytes_of_each_process_by_hand():
     assert trained < n / 2 and cost.held(model, 2)["step"] == 2 * n + 6 * trained
 
 
-def test_a_step_takes_the_bytes_that_are_said():
+def test_a_step_takes_the_bytes_that_are_counted():
     """Counted by torch while 1,600 tokens go there and back; another layer of the library may keep something more."""
     shape = dict(hidden_size=64, intermediate_size=160, num_hidden_layers=3, num_attention_heads=4)
     model = tiny(**shape, num_key_value_heads=2, max_position_embeddings=512).train()
@@ -97,8 +97,8 @@ def test_a_step_takes_the_bytes_that_are_said():
             Outputs(model, REGRESSION, "bfloat16")(batch).sum().backward()
     events = [event for event in taken.profiler.kineto_results.events() if event.name() == "[memory]"]
     most = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]).max()
-    said = cost.held(model, 1, len(batch.tokens))
-    assert most == pytest.approx(said["compute"] - said["step"], rel=0.03)
+    counted = cost.held(model, 1, len(batch.tokens))
+    assert most == pytest.approx(counted["compute"] - counted["step"], rel=0.03)
 
 
 def test_the_guides_table_is_what_is_counted():
@@ -112,11 +112,11 @@ def test_the_guides_table_is_what_is_counted():
             policy = Policy(LlamaForCausalLM(config), None)
         more = [cost.held(policy, 64, 2**20 * n)["compute"] for n in (1, 2)]  # with so many no projection takes as much
         assert size == "8B" or (more[1] - more[0]) / 2**20 == cost.LAYERS * cost.WIDTH * 4 + cost.INSIDE
-        told = re.search(rf"^\| {size} \|(.*)", guide, re.M)[1].replace("*", "").split("|")[:4]
-        assert [int(cell) for cell in told] == [round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)]
+        cells = re.search(rf"^\| {size} \|(.*)", guide, re.M)[1].replace("*", "").split("|")[:4]
+        assert [int(cell) for cell in cells] == [round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)]
 
 
-def test_what_cannot_fit_is_said_before_weights_are_read(monkeypatch, tmp_path):
+def test_what_cannot_fit_is_refused_before_weights_are_read(monkeypatch, tmp_path):
     """There are no weights in the folder at all, and .1 MB of memory. A published reward model is one to read, too."""
     for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny_model() / file, tmp_path)
