@@ -30,7 +30,7 @@ from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.data.load import load
 from hs2lib.engine.chat import label_string
-from hs2lib.engine.rollout import rollouts
+from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import baselines

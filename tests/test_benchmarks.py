@@ -30,7 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForCausalLM
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.engine.rollout import Server
+from hs2lib.models.rollout import Server
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import baselines

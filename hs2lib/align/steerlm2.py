@@ -1,6 +1,6 @@
 """SteerLM 2.0: train towards P(y|a,x), the answers that have the attributes a by the reward model.
 
-    sampled = rollouts(policy, prompts, n=10, label=target, ...)                # y_i ~ Q'(y|a,x), engine.rollout
+    sampled = rollouts(policy, prompts, n=10, label=target, ...)                # y_i ~ Q'(y|a,x), models.rollout
     weighed = weigh(sampled, policy, sft, reward_model, target, recipe)         # equations 6 and 7
     fit(policy, items(weighed), held_out, steerlm2(), recipe, folder)           # equations 11 and 12
 
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.chat import TokenGroup, parse_label
-from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.train import losses

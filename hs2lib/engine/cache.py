@@ -6,11 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Self
 
 from torch import distributed
-from tqdm import tqdm
 
 from hs2lib.paths import content_key, json_lines
 
@@ -122,20 +120,3 @@ class Cache(dict):
                 shown = line[:60].decode(errors="replace")
                 raise ValueError(f"{self.file}, line {number}: no {self.name}: {shown!r}; remove the line")
         return whole
-
-
-def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
-    """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
-    from IPython import get_ipython  # here: benchmarks/gpu_check.py runs where only torch and transformers are
-    from IPython.display import display
-
-    file = None
-    if shown and get_ipython() is not None:
-        handle = display({"text/plain": ""}, raw=True, display_id=True)
-
-        def write(text: str) -> None:
-            if text.strip():
-                handle.update({"text/plain": text.strip()}, raw=True)
-
-        file = SimpleNamespace(write=write, flush=lambda: None)
-    return tqdm(total=total, initial=done, unit=unit, mininterval=0.5, ncols=90, disable=not shown, file=file)

@@ -18,8 +18,10 @@ from hs2lib import paths
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.trees import Batch, pack
 
-# Largest difference allowed, as a share: |grouped - one by one| / |one by one| over a sequence. Other dtypes: 3e-2.
+# Largest difference allowed, as a share: |grouped - one by one| / |one by one| over a sequence. Other dtypes: COARSE.
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
+
+COARSE = 3e-2
 
 # Models that this process scored one by one, and why; it goes into a notebook's manifest.
 ALONE: dict[str, str] = {}
@@ -101,7 +103,8 @@ def reason(error: Exception) -> str:
 
 def unequal(model, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], what: str) -> str:
     """By how much the numbers of some sequence differ from transformers', "" where it is rounding."""
-    most = TOLERANCE.get(dtype := getattr(model, "hs2_dtype", model.dtype), 3e-2)
+    dtype = getattr(model, "hs2_dtype", model.dtype)
+    most = TOLERANCE.get(dtype, COARSE)
     worst = float(np.max([share(*both) for both in zip(ours, theirs, strict=True)]))  # NaN stays NaN
     apart = f"{what} differ by {worst:.2%} from transformers' (at most {most:.2%} in {dtype})"
     return "" if worst <= most else apart

@@ -20,7 +20,7 @@ import pandas as pd
 
 from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_attributes
-from hs2lib.engine.rollout import as_tokens, rollouts
+from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
@@ -46,7 +46,7 @@ def evaluate(policy, prompts, reward_model, sft, *, name, label=None, weighting=
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). options: budget and autocast of every pass, and arguments of
-    `hs2lib.engine.rollout.rollouts`, seed and max_new_tokens among them, n by default 1; the same seed gives policies
+    `hs2lib.models.rollout.rollouts`, seed and max_new_tokens among them, n by default 1; the same seed gives policies
     the same uniform numbers. label: SteerLM's, a text or a function of the group, for the policy only; the reward model
     and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.

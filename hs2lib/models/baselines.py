@@ -15,7 +15,8 @@ from sklearn.linear_model import Ridge
 from hs2lib import paths
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.group import MISSING
-from hs2lib.train.items import Item, digest, weights_digest
+from hs2lib.train.checkpoints import weights_digest
+from hs2lib.train.items import Item, digest
 
 ALPHAS = tuple(10.0**e for e in np.arange(-1, 7.5, 0.5))
 

@@ -11,6 +11,7 @@ Paper: silent (the reference code uses tensor and pipeline parallelism).
 """
 
 import copy
+import hashlib
 import json
 import math
 import os
@@ -64,6 +65,22 @@ def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
+
+
+def weights_digest(model: nn.Module, start: bytes = b"") -> str:
+    """A digest of `start` and of a model's weights, which may be shared out over processes that call this alike."""
+    out, known = hashlib.sha256(start), getattr(model, "rounded", {})
+    for name, weight in model.state_dict().items():
+        out.update((known.get(name) or weight_digest(name, weight)).encode())
+    return out.hexdigest()[:16]
+
+
+def weight_digest(name: str, weight: torch.Tensor) -> str:
+    """What a digest of weights takes of one; where it is shared out all processes call this alike."""
+    weight = whole(weight)
+    # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+    some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+    return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}"
 
 
 def last(folder: Path) -> Path | None:

@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
-import torch
-from torch import nn
 
 from hs2lib.engine.chat import label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
-from hs2lib.train import checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +149,6 @@ def digest(items: Sequence[Item]) -> str:
         for sequence in item.sequences:
             out.update(np.asarray(sequence, np.int32).tobytes() + b"\0")
     return out.hexdigest()[:16]
-
-
-def weights_digest(model: nn.Module, start: bytes = b"") -> str:
-    """A digest of `start` and of a model's weights, which may be shared out over processes that call this alike."""
-    out, known = hashlib.sha256(start), getattr(model, "rounded", {})
-    for name, weight in model.state_dict().items():
-        out.update((known.get(name) or weight_digest(name, weight)).encode())
-    return out.hexdigest()[:16]
-
-
-def weight_digest(name: str, weight: torch.Tensor) -> str:
-    """What a digest of weights takes of one; where it is shared out all processes call this alike."""
-    weight = checkpoints.whole(weight)
-    # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
-    some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
-    return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}"
 
 
 def order(ids: Sequence[str], seed: int) -> Iterator[int]:

@@ -22,7 +22,7 @@ from hs2lib.align import ppo
 from hs2lib.align.ppo import ActorCritic, rounds, standardised
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
-from hs2lib.engine.rollout import Sample
+from hs2lib.models.rollout import Sample
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy

@@ -15,7 +15,7 @@ from hs2lib.data import load
 from hs2lib.data.readers import DaringAnteater
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
-from hs2lib.engine.rollout import rollouts
+from hs2lib.models.rollout import rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import base

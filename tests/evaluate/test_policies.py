@@ -11,7 +11,7 @@ import torch
 from hs2lib.align.sft import best_paths, prepare
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes
-from hs2lib.engine import rollout
+from hs2lib.models import rollout
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.evaluate import mt_bench, policies, selection
 from hs2lib.evaluate.judge import Verdict

@@ -27,7 +27,7 @@ from transformers import TrainerCallback
 from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
 from hs2lib.data.pairs import load_pairs
-from hs2lib.engine.rollout import rollouts
+from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate import rewardbench
 from hs2lib.models import baselines
 from hs2lib.models.backbones import STREAM, tiny_model

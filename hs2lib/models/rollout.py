@@ -35,11 +35,12 @@ import torch
 from torch import distributed
 
 from hs2lib.engine.attention import computing
-from hs2lib.engine.cache import Cache, content_key, progress_bar
+from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
+from hs2lib.train.progress import progress_bar
 
 LOST = tenacity.retry_if_exception_type(ConnectionError)
 

@@ -14,7 +14,7 @@ from scipy import stats
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.engine.decoding import FIRST, choose, uniforms
-from hs2lib.engine.rollout import Sample, Server, as_tokens, rollouts
+from hs2lib.models.rollout import Sample, Server, as_tokens, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
@@ -231,7 +231,7 @@ def test_the_end_of_the_turn_ends_a_response(policy):
 
 def test_the_reference_template_ends_with_text(policy):
     """Its marker is no special token and may be cut into tokens in other ways: the text is what ends a response."""
-    from hs2lib.engine.rollout import _ending, _text
+    from hs2lib.models.rollout import _ending, _text
 
     plain = Policy.new("tiny", template="reference").eval()
     special, stop = _ending(plain)
@@ -246,7 +246,7 @@ def test_special_tokens_that_a_policy_samples_or_types_are_no_turns_to_who_score
 
     The log-probabilities stay those of the very tokens that were sampled.
     """
-    from hs2lib.engine.rollout import _text
+    from hs2lib.models.rollout import _text
 
     tokenizer = policy.tokenizer
     begin, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
