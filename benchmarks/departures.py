@@ -26,11 +26,11 @@ from hs2lib import paths
 from hs2lib.align import sft
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine.chat import SYSTEM_PROMPT
-from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate import alpaca_eval, arena_hard, policies, selection
 from hs2lib.evaluate.questions import generate, mean
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.rollout import rollouts
 from hs2lib.report import report
 from hs2lib.train import checkpoints, objectives, recipes
 from hs2lib.train.trainer import Outputs, fit

@@ -27,10 +27,10 @@ from hs2lib import paths
 from hs2lib.align import sft
 from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import Group
 from hs2lib.models.backbones import BEGIN, END, IDS, PAD, SMALL, byte_level, fast_tokenizer, replace_folder
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.rollout import rollouts
 from hs2lib.report.report import commit, device
 from hs2lib.run.parameters import setting
 from hs2lib.train import objectives, progress

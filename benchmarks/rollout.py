@@ -23,10 +23,10 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 from hs2lib.data import load
 from hs2lib.engine.chat import prompt_tokens
-from hs2lib.models.rollout import Server, as_tokens, rollouts
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.rollout import Server, as_tokens, rollouts
 
 GOAL = 1.5
 

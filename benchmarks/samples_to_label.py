@@ -21,9 +21,9 @@ from hs2lib import paths
 from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.data.load import load
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.models.policy import load_policy
+from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 
 EACH, SEED = 50, 20

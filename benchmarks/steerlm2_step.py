@@ -33,10 +33,10 @@ from hs2lib import paths
 from hs2lib.align.steerlm2 import TARGET
 from hs2lib.data import load
 from hs2lib.engine.chat import TokenGroup
-from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET, plan
 from hs2lib.group import Response
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2

@@ -30,12 +30,12 @@ from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.data.load import load
 from hs2lib.engine.chat import label_string
-from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import baselines
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report import report
 from hs2lib.train import items, objectives, recipes

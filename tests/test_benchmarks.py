@@ -30,12 +30,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel, AutoModelForCausalLM
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.models.rollout import Server
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import baselines
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import load_policy
+from hs2lib.models.rollout import Server
 from hs2lib.paths import root
 
 pytestmark = pytest.mark.slow

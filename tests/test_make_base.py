@@ -14,11 +14,11 @@ from transformers import TrainerCallback
 
 from hs2lib import paths
 from hs2lib.engine.chat import label_string, prompt_tokens, written
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import backbones
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 
 sys.path.insert(0, str(paths.root() / "benchmarks"))
 make_base = importlib.import_module("make_base")

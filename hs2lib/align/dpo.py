@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from hs2lib.models.rollout import rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
+from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness

@@ -35,10 +35,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import prompt_tokens
-from hs2lib.models.rollout import fitted, rollouts
 from hs2lib.group import Group, Response
 from hs2lib.models.backbones import width
 from hs2lib.models.export import fold
+from hs2lib.models.rollout import fitted, rollouts
 from hs2lib.names import one_of
 from hs2lib.paths import json_lines, write
 from hs2lib.train import losses

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.chat import TokenGroup, parse_label
-from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.models.policy import Policy, unlabelled
+from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2, steerlm2_distances

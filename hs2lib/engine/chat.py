@@ -231,7 +231,9 @@ def _written(group, tokenizer, template="chat", label=None, control_text="escape
     return out
 
 
-def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens=None, too_long="raise", **options) -> Iterator:
+def tokenise(
+    groups: Iterable[Group], tokenizer, *, max_tokens: int | None = None, too_long="raise", **options
+) -> Iterator[TokenGroup | None]:
     """A `TokenGroup` of each group, lazily and in order; a text is tokenised as a whole, as plain transformers would.
 
     options: as for `written`. max_tokens: where a group's longest sequence exceeds it, the oldest turns of its prompt
@@ -249,8 +251,11 @@ def tokenise(groups: Iterable[Group], tokenizer, *, max_tokens=None, too_long="r
             while max_tokens and (longest := max((len(ids) for ids, _ in encoded), default=0)) > max_tokens:
                 shown = _shorter(shown, longest, max_tokens, too_long)
                 encoded = _encode(tokenizer, _render(shown, tokenizer, options)) if shown else []
+            if shown is None:
+                yield None
+                continue
             sequences, starts = (tuple(each[i] for each in encoded) for i in range(2))
-            yield shown and TokenGroup(group, sequences, starts, len(group.prompt) - len(shown.prompt))
+            yield TokenGroup(group, sequences, starts, len(group.prompt) - len(shown.prompt))
 
 
 def prompt_tokens(prompt: Sequence[Turn], tokenizer, **options) -> list[int]:

@@ -20,7 +20,6 @@ import pandas as pd
 
 from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_attributes
-from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
@@ -28,6 +27,7 @@ from hs2lib.evaluate.questions import JudgedScore, Questions, characters, mean, 
 from hs2lib.evaluate.truthfulqa import MultipleChoice
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
+from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import names_read, noted, root, run_name, work, write
 from hs2lib.report.report import DASH, csv_text, plain_cell

@@ -26,8 +26,8 @@ import yaml
 from hs2lib.corpus import generate as corpus
 from hs2lib.data.load import data_sets, locate
 from hs2lib.data.rows import DataError, rows
-from hs2lib.models.rollout import Sample, rollouts
 from hs2lib.group import Group, Response, Turn
+from hs2lib.models.rollout import Sample, rollouts
 from hs2lib.paths import json_lines, read_yaml, sha256, write
 from hs2lib.stats.bootstrap import Interval, bootstrap
 

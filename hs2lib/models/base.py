@@ -18,7 +18,6 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
 from hs2lib.train import checkpoints
-from hs2lib.train.checkpoints import weight_digest, weights_digest
 from hs2lib.train.progress import progress_bar
 
 STATE = "hs2.json"
@@ -74,7 +73,7 @@ class Decoder(nn.Module):
         are. It cannot be trained, exported or saved.
         """
         if autocast == "bfloat16" and not self.root:
-            self.rounded = {name: weight_digest(name, weight) for name, weight in self.state_dict().items()}
+            self.rounded = {name: checkpoints.weight_digest(name, weight) for name, weight in self.state_dict().items()}
             table, self.backbone.hs2_dtype = self.backbone.get_input_embeddings().weight, torch.bfloat16
             for module in self.backbone.modules():
                 if isinstance(module, nn.Linear) and module.weight is not table:
@@ -84,7 +83,7 @@ class Decoder(nn.Module):
     def fingerprint(self) -> str:
         """A short name for what this model computes: it changes with the weights, the template or the length."""
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
-        return f"{Path(self.base).name or 'model'}-{weights_digest(self, json.dumps(settings).encode())}"
+        return f"{Path(self.base).name or 'model'}-{checkpoints.weights_digest(self, json.dumps(settings).encode())}"
 
     @property
     def written(self) -> dict:

@@ -18,10 +18,10 @@ import torch
 
 from hs2lib.engine.attention import computing, in_order, response_log_probs
 from hs2lib.engine.chat import TokenGroup, closing_tokens
-from hs2lib.models.rollout import as_tokens
 from hs2lib.group import Group
 from hs2lib.models.backbones import where
 from hs2lib.models.base import STATE, Decoder
+from hs2lib.models.rollout import as_tokens
 
 
 class Policy(Decoder):

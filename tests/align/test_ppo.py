@@ -22,11 +22,11 @@ from hs2lib.align import ppo
 from hs2lib.align.ppo import ActorCritic, rounds, standardised
 from hs2lib.data import load
 from hs2lib.engine.decoding import uniforms
-from hs2lib.models.rollout import Sample
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import Sample
 from hs2lib.train.items import Item, shares
 from hs2lib.train.recipes import PPO
 

@@ -11,10 +11,10 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from hs2lib.align import sft
 from hs2lib.data import load
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import load_policy
+from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
 from hs2lib.train.trainer import Recipe, fit
 

@@ -15,12 +15,12 @@ from hs2lib.data import load
 from hs2lib.data.readers import DaringAnteater
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
-from hs2lib.models.rollout import rollouts
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import base
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
 from hs2lib.train.recipes import PPO, SteerLM2
 from hs2lib.train.trainer import Recipe, fit

@@ -15,10 +15,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib.align import steerlm2
 from hs2lib.engine.chat import TokenGroup
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import Policy, load_policy, unlabelled
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2 as objective

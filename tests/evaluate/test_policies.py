@@ -11,13 +11,13 @@ import torch
 from hs2lib.align.sft import best_paths, prepare
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes
-from hs2lib.models import rollout
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.evaluate import mt_bench, policies, selection
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import answered
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import policy as policy_table
+from hs2lib.models import rollout
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import RUN, notebook, root

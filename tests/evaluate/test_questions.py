@@ -16,7 +16,6 @@ from hs2lib.data import load as data
 from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
-from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.policies import NOT_RUN, Judged, rewards, wide
@@ -24,6 +23,7 @@ from hs2lib.evaluate.questions import FILES, Questions, characters, generate, re
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 
 
 def question(id, *turns):

@@ -8,11 +8,11 @@ from transformers import AutoModelForCausalLM
 
 from hs2lib.engine import attention, contract
 from hs2lib.engine.chat import label_string
-from hs2lib.models.rollout import rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import base
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
 GROUPS = [

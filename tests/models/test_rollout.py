@@ -14,10 +14,10 @@ from scipy import stats
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.engine.decoding import FIRST, choose, uniforms
-from hs2lib.models.rollout import Sample, Server, as_tokens, rollouts
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.rollout import Sample, Server, as_tokens, rollouts
 
 pytestmark = pytest.mark.slow
 

@@ -27,12 +27,12 @@ from transformers import TrainerCallback
 from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
 from hs2lib.data.pairs import load_pairs
-from hs2lib.models.rollout import rollouts
 from hs2lib.evaluate import rewardbench
 from hs2lib.models import baselines
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 from hs2lib.train import checkpoints, objectives
 from hs2lib.train.items import rated
 from hs2lib.train.objectives import REGRESSION
