@@ -444,7 +444,8 @@ OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip",
        "weigh")  # fmt: skip
 
 
-def train(model, prompts, sample, reference, recipe: PPO, parent, *, validation=(), **options) -> TrainingResult:
+def train(model: ActorCritic, prompts: Sequence[Item], sample: Sampler, reference, recipe: PPO, parent, *,
+          validation: Sequence[Item] = (), **options) -> TrainingResult:  # fmt: skip
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
     prompts: as `as_items` makes them. sample: samples responses, as `sampling` makes one. reference: the policy that

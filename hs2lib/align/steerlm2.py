@@ -23,6 +23,7 @@ from torch import Tensor
 from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.chat import TokenGroup, parse_label
 from hs2lib.engine.trees import pack
+from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.train import losses
@@ -75,7 +76,8 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
 
 
-def weigh(sampled, sampler: Policy, prior: Policy, reward_model, target, recipe: SteerLM2, **options) -> list[Weighed]:
+def weigh(sampled: Sequence[Group], sampler: Policy, prior: Policy, reward_model, target: str, recipe: SteerLM2,
+          **options) -> list[Weighed]:  # fmt: skip
     """The three log-probabilities of every sample of `rollouts`, group by group.
 
     Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
@@ -275,7 +277,8 @@ def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0)
     return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
 
 
-def descend(toy, theta, *, n=10, groups=64, steps=300, rate=0.5, baseline=True, temperature=1.0, seed=0) -> list[float]:
+def descend(toy: Toy, theta: Tensor, *, n=10, groups=64, steps=300, rate=0.5, baseline=True, temperature=1.0,
+            seed=0) -> list[float]:  # fmt: skip
     """The KL of equation 2 before and after each step of plain gradient descent on the estimate, [steps + 1].
 
     The samples come from Q', which is theta at the start, drawn afresh for each step at this temperature.

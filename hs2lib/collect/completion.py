@@ -78,7 +78,8 @@ class Choice(NamedTuple):
     taken: int
 
 
-def complete(user_turns, sample: Sampler, scores: Sequence[Score], n=16) -> tuple[tuple[Turn, ...], list[Choice]]:
+def complete(user_turns: Sequence[str], sample: Sampler, scores: Sequence[Score], n: int = 16
+             ) -> tuple[tuple[Turn, ...], list[Choice]]:  # fmt: skip
     """Write the assistant turns of a conversation of which only the user's are known.
 
     Paper: appendix F, step 5: for each assistant turn, n candidates; the best average rank is kept; then the next turn.

@@ -46,7 +46,8 @@ def asks(prompts: Sequence[str]) -> list[Ask]:
     return [Ask(str(i), one, COMPLEXITY, (prompts[i],)) for i, one in enumerate(messages)]
 
 
-def complexity(prompts, judge: Judge | TextJudge, *, file=None, token_cap=TOKEN_CAP) -> tuple[np.ndarray, list]:
+def complexity(prompts: Sequence[str], judge: Judge | TextJudge, *, file=None, token_cap=TOKEN_CAP
+               ) -> tuple[np.ndarray, list[tuple[int, str]]]:  # fmt: skip
     """Ask for the complexity of each prompt: (scores float64 [n], replies without a score as (position, reply)).
 
     Paper: appendix E. A reply without exactly one score from 1 to 5 is kept as it came and counted; no score is made

@@ -211,7 +211,8 @@ def win_rate(preferences: Sequence[float]) -> WinRate:
     return WinRate(100 * p.mean(), 100 * p.std(ddof=1) / np.sqrt(len(p)) if len(p) > 1 else np.nan)
 
 
-def length_controlled(preferences, lengths, baseline_lengths, *, published=None, instructions=None) -> LengthControlled:
+def length_controlled(preferences: Sequence[float], lengths, baseline_lengths, *, published: Published | None = None,
+                      instructions=None) -> LengthControlled:  # fmt: skip
     """The length-controlled win rate of one model; with a `Published`, the published form, else a minimal one.
 
     Paper: appendix H; the regression in the module's docstring. preferences [N] as in `win_rate`; lengths and

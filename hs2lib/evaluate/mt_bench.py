@@ -96,7 +96,7 @@ def asks(questions: bench.Questions, answers: Sequence[Group], templates: dict[s
     return out
 
 
-def score(questions: bench.Questions, answers, verdicts, **resampled) -> bench.JudgedScore:
+def score(questions: bench.Questions, answers: Sequence[Group], verdicts, **resampled) -> bench.JudgedScore:
     """The mean grade, with a 95 % interval by bootstrap over questions.
 
     Paper: appendix H ("the mean across all prompts"); it prints no interval. A grade that could not be read counts in

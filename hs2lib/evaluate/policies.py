@@ -38,7 +38,8 @@ FILE = "evaluation.csv"
 KEYS = ("policy", "prompt", "response", "settings")  # the columns that are no measure
 
 
-def evaluate(policy, prompts, reward_model, sft, *, name, label=None, weighting="goodness", **options) -> pd.DataFrame:
+def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, label=None, weighting="goodness",
+             **options) -> pd.DataFrame:  # fmt: skip
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
     A response that the reward model refuses for its control strings has no scores and counts in `refused`.

@@ -143,7 +143,8 @@ class CrossFit(NamedTuple):
     weights: np.ndarray
 
 
-def cross_fit(margins, *, over=None, parts=None, objective=share_right, clusters=None, folds=5, seed=0) -> CrossFit:
+def cross_fit(margins: np.ndarray, *, over: Grid | None = None, parts=None, objective: Objective = share_right,
+              clusters=None, folds=5, seed=0) -> CrossFit:  # fmt: skip
     """How much weights searched on some pairs overstate on those same pairs.
 
     Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds (within each part, and

@@ -122,7 +122,8 @@ class Decoder(nn.Module):
             raise ValueError("these groups are tokens already, with or without a label: pass label to `tokenise`")
         return groups
 
-    def rows(self, groups, name: str, *, budget=BUDGET, autocast="float32", cache=None, progress=False) -> torch.Tensor:
+    def rows(self, groups: Iterable[TokenGroup], name: str, *, budget: int = BUDGET, autocast="float32",
+             cache: Path | None = None, progress=False) -> torch.Tensor:  # fmt: skip
         """What this model computes of every response, float32 [R, ...], in the caller's order.
 
         groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.

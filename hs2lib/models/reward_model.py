@@ -31,7 +31,7 @@ class RewardModel(Decoder):
     kind, settings = "reward model", ("attributes", "bias")
     warning = ""  # what every caption of its scores must say: set where a saved model was seen to be weak
 
-    def __init__(self, backbone, tokenizer, attributes=ATTRIBUTES, *, bias=False, seed=0, **options):
+    def __init__(self, backbone: nn.Module, tokenizer, attributes=ATTRIBUTES, *, bias=False, seed=0, **options):
         super().__init__(backbone, tokenizer, **options)
         self.attributes = check_attributes(attributes)
         self.folded: dict | None = None  # the weights, mean and SD of a head that `hs2lib.models.export.fold` made

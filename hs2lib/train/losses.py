@@ -67,7 +67,8 @@ def implicit_reward(policy: Tensor, reference: Tensor, beta: float) -> Tensor:
     return beta * (policy - reference)
 
 
-def dpo_loss(policy_chosen, policy_rejected, reference_chosen, reference_rejected, beta: float) -> Tensor:
+def dpo_loss(policy_chosen: Tensor, policy_rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor,
+             beta: float) -> Tensor:  # fmt: skip
     """DPO's loss [P] of each pair: -log sigma of the difference of implicit rewards.
 
     Paper: section 4.3 (beta 1e-3, the KL penalty). Arguments: [P] log-probabilities of whole responses.
