@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -259,7 +258,7 @@ class PandaLM(columns(PREFERS, Choice), extra="ignore"):
         """The group's preference is the median of the annotators' (the majority, or a tie)."""
         votes = values(self, PREFERS)
         responses = tuple(Response(f"{name}/{i}", text) for i, text in enumerate((self.response1, self.response2)))
-        return Group(name, (Turn("user", self._prompt),), responses, (), float(median(votes)), votes, source)
+        return Group(name, (Turn("user", self._prompt),), responses, (), sorted(votes)[1], votes, source)
 
 
 _LABELS = AfterValidator(lambda label: parse_label(label) if label else ())

@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,7 +87,7 @@ class Faults:
 
     def error(self, advice: str = "") -> DataError:
         """One error for all faults, in the order of lines, up to SHOWN of them written out; `advice` ends it."""
-        faults = sorted(self.faults, key=attrgetter("line"))
+        faults = sorted(self.faults, key=lambda fault: fault.line)
         error = DataError(self.file, faults[0].line, faults[0].field, faults[0].what, faults[0].fix)
         lines = [str(error)]
         if len(faults) > 1:

@@ -26,7 +26,6 @@ from hs2lib.engine.chat import written
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group, Turn
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
-from hs2lib.paths import write
 from hs2lib.stats.bootstrap import bootstrap
 
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
@@ -147,7 +146,7 @@ class Result(NamedTuple):
         out = {name: value / 100 for name, value in zip(subsets.name, subsets.accuracy, strict=True)}
         out |= {"model": model, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
         out |= {"benchmark": self.title} if self.title != "RewardBench" else {}
-        write(Path(path), json.dumps(out, indent=4, sort_keys=True))
+        paths.write(Path(path), json.dumps(out, indent=4, sort_keys=True))
         return Path(path)
 
 

@@ -17,7 +17,6 @@ import math
 import os
 import shutil
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -316,13 +315,11 @@ def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) 
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with file.open("wb") if writes else nullcontext() as out:
-        if writes:
-            out.write(len(text).to_bytes(8, "little") + text)
+    with open(file if writes else os.devnull, "wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
         for _, tensor in named:
             one = whole(tensor.detach()).cpu().contiguous()
-            if writes:
-                out.write(one.view(torch.uint8).numpy().tobytes())
+            out.write(one.view(torch.uint8).numpy().tobytes())
 
 
 def save_parts(model: nn.Module, optimizer, folder: Path) -> None:

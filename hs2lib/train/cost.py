@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pandas as pd
 import torch
-from torch import nn
 
 from hs2lib import paper
 from hs2lib.engine.attention import CHUNK, KEPT
@@ -106,7 +105,7 @@ def dry_run(parameters: float, stages: dict[str, Work], *, machine=CLUSTER, othe
     return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
 
 
-def held(model: nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, float]:
+def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, float]:
     """Bytes that each of so many processes holds at most while it trains a model, by phase.
 
     Paper: silent. "weights": once they are read; "step": with gradients and AdamW's two moments; "compute": that, the
