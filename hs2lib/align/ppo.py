@@ -27,7 +27,6 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 import torch
-from accelerate.utils import gather_object
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -164,8 +163,6 @@ def sampling(groups: Sequence[Group], reward_model, recipe: PPO) -> Sampler:
     options = {name: getattr(recipe, name) for name in names} | {"n": recipe.n_samples, "progress": False}
 
     def sample(policy, ids: Sequence[str], round: int) -> list[Group]:
-        if not ids:
-            return []
         seed = int(np.random.SeedSequence((recipe.seed, round + 1)).generate_state(1)[0])
         # Nothing of a round is kept on disk before it is whole: samples finished beside others differ by rounding.
         sampled = rollouts(policy, [by_id[i] for i in ids], seed=seed, **options)
@@ -384,8 +381,7 @@ class PPOTrainer(GroupTrainer):
         """Items of their samples, the arguments of `targets`, and figures to log."""
         self.model.eval()
         policy, width = self.model.model.policy, self.recipe.max_new_tokens
-        mine = np.array_split([item.id for item in prompts], self.args.world_size)[self.args.process_index].tolist()
-        groups = gather_object(self.sample(policy, mine, round))
+        groups = self.sample(policy, [item.id for item in prompts], round)
         if self.args.should_save and round >= 0:
             write(self.folder / "samples" / f"round-{round:04d}.jsonl", json_lines(map(asdict, groups)))
         items, empty = [], np.zeros((self.recipe.n_samples, 0), np.float32)

@@ -24,8 +24,8 @@ class Cache(dict):
     check: whether a row is one (it has its "key"); with it a line that is no row is an error, without it counts as
     none. A last line that a kill cut short always counts as none: what was in it is computed again.
 
-    shared: for processes that hold one model in parts and so have to compute alike: what the first of them read holds
-    for all, and it alone writes.
+    shared: for processes that have to compute alike, as they share the work out or hold one model in parts: what the
+    first of them read holds for all, and it alone writes.
 
     Several processes may add to one file. Paper: silent. Raises ValueError for a file of other settings, naming them:
     one model's numbers must not pass for another's.

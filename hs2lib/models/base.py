@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import distributed, nn
 
 from hs2lib import paths
 from hs2lib.engine.cache import Cache, content_key
@@ -22,7 +22,7 @@ from hs2lib.train.progress import progress_bar
 
 STATE = "hs2.json"
 
-CHUNK = 64  # groups that are computed and kept together: a killed run loses at most these
+CHUNK = 64  # groups that each process computes before they are kept: a killed run loses at most these
 
 
 class Decoder(nn.Module):
@@ -129,19 +129,21 @@ class Decoder(nn.Module):
         groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.
         cache: a folder or a .jsonl file; the results are kept there as they come, under this name, by the weights and
         the tokens, and read again. A run that was killed goes on, and ends with the same numbers bit for bit. progress:
-        with a cache, a bar of groups. Paper: silent. Raises ValueError for no groups.
+        with a cache, a bar of groups. Several processes call this alike, share the batches out, and all get all rows.
+        Paper: silent. Raises ValueError for no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)
-        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name, shared=bool(self.root))
-        rows, groups = [], list(groups)
+        several = distributed.is_initialized()
+        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name, shared=several)
+        rows, groups, size = [], list(groups), CHUNK * (distributed.get_world_size() if several else 1)
 
         def computed() -> list[dict]:
             return [{"value": value} for value in self._computed(part, budget, autocast).tolist()]
 
         with progress_bar(len(groups), "group", progress) as bar:
-            for start in range(0, len(groups), CHUNK):
-                part = groups[start : start + CHUNK]
+            for start in range(0, len(groups), size):
+                part = groups[start : start + size]
                 both = [both for group in part for both in zip(group.sequences, group.starts, strict=True)]
                 rows += kept.computed([content_key(one, 32) for one in both], computed)
                 bar.update(len(part))

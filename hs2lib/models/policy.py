@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 import torch
+from torch import distributed
 
 from hs2lib.engine.attention import computing, in_order, response_log_probs
 from hs2lib.engine.chat import TokenGroup, closing_tokens
@@ -70,7 +71,7 @@ class Policy(Decoder):
     def _computed(self, groups: list[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
         sequences, starts = ([getattr(group, name) for group in groups] for name in ("sequences", "starts"))
         with computing(self, autocast):
-            function, shared = partial(response_log_probs, self), bool(self.root)
+            function, shared = partial(response_log_probs, self), distributed.is_initialized()
             return in_order(function, sequences, budget, predict=starts, shared=shared)[:, 0]  # [R]
 
 

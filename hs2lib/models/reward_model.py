@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import distributed, nn
 
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
@@ -111,7 +111,7 @@ class RewardModel(Decoder):
         budget: tokens a batch. autocast: "bfloat16" for speed.
         """
         with computing(self, autocast):
-            function, shared = lambda batch: self.predict(end_states(self.backbone, batch)), bool(self.root)
+            function, shared = lambda b: self.predict(end_states(self.backbone, b)), distributed.is_initialized()
             return in_order(function, token_groups, budget, shared=shared)
 
     def _save_more(self, into: Path) -> dict:

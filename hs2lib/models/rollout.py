@@ -73,6 +73,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     stands for a file in it that is named by the policy and the settings.
     batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
     backend: "transformers", or "vllm" (a server, see `Server`; its samples are its own, seeded alike).
+    Several processes call this alike and all get all samples; where each holds the whole policy they share them out.
     Raises ValueError for no prompts, ids that are not unique, settings out of range, and a file that holds samples of
     another policy or other settings; ConnectionError and RuntimeError of a `Server`.
     """
@@ -90,26 +91,34 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
-    alike = bool(policy.root) or (backend == "vllm" and distributed.is_initialized())  # the first asks, for all
+    several = distributed.is_initialized()
+    alike = bool(policy.root) or (several and backend == "vllm")  # all sample in step, or the first asks for all
+    rank, processes = (distributed.get_rank(), distributed.get_world_size()) if several and not alike else (0, 1)
     kept = Cache(file, settings, name="samples", shared=alike)
     digests = {id: content_key(ids, 16) for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:
         return f"{id}/{index} {digests[id]}"
 
-    wanted = {id: [i for i in range(n) if key(id, i) not in kept] for id in tokens}
+    mine = list(tokens)[rank::processes]
+    wanted = {id: [i for i in range(n) if key(id, i) not in kept] for id in mine}
     missing = [(id, tokens[id], indices) for id, indices in wanted.items() if indices]
     if missing:
         special, stop = _ending(policy)
         sample = _vllm if backend == "vllm" else _transformers
-        done = n * len(prompts) - sum(map(len, wanted.values()))
-        with progress_bar(n * len(prompts), "sample", progress, done) as bar:
+        done = n * len(mine) - sum(map(len, wanted.values()))
+        with progress_bar(n * len(mine), "sample", progress, done) as bar:
             for id, index, row in sample(policy, missing, special, stop, batch=batch, autocast=autocast, **how):
                 if not np.isfinite(row["log_probs"]).all():
                     raise ValueError(f"prompt {id}: a log-probability is not finite: the policy's weights are broken")
                 kept.add({key(id, index): {"text": _text(policy, row["tokens"], row["finished"], stop), **row}})
                 bar.update()
         kept.share()
+    if several and not alike:
+        parts = [None] * processes
+        distributed.all_gather_object(parts, {key(id, i): kept[key(id, i)] for id in mine for i in range(n)})
+        for part in parts:
+            kept.update(part)
     out = []
     for group in prompts:
         samples = tuple(_sample(f"{group.id}/{i}", kept[key(group.id, i)]) for i in range(n))

@@ -180,11 +180,26 @@ def asked_and_scored(folder: Path) -> None:
         os.environ[STREAM] = streamed
         policy = load_policy(tiny_model())
         assert bool(policy.root) == bool(streamed)
-        how = dict(n=2, max_new_tokens=6, backend="vllm", batch=4, progress=False)
+        how = HOW | {"backend": "vllm", "batch": 4}
         sampled = rollouts(policy, prompts, file=folder / f"samples{streamed}.jsonl", **how)
         texts.append([response.text for group in sampled for response in group.responses])
     rank = torch.distributed.get_rank()
     (folder / f"asked-{rank}.json").write_text(json.dumps({"texts": texts, "scores": values.tolist()}))
+
+
+HOW = dict(n=2, max_new_tokens=6, progress=False)
+
+
+def shared_out(folder: Path) -> None:
+    """What whole models sample and score in this process, and how many responses it computed for that."""
+    policy, model, computed = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1), []
+    predict = model.predict
+    model.predict = lambda states: computed.append(len(states)) or predict(states)
+    sampled = rollouts(policy, list(generate.groups(5, seed=1)), file=folder / "mine.jsonl", **HOW)
+    scores = model.score(sampled, budget=64, cache=folder / "mine").tolist()
+    texts = [response.text for group in sampled for response in group.responses]
+    rank = torch.distributed.get_rank()
+    (folder / f"mine-{rank}.json").write_text(json.dumps({"texts": texts, "scores": scores, "computed": sum(computed)}))
 
 
 def main(folder: Path) -> None:
@@ -207,6 +222,7 @@ def main(folder: Path) -> None:
     torch.distributed.barrier()
     train("reward", folder / "by two", fsdp=True)
     asked_and_scored(folder)
+    shared_out(folder)
     torch.distributed.destroy_process_group()
 
 
@@ -296,6 +312,20 @@ def test_a_server_is_asked_once_for_all_processes(both):
     assert json.loads((both[1] / "server.json").read_text()) == [2 * 6, vllm_server.STEPS], "of one policy, read once"
     served, whole = (load_file(folder / "model.safetensors") for folder in (both[1] / "served", tiny_model()))
     assert served.keys() == whole.keys() and all(torch.equal(served[name], whole[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_whole_models_share_out_what_they_sample_and_score(both):
+    """Each prompt is sampled once over both processes, each batch scored by one; all have all, as one process has."""
+    sampled = rollouts(load_policy(tiny_model()), list(generate.groups(5, seed=1)), **HOW)
+    scores = RewardModel.new(tiny_model(), seed=1).score(sampled)
+    mine = [json.loads((both[1] / f"mine-{rank}.json").read_text()) for rank in (0, 1)]
+    for each in mine:
+        assert each["texts"] == [response.text for group in sampled for response in group.responses]
+        np.testing.assert_allclose(each["scores"], scores, rtol=1e-4, atol=1e-6)
+    rows = [json.loads(line) for line in (both[1] / "mine.jsonl").read_text().splitlines()]
+    assert len([row for row in rows if "key" in row]) == len({row["key"] for row in rows if "key" in row}) == 10
+    assert max(each["computed"] for each in mine) <= 6 and sum(each["computed"] for each in mine) <= 12
 
 
 @pytest.mark.slow
