@@ -139,8 +139,7 @@ def iterate(
     it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
     (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
     iteration. callbacks: a function that makes those of `fit`. after: called with each iteration's number and the
-    policy that it left, to save or evaluate it; not where processes share its weights out, which leave this to whoever
-    reads what they trained.
+    policy that it left, to save or evaluate it.
     Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
     """
     options = {"budget": recipe.budget, "autocast": recipe.autocast}
@@ -160,8 +159,7 @@ def iterate(
         about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
         out.append(Iteration(*both, fit(*task, place, about=about, callbacks=callbacks())))
         policy.merge()
-        if not policy.root:
-            after(number, policy)
+        after(number, policy)
     return out
 
 

@@ -48,13 +48,14 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). options: budget and autocast of every pass, and arguments of
     `hs2lib.models.rollout.rollouts`, seed and max_new_tokens among them, n by default 1; the same seed gives policies
-    the same uniform numbers. label: SteerLM's, a text or a function of the group, for the policy only; the reward model
-    and sft see none.
+    the same uniform numbers. file: a folder, where scores and log-probabilities are kept too, as they come. label:
+    SteerLM's, a text or a function of the group, for the policy only; the reward model and sft see none.
     kl: log pi(y|x) - log pi_sft(y|x) of the response, summed over its tokens at temperature 1, nats; nan without sft.
     Its mean over responses estimates KL(pi || pi_sft) without bias where they are sampled at temperature 1 and top_p 1;
     at other settings it is that of the responses which the policy really gives. Single values may be negative.
     """
     passes = {"budget": options.pop("budget", BUDGET), "autocast": options.pop("autocast", "float32")}
+    passes["cache"] = options.get("file")
     sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | options
     sampled = rollouts(policy, prompts, label=label, autocast=passes["autocast"], **sampling)
     scores = reward_model.score(sampled, **passes).numpy()  # [R, A]

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -136,6 +137,9 @@ def load_backbone(name: str | Path, *, revision: str | None = None, head: bool =
         with init_empty_weights():  # parameters without data, for `train.checkpoints.stream`
             model = loader.from_config(config, dtype=torch.float32)
         model.tie_weights()
+        if head:
+            with suppress(OSError):  # there may be none
+                model.generation_config = hf.GenerationConfig.from_pretrained(place, revision=revision)
         model.hs2_weights = place if Path(place).is_dir() else snapshot_download(place, revision=revision)
         return model
     options = {"dtype": torch.float32, "revision": revision, "trust_remote_code": False, "use_safetensors": True}

@@ -1,6 +1,7 @@
 """What a reward model and a policy share: backbone, tokenizer, adapters, fingerprint, folder."""
 
 import json
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -184,34 +185,45 @@ class Decoder(nn.Module):
         """
         if self.root:
             checkpoints.export(self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, writes)
-        for part in (self.backbone.config if self.root else self.backbone, self.tokenizer) if writes else ():
+        own = self.backbone
+        parts = (own.config, getattr(own, "generation_config", None)) if self.root else (own,)
+        for part in filter(None, (*parts, self.tokenizer)) if writes else ():
             part.save_pretrained(folder)
 
     def save(self, folder: Path) -> Path:
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all or nothing.
 
-        With adapters only these are written, not the backbone they sit on; load finds it where it lay. Raises
-        ValueError where it lies nowhere, adapters put on weights that others had been merged into, and where processes
-        share the weights out.
+        With adapters only these are written, not the backbone they sit on; load finds it where it lay. Several
+        processes call this alike, and the first one writes; where they share the weights out, one tensor is gathered at
+        a time. Raises ValueError where the backbone lies nowhere, adapters put on weights that others had been merged
+        into, and for weights that `frozen` rounded.
         """
-        if self.root or self.rounded:
-            what = "this process holds a part of the weights, or rounded ones"
-            raise ValueError(f"{what}: save what the run's notebook reads afterwards")
+        if self.rounded:
+            raise ValueError("these weights were rounded when the model was frozen: save it before")
         if self.adapter and self.origin is None:
             raise ValueError("under these adapters lie weights with others merged in, on no disk: merge these too")
+        several = distributed.is_initialized()
+        first = not several or distributed.get_rank() == 0
 
         def write(into: Path) -> None:
             if self.adapter:
-                save_file(get_peft_model_state_dict(self.backbone), into / "adapter.safetensors")
+                save_file(checkpoints.gathered(get_peft_model_state_dict(self.backbone)), into / "adapter.safetensors")
                 self.tokenizer.save_pretrained(into)
             else:
-                self.write(into)
+                self.write(into, first)
             names = ("attributes", "template", "control_text", "max_tokens", "base", "revision", "origin", "adapter")
             state = {name: getattr(self, name) for name in names} | self._save_more(into)
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
         paths.WRITTEN.add(paths.place(folder))
-        return replace_folder(folder, write)
+        if first:
+            replace_folder(folder, write)
+        else:
+            with tempfile.TemporaryDirectory() as nowhere:
+                write(Path(nowhere))
+        if several:
+            distributed.barrier()
+        return Path(folder)
 
     def _save_more(self, into: Path) -> dict:
         """What a subclass writes besides, and adds to hs2.json."""

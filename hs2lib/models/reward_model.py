@@ -18,6 +18,7 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import check_causal, fetched, load_tokenizer, text_model, where, width
 from hs2lib.models.base import STATE, Decoder
+from hs2lib.train.checkpoints import gathered
 
 
 class RewardModel(Decoder):
@@ -115,7 +116,7 @@ class RewardModel(Decoder):
             return in_order(function, token_groups, budget, shared=shared)
 
     def _save_more(self, into: Path) -> dict:
-        save_file(self.head.state_dict(), into / "head.safetensors")
+        save_file(gathered(self.head.state_dict()), into / "head.safetensors")
         return {"bias": self.head.bias is not None, "folded": self.folded}
 
     def _load_more(self, folder: Path, state: dict) -> None:

@@ -3,14 +3,15 @@
     python -m hs2lib.run --stage label --tier gpu 11
     torchrun --nproc-per-node 8 -m hs2lib.run --stage score --stream --tier paper 06
     torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage evaluate --stream --tier paper 08
 
 The notebook alone decides what is computed. Its cells up to the end of the stage run in every process, with the tier's
 parameters; what they show and report goes nowhere. What they keep lies in the run folder under names made of its
 inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it.
 
-Several processes share out the training. Labels, samples and scores want one, or, with `--stream`, as many as it takes
-to hold the models in parts. Evaluation and export are no stages: the notebook evaluates on a few hundred prompts, so
-there it is the job, on one GPU or a CPU. Paper: silent (the reference code is started by Slurm's srun).
+Several processes share out all of it: labels, samples, scores, the training, the evaluation of what was trained. With
+`--stream` they hold the models in parts, and `export` writes the trained model out of these, a tensor at a time; what
+06 exports for others it writes itself. Paper: silent (the reference code is started by Slurm's srun).
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from hs2lib.run.parameters import ParameterError
 
 # The cells that end each.
 STAGES = {"label": ["label"], "sample": ["sample", "respond"], "train": ["fit", "iterate"], "score": ["weights-table"]}
+STAGES |= {"evaluate": ["evaluate"], "export": ["save"]}
 
 
 def cells(run: str, stage: str) -> list[tuple[str, str]]:
@@ -47,10 +49,10 @@ def cells(run: str, stage: str) -> list[tuple[str, str]]:
 def upstream(run: str, tier: str, stage: str) -> list[str]:
     """Runs whose results a stage reads: of those that its notebook needs, the ones that its cells up to there name.
 
-    What only the tables compare is not waited for: 07 trains beside 05. Raises as `cells`.
+    What only the tables compare is not waited for but by the last two: 07 trains beside 05. Raises as `cells`.
     """
-    code = "".join(source for _, source in cells(run, stage))
-    return [other for other in graph.upstream(run, tier, alone=True) if f'"{other.partition("@")[0]}"' in code]
+    code, alone = "".join(source for _, source in cells(run, stage)), stage not in ("evaluate", "export")
+    return [other for other in graph.upstream(run, tier, alone=alone) if f'"{other.partition("@")[0]}"' in code]
 
 
 def compute(run: str, tier: str, stage: str) -> None:

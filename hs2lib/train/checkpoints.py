@@ -302,6 +302,11 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
+def gathered(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A few tensors, all of each, as `whole` gives one: adapters, or a head."""
+    return {name: whole(weight) for name, weight in weights.items()}
+
+
 def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
     """Write tensors as safetensors, one gathered at a time, so that no process ever holds them all.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, clear_device_cache
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
@@ -278,8 +278,9 @@ def fit(
     named = run_folder(parent, model, items, validation, objective, recipe, about)
     folder, configuration = broadcast_object_list(list(named))
     outputs = Outputs(model, objective, recipe.autocast)
+    _free()
     if (folder / "done.json").exists():
-        return _finished(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
+        return restore(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
     last = checkpoints.last(folder)
     if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
@@ -308,10 +309,19 @@ def fit(
         if ranked and not trainer.judged:
             shutil.rmtree(folder / f"checkpoint-{steps}")
         checkpoints.strip(folder / f"checkpoint-{steps}")
-    return _finished(outputs, result)
+    del trainer
+    _free()
+    return restore(outputs, result)
 
 
-def _finished(outputs: Outputs, result: TrainingResult) -> TrainingResult:
+def _free() -> None:
+    """Give what nothing names any more back to the GPU: models that were only to score, an optimiser's states."""
+    if torch.cuda.is_available():  # on a CPU it would only take time
+        clear_device_cache(garbage_collection=True)
+
+
+def restore(outputs: Outputs, result: TrainingResult) -> TrainingResult:
+    """Put the weights that a training ended with into its model, whatever was trained since. Paper: silent."""
     kept = result.folder / "best" / f"step-{result.best_step:06d}"
     checkpoints.load_weights(outputs, kept if kept.exists() else result.folder / f"checkpoint-{result.steps}")
     outputs.eval()
