@@ -9,8 +9,8 @@ go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SI
 torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
 (more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
 transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Notebooks 05, 06 and 08 at tier smoke find what two processes computed while they held the models in parts, and read it:
-their tables beside those of a run by one process.
+Notebooks 05, 06 and 08 at tier smoke find what two processes trained, scored and answered while they held the models in
+parts, and read it: their tables beside those of a run by one process.
 Ten minutes on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
 with the case it was in.
 """
@@ -296,9 +296,9 @@ def memory(work: Path) -> dict:
 BASE = "hs2lib/corpus/base"  # as a folder: a model by a short name is read whole
 TRAINED = {"recipe.fsdp": "true", "recipe.autocast": "float32"}  # in bfloat16 a rounding may turn a pair about
 STAGED = {
-    "05": ("train", {"model_name": BASE} | TRAINED),
+    "05": ("evaluate", {"model_name": BASE} | TRAINED),
     "06": ("score", {"seed": "0"}),
-    "08": ("train", {"start": BASE} | TRAINED),
+    "08": ("evaluate", {"start": BASE} | TRAINED),
 }
 
 

@@ -25,6 +25,8 @@ CHECKOUT = root()
         ("09_iterative_dpo", "sample", "sample"),
         ("13_aligned_model_evaluation", "sample", "respond"),
         ("06_rewardbench_evaluation", "score", "weights-table"),
+        ("05_reward_model_training", "evaluate", "evaluate"),
+        ("08_dpo", "export", "save"),
     ],
 )
 def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
@@ -32,6 +34,17 @@ def test_a_stage_is_the_notebooks_own_cells_up_to_its_end(run, stage, last):
     assert names[0] == "parameters" and names[-1] == last and "finish" not in names
     # These only show, by gradients that a model whose weights are shared out over processes does not have.
     assert not {"engine", "engine-exact", "real", "real-table"} & set(names)
+
+
+@pytest.mark.parametrize("run", [name for name in graph.notebooks() if "05" <= name[:2] <= "12" and name[:2] != "06"])
+def test_what_is_trained_is_evaluated_and_exported_by_stages_that_train_nothing_else(run):
+    """Eight processes share a batch out evenly, so the trainings that only show something small are not theirs."""
+    trained, evaluated, exported = ([n for n, _ in stages.cells(run, s)] for s in ("train", "evaluate", "export"))
+    assert evaluated[: len(trained)] == exported[: len(trained)] == trained
+    for stage in ("train", "evaluate", "export"):
+        assert sum(source.count("fit(*") for _, source in stages.cells(run, stage)) <= 1
+    about = {other[:2] for other in stages.upstream(run, "paper", "evaluate")}
+    assert about == {other[:2] for other in graph.upstream(run, "paper")}, "all that its tables compare"
 
 
 def test_what_has_no_such_stage_says_so(capsys):
@@ -48,10 +61,10 @@ def trained(tier):
 
 
 def test_a_training_waits_for_what_it_reads_and_not_for_what_is_compared():
-    """SFT trains beside the reward model, DPO, PPO and SteerLM beside each other."""
+    """SFT and DPO train beside the reward model, DPO, PPO and SteerLM beside each other."""
     waits = trained("demo")
     assert graph.upstream("07_sft", "demo") and waits["07"] == []
-    assert waits["08"] == waits["10"] == waits["11"] == ["05", "07"]
+    assert waits["08"] == ["07"] and waits["10"] == waits["11"] == ["05", "07"]
     assert "08" in waits["09"] and "11" in waits["12"]
     assert trained("paper") == waits | {"11": ["05"]}, "SteerLM starts from the base there"
 
@@ -131,17 +144,19 @@ def test_a_stage_with_resources_is_a_job_before_its_notebook(tmp_path, monkeypat
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
     wanted = ["train_05_reward_model_training:nodes=2", "train_05_reward_model_training:processes=8"]
     options = ["--workflow-profile", "profiles/slurm", "--dry-run", "--printshellcmds"]
-    options += ["--set-resources", *wanted, "train_08_dpo:processes=4"]  # in place of the profile's own
+    wanted += ["train_08_dpo:processes=4", "evaluate_08_dpo:processes=2"]
+    options += ["--set-resources", *wanted]  # in place of the profile's own
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "paper", "08", "--", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT)
     assert done.returncode == 0, done.stderr
     jobs = dict(re.findall(r"^rule (\w+):\n(.*?)\n\n", done.stdout + done.stderr, re.M | re.S))
-    first, second, third, fourth, fifth, *_ = jobs
+    first, second, third, fourth, fifth, last, *_ = jobs
     assert (first, second) == ("train_05_reward_model_training", "05_reward_model_training")
-    assert (third, fourth, fifth) == ("07_sft", "train_08_dpo", "08_dpo")
+    assert (third, fourth, fifth, last) == ("07_sft", "train_08_dpo", "evaluate_08_dpo", "08_dpo")
     assert "input: paper/05_reward_model_training/train.done" in jobs[second]
-    assert "input: paper/05_reward_model_training/stamp.json, paper/07_sft/stamp.json\n" in jobs[fourth]
-    assert "paper/08_dpo/train.done" in jobs[fifth]
+    assert "input: paper/07_sft/stamp.json\n" in jobs[fourth]
+    both = "paper/05_reward_model_training/stamp.json, paper/07_sft/stamp.json, paper/08_dpo/train.done"
+    assert f"input: {both}\n" in jobs[fifth] and f"input: {both}, paper/08_dpo/evaluate.done" in jobs[last]
     for resource in ("nodes=2", "processes=8", "gpu=16", "mpi=srun", "tasks=2"):
         assert resource in jobs[first]
     assert re.search(

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import forked
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import vllm_server
@@ -27,10 +28,10 @@ from transformers import TrainerCallback
 from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
 from hs2lib.data.pairs import load_pairs
-from hs2lib.evaluate import rewardbench
-from hs2lib.models import baselines
+from hs2lib.evaluate import policies, rewardbench
+from hs2lib.models import baselines, rollout
 from hs2lib.models.backbones import STREAM, tiny_model
-from hs2lib.models.policy import load_policy
+from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.train import checkpoints, objectives
@@ -202,6 +203,17 @@ def shared_out(folder: Path) -> None:
     (folder / f"mine-{rank}.json").write_text(json.dumps({"texts": texts, "scores": scores, "computed": sum(computed)}))
 
 
+def evaluated(folder: Path) -> pd.DataFrame:
+    """What the end of notebooks 05 and 07 to 12 does: answers, their scores, log-probabilities, and a saved model."""
+    policy, judge = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1)
+    policy.lora(4, 8.0)
+    frame = policies.evaluate(policy, list(generate.groups(3, seed=1)), judge, load_policy(tiny_model()), name="one",
+                              file=folder / "kept", **HOW)  # fmt: skip
+    policy.merge().save(folder / "policy")
+    judge.lora(4, 8.0).save(folder / "adapters")
+    return frame
+
+
 def main(folder: Path) -> None:
     """All runs in this process as one of several, and one more that ends after step 3 and is begun again."""
     torch.set_num_threads(1)
@@ -223,6 +235,8 @@ def main(folder: Path) -> None:
     train("reward", folder / "by two", fsdp=True)
     asked_and_scored(folder)
     shared_out(folder)
+    os.environ[STREAM] = "1"
+    evaluated(folder).to_csv(folder / f"evaluated-{rank}.csv", index=False)
     torch.distributed.destroy_process_group()
 
 
@@ -312,6 +326,25 @@ def test_a_server_is_asked_once_for_all_processes(both):
     assert json.loads((both[1] / "server.json").read_text()) == [2 * 6, vllm_server.STEPS], "of one policy, read once"
     served, whole = (load_file(folder / "model.safetensors") for folder in (both[1] / "served", tiny_model()))
     assert served.keys() == whole.keys() and all(torch.equal(served[name], whole[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_what_two_processes_evaluate_and_export_in_parts_one_reads(both, monkeypatch):
+    """The stages `evaluate` and `export`: a notebook afterwards computes nothing, and loads what was saved."""
+    frames = [pd.read_csv(both[1] / f"evaluated-{rank}.csv") for rank in (0, 1)]
+    policy, judge = load_policy(both[1] / "policy"), RewardModel.load(both[1] / "adapters")
+    whole = load_policy(tiny_model())
+    assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), whole.parameters(), strict=True))
+    assert judge.adapter["rank"] == 4 and (both[1] / "policy" / "generation_config.json").is_file()
+
+    def refuse(*task, **options):
+        raise AssertionError("computed again")
+
+    for owner, name in ((Policy, "_computed"), (RewardModel, "_computed"), (rollout, "_transformers")):
+        monkeypatch.setattr(owner, name, refuse)
+    again = evaluated(both[1])
+    for frame in frames:
+        pd.testing.assert_frame_equal(frame, again, check_dtype=False)
 
 
 @pytest.mark.slow

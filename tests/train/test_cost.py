@@ -1,5 +1,6 @@
 """The dry run's arithmetic, by hand: what it says is asked of a cluster, so a factor of ten must not slip in."""
 
+import gc
 import re
 import shutil
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hs2lib.engine.trees import pack
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import load_reward_model
+from hs2lib.run import processes, stages
 from hs2lib.train import checkpoints, cost
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import DPO
@@ -131,6 +133,28 @@ def test_a_training_that_cannot_fit_begins_nothing(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="training with gradients and AdamW's moments takes"):
         fit(tiny(), made(8), [], REGRESSION, recipe(), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("run", "beside"), [("08_dpo", 0), ("11_steerlm", 0), ("09_iterative_dpo", 1)])
+def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, monkeypatch, tmp_path):
+    """A notebook's own cells up to its training: the parameters in memory then are the trained ones, as `held` counts
+    them, and the judge's where each round samples and scores."""
+    for name in ("HS2_RUNS", "HS2_REPORTS", paths.RUN, processes.OWNER):  # a stage sets some; given back after the test
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.delenv(paths.RUN)
+    before = {id(one) for one in gc.get_objects() if isinstance(one, torch.nn.Parameter)}
+    counted = []
+
+    def count(model, *task, **options):
+        gc.collect()
+        new = [p for p in gc.get_objects() if isinstance(p, torch.nn.Parameter) and id(p) not in before]
+        counted.extend([sum(p.nbytes for p in new), cost.held(model, 1)["weights"]])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hs2lib.train.trainer.fit", count)
+    with pytest.raises(KeyboardInterrupt):
+        stages.compute(run, "smoke", "train")
+    assert counted[0] == pytest.approx((1 + beside) * counted[1], rel=1e-2)  # a head is 5 of 128 numbers
 
 
 def test_frozen_models_are_held_whole_in_float32():
