@@ -205,12 +205,14 @@ def shared_out(folder: Path) -> None:
 
 def evaluated(folder: Path) -> pd.DataFrame:
     """What the end of notebooks 05 and 07 to 12 does: answers, their scores, log-probabilities, and a saved model."""
-    policy, judge = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1)
-    policy.lora(4, 8.0)
-    frame = policies.evaluate(policy, list(generate.groups(3, seed=1)), judge, load_policy(tiny_model()), name="one",
-                              file=folder / "kept", **HOW)  # fmt: skip
+    policy, judge, start = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1), load_policy(tiny_model())
+    prompts = list(generate.groups(3, seed=1))
+    frame = policies.evaluate(policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW)
+    judge.lora(4, 8.0)
+    for model in (policy, judge) if policy.root else ():
+        checkpoints.shard(model)  # as a training does
     policy.merge().save(folder / "policy")
-    judge.lora(4, 8.0).save(folder / "adapters")
+    judge.save(folder / "adapters")
     return frame
 
 
