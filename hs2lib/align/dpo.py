@@ -86,11 +86,12 @@ def sampled_pairs(
     Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence; `weighting` by name as in
     `weights.named`). unfinished: what to do with samples that reached max_new_tokens, "keep" or "leave out" of the
     pairs (paper silent). budget: size of a batch that is scored, tokens. sampling: as for `rollout.rollouts`, its
-    seed, temperature, top_p, max_new_tokens, autocast and file.
+    seed, temperature, top_p, max_new_tokens, autocast and file, a folder, where the scores are kept too.
     Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
     """
     groups = rollouts(policy, prompts, n=n, **sampling)
-    scores = reward_model.score(groups, budget=budget, autocast=sampling.get("autocast", "float32"))
+    passes = {"budget": budget, "autocast": sampling.get("autocast", "float32"), "cache": sampling.get("file")}
+    scores = reward_model.score(groups, **passes)
     weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)  # [A]
     good = goodness(scores, weights).double().numpy().reshape(len(groups), n)  # [B, n]
     finished = np.array([[sample.finished for sample in group.responses] for group in groups])  # [B, n]
