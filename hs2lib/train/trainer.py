@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, clear_device_cache
+from accelerate.utils import broadcast_object_list, release_memory
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
@@ -317,7 +317,7 @@ def fit(
 def _free() -> None:
     """Give what nothing names any more back to the GPU: models that were only to score, an optimiser's states."""
     if torch.cuda.is_available():  # on a CPU it would only take time
-        clear_device_cache(garbage_collection=True)
+        release_memory()
 
 
 def restore(outputs: Outputs, result: TrainingResult) -> TrainingResult:

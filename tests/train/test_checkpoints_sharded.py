@@ -188,7 +188,7 @@ def asked_and_scored(folder: Path) -> None:
     (folder / f"asked-{rank}.json").write_text(json.dumps({"texts": texts, "scores": values.tolist()}))
 
 
-HOW = dict(n=2, max_new_tokens=6, progress=False)
+HOW = dict(n=2, max_new_tokens=6, seed=0, progress=False)
 
 
 def shared_out(folder: Path) -> None:
