@@ -4,7 +4,7 @@
     table = cost.dry_run(70.6e9, {"DPO": cost.Work(trained=7 * pairs), "reference": cost.Work(scored=pairs)})
 
 Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N operations a token forward, 4 N
-backward), at a share of the accelerator's peak that is a parameter. Paper: silent on cost.
+backward), at a share of the accelerator's peak, `USED`. Paper: silent on cost.
 """
 
 from dataclasses import replace
@@ -29,23 +29,14 @@ class Work(NamedTuple):
     sampled: float = 0.0
 
 
-class Machine(NamedTuple):
-    """The accelerators: how many, and of each its memory (bytes), peak (operations/s, bfloat16), memory rate (bytes/s).
+# The accelerators, 64 H100 where nothing else is asked for (the paper says neither how many nor how long). Of each: its
+# memory (bytes), peak (operations/s, bfloat16) and memory rate (bytes/s).
+GPUS, MEMORY, PEAK, BANDWIDTH = 64, 80e9, 989e12, 3.35e12
 
-    `used` is the share of the peak that training and scoring reach, `used_bandwidth` that of the memory rate which
-    sampling reaches, `at_once` how many responses share one read of the weights while they are sampled.
-    """
+# The share of the peak that training and scoring reach, that of the memory rate which sampling reaches, and how many
+# responses share one read of the weights while they are sampled.
+USED, USED_BANDWIDTH, AT_ONCE = 0.35, 0.5, 64
 
-    gpus: int = 64
-    memory: float = 80e9
-    peak: float = 989e12
-    bandwidth: float = 3.35e12
-    used: float = 0.35
-    used_bandwidth: float = 0.5
-    at_once: int = 64
-
-
-CLUSTER = Machine()  # 64 H100; the paper says neither how many nor how long
 # Llama 3 70B: what activations depend on. INSIDE: bytes of a token in the layer that is computed again (see `held`).
 LAYERS, WIDTH, VOCABULARY, INSIDE = 80, 8192, 128256, 595200
 BUDGET = 8192  # tokens of a micro-batch
@@ -62,7 +53,7 @@ def tokens(prompts: float, responses: float = 1, *, prompt: float = PROMPT, resp
     return prompts * (prompt + responses * response) / CHARACTERS_A_TOKEN
 
 
-def dry_run(parameters: float, stages: dict[str, Work], *, machine=CLUSTER, other_models=0.0) -> pd.DataFrame:
+def dry_run(parameters: float, stages: dict[str, Work], *, gpus: int = GPUS, other_models=0.0) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
@@ -70,11 +61,10 @@ def dry_run(parameters: float, stages: dict[str, Work], *, machine=CLUSTER, othe
     sampler). Activations are computed twice (checkpointing). The purpose is to see, before a cluster is asked for, that
     a run fits and how long it takes.
     """
-    n, gpus, rows, hours = parameters, machine.gpus, [], 0.0
-    rate = machine.peak * machine.used
-    read = machine.bandwidth * machine.used_bandwidth * machine.at_once
-    computing = f"({machine.peak:.3g}/s x {machine.used:g})"
-    reading = f"({machine.bandwidth:.3g} B/s x {machine.used_bandwidth:g} x {machine.at_once} at once)"
+    n, rows, hours = parameters, [], 0.0
+    rate, computing = PEAK * USED, f"({PEAK:.3g}/s x {USED:g})"
+    read = BANDWIDTH * USED_BANDWIDTH * AT_ONCE
+    reading = f"({BANDWIDTH:.3g} B/s x {USED_BANDWIDTH:g} x {AT_ONCE} at once)"
     kinds = {"trained": (8 * n / rate, f"x 8 N / {computing}"), "scored": (2 * n / rate, f"x 2 N / {computing}")}
     # To sample a token, every weight is read once, two bytes each, for all responses at once.
     kinds["sampled"] = 2 * n / read, f"x 2 N bytes / {reading}"
@@ -97,8 +87,8 @@ def dry_run(parameters: float, stages: dict[str, Work], *, machine=CLUSTER, othe
         words = f"{other_models:g} x N x 4 bytes / {gpus} GPUs"
         parts.append(("frozen models", words, other_models * 4 * n / gpus))
     total = sum(size for _, _, size in parts)
-    verdict = "fits" if total < 0.9 * machine.memory else "does not fit: more GPUs, or a smaller budget"
-    parts.append(("together", f"of {machine.memory / 1e9:.0f} GB: {verdict}", total))
+    verdict = "fits" if total < 0.9 * MEMORY else "does not fit: more GPUs, or a smaller budget"
+    parts.append(("together", f"of {MEMORY / 1e9:.0f} GB: {verdict}", total))
     rows += [("memory", name, words, size / 1e9, "GB a GPU") for name, words, size in parts]
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {gpus} GPUs", hours / gpus, "hours"))

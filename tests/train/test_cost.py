@@ -37,11 +37,13 @@ def test_tokens_count_each_prompt_once():
     assert cost.tokens(10, 3, prompt=45, response=90) == 10 * (10 + 3 * 20)
 
 
-def test_hours_by_hand():
+def test_hours_by_hand(monkeypatch):
     """A model of 1e9 weights, 1e9 tokens, one GPU of 1e15 operations a second of which all are used."""
-    machine = cost.Machine(gpus=2, peak=1e15, used=1.0, bandwidth=2e12, used_bandwidth=1.0, at_once=10)
+    machine = {"PEAK": 1e15, "USED": 1.0, "BANDWIDTH": 2e12, "USED_BANDWIDTH": 1.0, "AT_ONCE": 10}
+    for name, value_of in machine.items():
+        monkeypatch.setattr(cost, name, value_of)
     stages = {"a": cost.Work(trained=1e9, scored=2e9), "b": cost.Work(sampled=3.6e6)}
-    table = cost.dry_run(1e9, stages, machine=machine)
+    table = cost.dry_run(1e9, stages, gpus=2)
     assert value(table, "a", "time, trained") == pytest.approx(8e18 / 1e15 / 3600)  # activations twice
     assert value(table, "a", "time, scored") == pytest.approx(4e18 / 1e15 / 3600)
     assert value(table, "b", "time, sampled") == pytest.approx(3.6e6 * 2e9 / 2e12 / 10 / 3600)  # 0.1 hours
@@ -58,7 +60,7 @@ def test_the_papers_dpo():
     assert 15 < value(table, "all", "time") < 25
     assert value(table, "memory", "weights, gradients, optimiser") == pytest.approx(16 * 70.6 / 64)
     assert "fits" in table[table.quantity == "together"].arithmetic.item()
-    few = cost.dry_run(70.6e9, stages, machine=cost.Machine(gpus=8))
+    few = cost.dry_run(70.6e9, stages, gpus=8)
     assert "does not fit" in few[few.quantity == "together"].arithmetic.item()
     assert table.arithmetic.str.contains("x 8 N / (9.89e+14/s x 0.35)", regex=False).any()
 
@@ -158,5 +160,5 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, m
 
 
 def test_frozen_models_are_held_whole_in_float32():
-    table = cost.dry_run(1e9, {"score": cost.Work(scored=1)}, other_models=2, machine=cost.Machine(gpus=1))
+    table = cost.dry_run(1e9, {"score": cost.Work(scored=1)}, other_models=2, gpus=1)
     assert value(table, "memory", "together") == 12 and "weights, gradients, optimiser" not in set(table.quantity)
