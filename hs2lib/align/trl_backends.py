@@ -23,9 +23,8 @@ from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from hs2lib.models.policy import Policy
 from hs2lib.paths import write
-from hs2lib.train import checkpoints
+from hs2lib.train import checkpoints, objectives
 from hs2lib.train.items import Item, order
-from hs2lib.train.objectives import dpo, ordered_pairs, sft
 from hs2lib.train.trainer import Recipe, TrainingResult, arguments, run_folder, steps_of, targets_of
 
 
@@ -63,7 +62,7 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
     """
     out = []
     for item in items:
-        pairs = list(zip(*ordered_pairs(*targets_of([item], "cpu")), strict=True))
+        pairs = list(zip(*objectives.ordered_pairs(*targets_of([item], "cpu")), strict=True))
         if len(pairs) != 1 or len(set(item.starts)) > 1:
             raise ValueError(f"item {item.id} is not one pair of responses to one prompt: TRL's DPO takes only pairs")
         row = {"prompt_ids": item.sequences[0][: item.starts[0]]}
@@ -81,7 +80,7 @@ def fit_sft(policy: Policy, items, validation, recipe: Recipe, parent: Path, **o
     """
     policy.backbone.set_attn_implementation("sdpa")
     own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
-    kind = TokenSFTTrainer, SFTConfig, sft_rows, sft()
+    kind = TokenSFTTrainer, SFTConfig, sft_rows, objectives.sft()
     return _fit(kind, own, policy, items, validation, recipe, parent, **options)
 
 
@@ -91,7 +90,7 @@ def fit_dpo(policy: Policy, items, validation, beta: float, recipe: Recipe, pare
     Paper: section 4.3. options: as for `fit_sft`, of pairs. Raises as that does.
     """
     own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    kind = TokenDPOTrainer, DPOConfig, dpo_rows, dpo(beta)
+    kind = TokenDPOTrainer, DPOConfig, dpo_rows, objectives.dpo(beta)
     return _fit(kind, own, policy, items, validation, recipe, parent, **options)
 
 

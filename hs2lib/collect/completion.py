@@ -12,6 +12,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from hs2lib.group import Turn
+from hs2lib.paths import read_yaml
+
+_HIDDEN: str = read_yaml(__file__, "patterns.yaml")["hidden"]
 
 Sampler = Callable[[tuple[Turn, ...], int], list[str]]  # conversation ending with the user, n -> n candidates
 
@@ -24,13 +27,7 @@ def hidden_prompt(user_turns: Sequence[str]) -> str:
     Paper: appendix F, step 3. Lets a model trained with an ordinary causal mask see the user turns to come.
     """
     hidden = "\nAssistant: <hidden>\n".join(f"User: {turn}" for turn in user_turns)
-    return (
-        "Below is a conversation between a user and its AI assistant, where the assistant's responses are hidden:\n"
-        f"{hidden}\n"
-        "Your objective is to help fill in the assistant's hidden responses while ensuring the coherence of the whole "
-        "conversation. I will take the role of the user and repeat the exact same instructions as above, in the same "
-        f"order. Let's start!\n{user_turns[0]}"
-    )
+    return _HIDDEN.format(hidden=hidden, first=user_turns[0])
 
 
 def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[Turn, ...]:

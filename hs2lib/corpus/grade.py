@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hs2lib.corpus import rules
-from hs2lib.corpus.generate import task_of
+from hs2lib.corpus import generate, rules
 from hs2lib.corpus.tasks import ENTITIES, FIELDS, SCENES, WRITING, Task
 from hs2lib.group import Group
 
@@ -105,7 +104,7 @@ def true_attributes(group: Group) -> np.ndarray:
 
     Raises ValueError for a group that was not generated here: of real text nobody knows them.
     """
-    task = task_of(group.id)
+    task = generate.task_of(group.id)
     return np.array([grade(task, response.text).attributes for response in group.responses])
 
 

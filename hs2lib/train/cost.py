@@ -13,9 +13,8 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from hs2lib import paper
+from hs2lib import paper, paths
 from hs2lib.engine.attention import CHUNK, KEPT
-from hs2lib.paths import read_yaml
 from hs2lib.run import parameters
 
 CHARACTERS_A_TOKEN = 4.5  # English chat under a vocabulary of 100,000 or more
@@ -125,7 +124,7 @@ def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[s
 
 
 # A random model, generated text, one process; `balance` is a tuple, which YAML has not.
-SMALL = {"balance": ()} | read_yaml(__file__, "small.yaml")
+SMALL = {"balance": ()} | paths.read_yaml(__file__, "small.yaml")
 
 
 def small(parameters: dict, **more) -> dict:
