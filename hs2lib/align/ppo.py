@@ -32,11 +32,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from hs2lib.engine import attention, trees
-from hs2lib.engine.chat import prompt_tokens
+from hs2lib.engine import attention, chat, trees
 from hs2lib.group import Group, Response
-from hs2lib.models.backbones import width
-from hs2lib.models.export import fold
+from hs2lib.models import backbones, export
 from hs2lib.models.rollout import fitted, rollouts
 from hs2lib.names import one_of
 from hs2lib.paths import json_lines, write
@@ -56,7 +54,7 @@ def standardised(model, rated: Sequence, weights: Sequence[float], **options):
     """
     goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)  # [rated]
     goodness = goodness[~goodness.isnan()]  # without refused responses
-    return fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
+    return export.fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
 
 
 class ActorCritic(nn.Module):
@@ -78,7 +76,7 @@ class ActorCritic(nn.Module):
         one_of("critic", critic, ("separate", "shared"))
         self.policy, self.kind = policy, critic
         if critic == "shared":
-            self.critic, self.head = None, nn.Linear(width(policy.backbone), 1)
+            self.critic, self.head = None, nn.Linear(backbones.width(policy.backbone), 1)
             for parameter in self.head.parameters():
                 nn.init.zeros_(parameter)
             return
@@ -190,7 +188,7 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
 
 def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
     """The prompts as items for `train`: their tokens, and no targets."""
-    tokens = [prompt_tokens(group.prompt, policy.tokenizer, **policy.written) for group in prompts]
+    tokens = [chat.prompt_tokens(group.prompt, policy.tokenizer, **policy.written) for group in prompts]
     empty = np.zeros((1, 0), np.float32)
     return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
 

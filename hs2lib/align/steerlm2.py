@@ -20,15 +20,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hs2lib.engine.attention import response_log_probs
-from hs2lib.engine.chat import TokenGroup, parse_label
-from hs2lib.engine.trees import pack
+from hs2lib.engine import attention, chat, trees
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.models.rollout import as_tokens, rollouts
-from hs2lib.train import losses
+from hs2lib.train import losses, objectives
 from hs2lib.train.items import Item
-from hs2lib.train.objectives import steerlm2, steerlm2_distances
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import TrainingResult, fit, targets_of
 
@@ -43,7 +40,7 @@ TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 class Weighed(NamedTuple):
     """One prompt's n samples with all that equations 6 and 7 need: four float64 [n], logarithms in nats."""
 
-    read: TokenGroup  # prompt with label, and responses: Q_theta(y|a,x) is computed on these
+    read: chat.TokenGroup  # prompt with label, and responses: Q_theta(y|a,x) is computed on these
     attributes: np.ndarray  # log P(a|x,y)
     prior: np.ndarray  # log P(y|x)
     sampler: np.ndarray  # log Q'(y|a,x)
@@ -67,7 +64,7 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
     target may name some of them only; a then consists of those. Raises ValueError for a name that is no output.
     """
-    levels = np.array(parse_label(target, attributes))  # [A], nan where not named
+    levels = np.array(chat.parse_label(target, attributes))  # [A], nan where not named
     named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
@@ -155,7 +152,7 @@ def iterate(
         both = [weigh(groups, *judges, cache=place, **options) if groups else [] for groups in sampled]
         if recipe.method == "lora":
             policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-        task = (policy, items(both[0]), items(both[1]), steerlm2(recipe.by_length), recipe)
+        task = (policy, items(both[0]), items(both[1]), objectives.steerlm2(recipe.by_length), recipe)
         about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
         out.append(Iteration(*both, fit(*task, place, about=about, callbacks=callbacks())))
         policy.merge()
@@ -170,7 +167,7 @@ def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarr
     `Policy.log_probs`.
     """
     log_q, _ = policy.log_probs([one.read for one in weighed], **options)  # [all samples]
-    each = steerlm2_distances(log_q[:, None], *targets_of(items(weighed), "cpu"))
+    each = objectives.steerlm2_distances(log_q[:, None], *targets_of(items(weighed), "cpu"))
     return np.array([distance.item() for distance, _ in each])
 
 
@@ -182,7 +179,7 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
     weights = [weight for weight in policy.parameters() if weight.requires_grad]
     estimates: tuple[list, list] = ([], [])
     for one in groups:
-        log_q = response_log_probs(policy, pack([one.read.sequences], [one.read.starts]))[:, 0]  # [n]
+        log_q = attention.response_log_probs(policy, trees.pack([one.read.sequences], [one.read.starts]))[:, 0]  # [n]
         w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
         b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()  # [1, n]
         for kept, coefficient in zip(estimates, (w, w - b), strict=True):
@@ -219,7 +216,7 @@ class Toy(NamedTuple):
 def made(seed: int = 0) -> Toy:
     """A toy whose responses are rated at random within 3/4 of the target, under a random SFT model."""
     draw = torch.Generator().manual_seed(seed)
-    target = torch.tensor(parse_label(TARGET)).long()  # [A]
+    target = torch.tensor(chat.parse_label(TARGET)).long()  # [A]
     away = 1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75  # [9, A]
     by_level = losses.attribute_log_probs((target + away).clamp(0, 4))  # [9, A, 5]
     return Toy(losses.target_log_prob(by_level, target), log_policy(logits(seed + 1)))

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hs2lib.data.load import SETS, own_file
-from hs2lib.data.pairs import ANSWERS, pairs_of
-from hs2lib.data.readers import own_rows, values
+from hs2lib.data import load, pairs, readers
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
 from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
 from hs2lib.paths import content_key
@@ -71,10 +69,10 @@ class Examined(Faults):
 def _ratings(path: Path, faults: Examined) -> list[str]:
     groups, raters = {}, set()
     ratings: dict[str, set[float]] = {name: set() for name in ATTRIBUTES}
-    for name, row in own_rows(path, faults):
+    for name, row in readers.own_rows(path, faults):
         groups.setdefault(name, set()).add(content_key(row.response))
         raters.add(row.annotator)
-        rated = [(a, value) for a, value in zip(ATTRIBUTES, values(row), strict=True) if not math.isnan(value)]
+        rated = [(a, value) for a, value in zip(ATTRIBUTES, readers.values(row), strict=True) if not math.isnan(value)]
         for attribute, value in rated:
             ratings[attribute].add(value)
         if not rated:
@@ -93,7 +91,7 @@ def _ratings(path: Path, faults: Examined) -> list[str]:
 
 def _pairs(path: Path, faults: Examined) -> list[str]:
     subsets, notes = Counter(), {}
-    for pair, row in pairs_of(path, faults):
+    for pair, row in pairs.pairs_of(path, faults):
         subsets[pair.id.partition("/")[0]] += 1
         notes |= dict.fromkeys(row.notes)
         if len({response.text for response in pair.responses}) == 1:
@@ -104,11 +102,11 @@ def _pairs(path: Path, faults: Examined) -> list[str]:
 
 
 def _groups(name: str, path: Path, faults: Examined) -> list[str]:
-    sizes = Counter(len(group.responses) for group in SETS[name].read(path, faults, name, name))
+    sizes = Counter(len(group.responses) for group in load.SETS[name].read(path, faults, name, name))
     return [f"{n:,} groups of {size}" for size, n in sorted(sizes.items())]
 
 
-KINDS = {name: partial(_groups, name) for name in SETS} | {"ratings": _ratings, "pairs": _pairs}
+KINDS = {name: partial(_groups, name) for name in load.SETS} | {"ratings": _ratings, "pairs": _pairs}
 
 
 def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[str]]:
@@ -119,7 +117,7 @@ def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[st
     faults = Examined(path)
     if kind is None:
         row = next((row for _, row in read(path, Faults(path)) if row), {})
-        kind = "pairs" if any({*map(str.lower, row)} & {*both} for both in ANSWERS) else "ratings"
+        kind = "pairs" if any({*map(str.lower, row)} & {*both} for both in pairs.ANSWERS) else "ratings"
     return kind, faults, KINDS[kind](path, faults)
 
 
@@ -130,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--as", dest="kind", choices=list(KINDS), help="what its rows are (default: by their columns)")
     args = parser.parse_args(arguments)
     try:
-        path = own_file(args.file, None)
+        path = load.own_file(args.file, None)
         kind, faults, about = examine(path, args.kind)
     except DataError as error:
         print(printable(str(error)))
