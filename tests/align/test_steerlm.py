@@ -18,6 +18,7 @@ from hs2lib.engine.chat import label_string, parse_label, whole
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import base
+from hs2lib.models.export import fold
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
@@ -260,7 +261,7 @@ METHODS = {
     "iterative DPO": lambda strict, policy, groups: dpo.sampled_pairs(policy, groups, strict, **SAMPLING),
     "PPO, rated": lambda strict, policy, groups: ppo.standardised(strict, groups, [1.0] * 5),
     "PPO, sampled": lambda strict, policy, groups: ppo.sampling(
-        groups, ppo.fold(strict, [1.0] * 5), PPO(n_samples=2, max_new_tokens=3, autocast="float32")
+        groups, fold(strict, [1.0] * 5), PPO(n_samples=2, max_new_tokens=3, autocast="float32")
     )(policy, ["0", "1"], 0),
     "SteerLM": lambda strict, policy, groups: steerlm.label(groups, strict),
     "SteerLM, trained": lambda strict, policy, groups: steerlm.items(policy, steerlm.answers(groups)),
