@@ -1,1 +1,1 @@
-"""Tables, figures, claims, the site."""
+"""Tables, figures, claims, pages."""

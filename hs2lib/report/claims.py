@@ -25,7 +25,7 @@ from scipy.stats import norm
 
 from hs2lib import paper
 from hs2lib.paths import read_yaml
-from hs2lib.report import site, tables
+from hs2lib.report import tables, templates
 from hs2lib.report.report import completed, csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
@@ -304,7 +304,7 @@ def page(table: pd.DataFrame, name: str = "claims.html") -> str:
     filters |= {name: sorted(frame[name].unique()) for name in ("verdict", "evidence", "section", "notebook")}
     sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
     shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "number": table.id.nunique()}
-    return site.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), slug=_slug)
+    return templates.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), slug=_slug)
 
 
 def save(run, table: pd.DataFrame) -> None:

@@ -19,7 +19,7 @@ from scipy import stats as scipy_stats
 
 from hs2lib import paths
 from hs2lib.paper import TABLES, Table
-from hs2lib.report import site, verdict
+from hs2lib.report import templates, verdict
 from hs2lib.report.report import DASH, CompletedRun, completed, csv_text, escape_latex, not_comparable
 from hs2lib.run import graph
 from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
@@ -236,7 +236,7 @@ def latex(table: str, frames: dict[str, pd.DataFrame]) -> str:
     tabular = style.to_latex(hrules=True, multirow_align="naive", column_format=columns).rstrip("\n")
     below = [f"{MARKS[v][0]} {_tex(words)}." if v else _tex(words) for v, words in notes(table, frames)]
     parts = {"caption": _tex(caption(TABLES[table])), "tabular": tabular, "wide": texts.shape[1] > 4, "below": below}
-    return site.render("table.txt", table=table, **parts) + "\n"
+    return templates.render("table.txt", table=table, **parts) + "\n"
 
 
 def html(table: str, frames: dict[str, pd.DataFrame]) -> str:
@@ -264,7 +264,7 @@ def save(run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     whole = pd.concat([frame.assign(tier=tier) for tier, frame in frames.items()], ignore_index=True)
     run.keep(f"{table}.tex", latex(table, frames), words)
     run.keep(f"{table}.csv", csv_text(whole), words)
-    run.keep(f"{table}.html", site.page(place, "plain", TABLES[table].title, body=shown), words)
+    run.keep(f"{table}.html", templates.page(place, "plain", TABLES[table].title, body=shown), words)
     run.verdicts[table] = frames[run.tier].verdict.value_counts().to_dict()
     return shown
 
@@ -283,7 +283,7 @@ def save_document(run, assembled: dict[str, dict[str, pd.DataFrame]], figures: l
     """
     shown = [{"path": os.path.relpath(f["pdf"], run.folder), "caption": _tex(f["caption"])} for f in figures]
     texts = [latex(table, frames) for table, frames in assembled.items()]
-    whole = site.render("document.txt", tables=texts, figures=shown) + "\n"
+    whole = templates.render("document.txt", tables=texts, figures=shown) + "\n"
     run.keep("paper.tex", whole, run.caption("Tables 1 to 5 and all figures as one document."))
     return whole
 

@@ -1,9 +1,11 @@
 """What a run leaves behind: captions with the source, verdicts only on the paper's rows, no half files."""
 
 import csv
+import importlib
 import json
 import os
 import random
+import sys
 from io import StringIO
 
 import matplotlib.pyplot as plt
@@ -17,10 +19,14 @@ from nbformat.v4 import new_code_cell, new_notebook
 from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
 from hs2lib.paths import sha256
-from hs2lib.report import report, site
+from hs2lib.report import report
 from hs2lib.report.verdict import JUDGED
 from hs2lib.run import processes
 from hs2lib.run.parameters import ParameterError
+
+sys.path.insert(0, str(paths.root() / "benchmarks"))
+site = importlib.import_module("make_site")
+sys.path.pop(0)
 
 NAME = "01_toy"
 REAL = Loaded([], "HelpSteer2, train.jsonl.gz", False, [])

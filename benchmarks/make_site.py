@@ -1,4 +1,4 @@
-"""The reports as a static site, and reports/README.md: `python -m hs2lib.report.site`.
+"""The reports as a static site, and reports/README.md: `make reports`.
 
 Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
 may come from data sets, so templates escape everything, and every page forbids scripts and requests.
@@ -17,7 +17,6 @@ from xml.etree import ElementTree
 import latex2mathml.converter
 import nbformat
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, select_autoescape
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors.sanitize import SanitizeHTML
@@ -26,7 +25,9 @@ from traitlets import Any, List, Set
 
 from hs2lib import paths
 from hs2lib.paths import public, read_json, read_yaml, reports, root, write
+from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
+from hs2lib.report.templates import page, render
 from hs2lib.run import graph
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
@@ -116,20 +117,6 @@ def code_css() -> str:
     return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
-_FOLDER = Path(__file__).parent / "pages"
-_PAGES = Environment(loader=FileSystemLoader(_FOLDER), autoescape=select_autoescape(), trim_blocks=True)
-
-
-def render(template: str, **values) -> str:
-    """A template of the folder `pages`, filled in; in one named .html every value is escaped."""
-    return _PAGES.get_template(template).render(**values)
-
-
-def page(name: str, template: str, title: str, css: str = "", **values) -> str:
-    """The page `name` (its path in the site) from a template; every value is escaped but `body`, which must be safe."""
-    return render(f"{template}.html", title=title, up="../" * name.count("/"), css=css, **values)
-
-
 COMMITTED_TIERS = ("demo", "laptop")
 
 
@@ -170,7 +157,7 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
         yield place + name, (run.folder / name).read_bytes()
     index, copy, executed = place + "index.html", place + "notebook.html", run.folder / f"{run.notebook}.ipynb"
     yield index, page(index, "report", title, r=shown, shown=_shown(run.folder, run.files))
-    made_of = (executed, Path(__file__), *_FOLDER.iterdir())
+    made_of = (executed, Path(__file__), *templates.FOLDER.iterdir())
     if not executed.exists():
         yield copy, page(copy, "plain", title, body="<p>No executed copy was kept.</p>")
     elif (folder / copy).exists() and all(getmtime(file) < getmtime(folder / copy) for file in made_of):
@@ -213,7 +200,7 @@ def build() -> Path:
 
 def story(runs: list[CompletedRun]) -> list[dict]:
     """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
-    scenes = read_yaml(__file__, "pages/story.yaml") if runs else []
+    scenes = read_yaml(templates.__file__, "pages/story.yaml") if runs else []
     for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
         left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
         for scene in scenes:
@@ -267,9 +254,9 @@ def results() -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Command line: `python -m hs2lib.report.site`."""
+    """Command line: `make reports`."""
     about = __doc__.partition("\n\n")[0]
-    argparse.ArgumentParser(prog="python -m hs2lib.report.site", description=about).parse_args(arguments)
+    argparse.ArgumentParser(prog="make reports", description=about).parse_args(arguments)
     write(root() / "reports" / "README.md", results())
     print(build())
 

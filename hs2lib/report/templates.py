@@ -1,0 +1,19 @@
+"""Pages and texts from the templates of the folder `pages`: tables, the ledger, the site."""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+
+FOLDER = Path(__file__).parent / "pages"
+
+_PAGES = Environment(loader=FileSystemLoader(FOLDER), autoescape=select_autoescape(), trim_blocks=True)
+
+
+def render(template: str, **values) -> str:
+    """A template of the folder `pages`, filled in; in one named .html every value is escaped."""
+    return _PAGES.get_template(template).render(**values)
+
+
+def page(name: str, template: str, title: str, css: str = "", **values) -> str:
+    """The page `name` (its path in the site) from a template; every value is escaped but `body`, which must be safe."""
+    return render(f"{template}.html", title=title, up="../" * name.count("/"), css=css, **values)
