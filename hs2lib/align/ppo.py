@@ -256,7 +256,8 @@ def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Te
     return out.scatter_add(1, last, torch.where(mask.any(1), reward, 0.0)[:, None])
 
 
-def targets(sampler: Tensor, reference, values, tokens, reward, finished, recipe: PPO) -> Tensor:
+def targets(sampler: Tensor, reference: Tensor, values: Tensor, tokens: Tensor, reward: Tensor, finished: Tensor,
+            recipe: PPO) -> Tensor:  # fmt: skip
     """Targets of the loss, float32 [R, 6, T]: log-probability when sampled, advantage, value, return, counted, acted.
 
     sampler, reference, values: [R, T] when sampled; tokens: bool [R, T], each row's tokens; reward, finished: [R]. A

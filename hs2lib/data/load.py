@@ -74,7 +74,8 @@ class Loaded:
     set_aside: list[DataError] = field(default_factory=list)
 
 
-def load(name, source, *, folder=None, path=None, split="both", strict=True, n_prompts=1000, seed=0) -> Loaded:
+def load(name: str, source: str, *, folder: str | Path | None = None, path: str | Path | None = None, split="both",
+         strict=True, n_prompts: int = 1000, seed=0) -> Loaded:  # fmt: skip
     """A data set as groups, every row validated, from the one source named; there is no fallback to another.
 
     name    helpsteer2, helpsteer2-disagreements, helpsteer2-preference, helpsteer2-unrated, helpsteer, oasst1,

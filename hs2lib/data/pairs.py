@@ -196,7 +196,8 @@ class Benchmark:
         return replace(self, pairs=tuple(first), source=f"{self.source}, the first {n} pairs of each subset")
 
 
-def load_pairs(source, *, folder=None, path=None, prior_sets=False, n_per_section=50, seed=0, strict=True) -> Benchmark:
+def load_pairs(source: str, *, folder: str | Path | None = None, path: str | Path | None = None, prior_sets=False,
+               n_per_section: int = 50, seed=0, strict=True) -> Benchmark:  # fmt: skip
     """The pairs of one source, validated row by row.
 
     Paper: section 3 and Table 3. source: "hub" (the official set at a pinned revision), "folder" (below `folder`, by

@@ -31,7 +31,8 @@ class Cache(dict):
     one model's numbers must not pass for another's.
     """
 
-    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check=None, shared=False):
+    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None,
+                 shared=False):  # fmt: skip
         super().__init__()
         self.settings, self.name, self.check, self.shared = json.loads(json.dumps(settings)), name, check, shared
         self.file = None if place is None else Path(place)

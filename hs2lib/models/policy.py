@@ -55,7 +55,10 @@ class Policy(Decoder):
         surplus = len(closing_tokens(self.tokenizer, **self.written)) - len(self.ending())
         for text, several in groupby(groups, key=label if callable(label) else lambda group: label):
             for group in super().tokenise(several, label=text, **options):
-                yield group and replace(group, sequences=tuple(s[: len(s) - surplus] for s in group.sequences))
+                if group is not None:
+                    ended = tuple(s[: len(s) - surplus] for s in group.sequences)
+                    group = replace(group, sequences=ended)
+                yield group
 
     def log_probs(self, groups: Iterable, *, label=None, **options) -> tuple[torch.Tensor, torch.Tensor]:
         """(log pi(y|x) float32 [R], its number of tokens int64 [R]) of every response, in the caller's order.
