@@ -457,7 +457,7 @@ def imports(file: Path) -> set[str]:
 
 def test_the_check_of_a_gpu_needs_torch_and_transformers_alone():
     """A machine with a GPU has a Python of its own: one package more, and it says nothing at all."""
-    with_transformers = {"numpy", "tqdm", "yaml"}  # what it needs itself
+    with_transformers = {"numpy", "yaml"}  # what it needs itself
     assert imports(root() / "benchmarks" / "gpu_check.py") == {"torch", "transformers"} | with_transformers
     assert imports(root() / "benchmarks" / "train_reward.py") > {"pandas", "pydantic"}  # others are seen
 
