@@ -42,7 +42,8 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
              **options) -> pd.DataFrame:  # fmt: skip
     """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
 
-    A response that the reward model refuses for its control strings has no scores and counts in `refused`.
+    A response that the reward model refuses for its control strings has no scores and counts in `refused`. Without a
+    reward model (None) there are no scores.
 
     Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
@@ -58,18 +59,22 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
     passes["cache"] = options.get("file")
     sampling = {"n": 1, "temperature": 0.7, "top_p": 0.9} | options
     sampled = rollouts(policy, prompts, label=label, autocast=passes["autocast"], **sampling)
-    scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
     responses = [response for group in sampled for response in group.responses]
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
     rows["response"] = [response.id for response in responses]
-    if reward_model.control_text == "refuse":
-        rows["refused"] = np.concatenate([reward_model.refused(group) for group in sampled]).astype(int)
-    rows["goodness"] = _weighted(scores, weighting, reward_model)
+    by_attribute, scored_by = {}, "no reward model"
+    if reward_model:
+        scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
+        if reward_model.control_text == "refuse":
+            rows["refused"] = np.concatenate([reward_model.refused(group) for group in sampled]).astype(int)
+        rows["goodness"] = _weighted(scores, weighting, reward_model)
+        by_attribute = dict(zip(reward_model.attributes, scores.T, strict=True))
+        scored_by = f"{weighting} of {reward_model.fingerprint()}"
     if is_generated(prompts):
         truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
         rows["gold"] = truth @ np.array(head_weights("goodness", ATTRIBUTES))
         rows |= {f"true {attribute}": truth[:, k] for k, attribute in enumerate(ATTRIBUTES)}
-    rows |= {attribute: scores[:, k] for k, attribute in enumerate(reward_model.attributes)}
+    rows |= by_attribute
     rows["characters"] = [len(response.text) for response in responses]
     rows["tokens"] = [len(response.tokens) for response in responses]
     rows["finished"] = [int(response.finished) for response in responses]
@@ -79,7 +84,7 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
         theirs, _ = sft.log_probs(unlabelled(sft, policy, sampled), **passes)
         rows["kl"] = (ours.double() - theirs.double()).numpy()
     how = "n {n}, temperature {temperature:g}, top-p {top_p:g}, at most {max_new_tokens} tokens, seed {seed}"
-    return pd.DataFrame(rows | {"settings": f"{how.format(**sampling)}, {weighting} of {reward_model.fingerprint()}"})
+    return pd.DataFrame(rows | {"settings": f"{how.format(**sampling)}, {scored_by}"})
 
 
 def _weighted(scores: np.ndarray, weighting: str, reward_model) -> np.ndarray:

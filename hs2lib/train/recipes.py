@@ -120,6 +120,7 @@ class Aligned(Measured, Trained, Grader, Recipe):
 class DPO(OwnRows, Written, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
+    reward: str = setting("", 'reward model that measures, a folder or repository, none, or "" for that of notebook 05')
     attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
     validation_split: str = setting("", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS))
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)

@@ -101,6 +101,15 @@ def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
     assert math.isnan(means["kl"]) and not math.isnan(means["goodness"])
 
 
+def test_without_a_reward_model_all_is_measured_but_scores(sft, other, judge):
+    """DPO needs none, so its notebook must not; the same answers, and none beside answers that were scored."""
+    alone, scored = (policies.evaluate(other, PROMPTS, by, sft, name="DPO", **HOW) for by in (None, judge))
+    assert policies.measures(alone) == ["characters", "tokens", "finished", "kl"]
+    pd.testing.assert_frame_equal(alone.drop(columns="settings"), scored[alone.columns].drop(columns="settings"))
+    with pytest.raises(ValueError, match="no reward model"):
+        policies.table([alone, scored.assign(policy="scored")])
+
+
 @pytest.mark.slow
 def test_the_estimate_at_temperature_1_is_the_kl_of_two_known_distributions(sft, other, judge):
     """One token a response, so that KL is a sum over the vocabulary: exact, against the mean of 3,000 samples."""
