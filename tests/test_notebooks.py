@@ -4,14 +4,16 @@ import json
 import re
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import huggingface_hub.constants
+import nbformat
 import pandas as pd
 import pytest
 from cells import execute, run_all
 
-from hs2lib.group import ATTRIBUTES
-from hs2lib.paths import root, runs
+from hs2lib.group import ATTRIBUTES, Group, Response
+from hs2lib.paths import notebook, root, runs
 from hs2lib.report import show
 from hs2lib.run import graph
 
@@ -90,6 +92,17 @@ def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(fol
     monkeypatch.setattr(show, "display", lambda *things: shown.extend(getattr(thing, "data", "") for thing in things))
     execute("03_annotator_agreement", "smoke", dataset="ratings", source="folder", path="alike.jsonl", n_boot=100)
     assert any("No kappa of helpfulness can be computed" in text for text in shown)
+
+
+def test_what_notebook_05_learns_by_heart_are_responses_that_differ():
+    """Of two equal ones none can be learnt to be the better: in 05@preferences they were among the shortest."""
+    cells = nbformat.read(notebook("05_reward_model_training"), 4).cells
+    (source,) = (cell.source for cell in cells if cell.id == "overfit")
+    texts = [("a", "a")] * 3 + [("abc", "abd")] * 4
+    pairs = [Group(str(i), (), (Response("0", one), Response("1", two))) for i, (one, two) in enumerate(texts)]
+    given = {"parts": {"train": pairs}, "reward_model": MagicMock(), "model": MagicMock(), "seed": 0, "Recipe": dict}
+    exec(source, given | {"make": lambda model, few: (few, None)}, chosen := {})
+    assert [group.id for group in chosen["few"]] == ["3", "4", "5", "6"]
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)

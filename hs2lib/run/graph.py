@@ -15,6 +15,7 @@ import functools
 import json
 import os
 import re
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def makers(kind: str) -> dict[str, str]:
 
 def of_seed(run: str, more: int) -> str:
     """What a run is called whose seed, and those of all it reads, are `more` higher: 06@mine-seed-2 is 06@mine's."""
-    return f"{run}{'-' if '@' in run else '@'}seed-{more}" if more else run
+    plain, already = without_seed(run)
+    return f"{plain}{'-' if '@' in plain else '@'}seed-{already + more}" if already + more else plain
 
 
 def without_seed(run: str) -> tuple[str, int]:
@@ -103,12 +105,19 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
 
 
 def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
-    """Keep what the command line says of a named run. Raises ParameterError where the name is another's."""
+    """Keep what the command line says of a named run, in place of what it said before; what goes is named.
+
+    Raises ParameterError where the name is another's.
+    """
     if (plain := without_seed(run)[0]) != run:
         raise ParameterError(f"{run} is {plain} of a higher seed: choose another name")
     file = root() / "params" / tier / f"{run}.yaml"
     if not file.exists():
-        write(runs() / tier / run / "run.yaml", yaml.safe_dump(values | {"reads": reads}, allow_unicode=True))
+        own, values = runs() / tier / run / "run.yaml", values | {"reads": reads}
+        before, now = ({*each, *each.get("recipe", ()), *each.get("reads", ())} for each in (read_values(own), values))
+        if dropped := before - now - {"recipe"}:
+            print(f"{run} is defined anew, without its earlier {', '.join(sorted(dropped))}", file=sys.stderr)
+        write(own, yaml.safe_dump(values, allow_unicode=True))
     elif definition(run, tier)[:2] != (values, reads):
         raise ParameterError(f"{run} is defined in {file}: change that file, or choose another name")
 

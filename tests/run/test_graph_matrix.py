@@ -75,6 +75,8 @@ def test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed
         for one, of in ((run, name), (base, read)):
             plain, values = (graph.resolved(each, "demo")[1] for each in (one, of))
             assert values == plain | {"seed": plain["seed"] + seed}
+    assert graph.of_seed("05_x@seed-1", 2) == "05_x@seed-3", "and not a seed of a seed: that is the same run twice"
+    assert graph.of_seed("05_x@mine-seed-1", 0) == "05_x@mine-seed-1"
     assert graph.of_seed("05_x", 0) == "05_x" and graph.without_seed("05_x@seed-low") == ("05_x@seed-low", 0)
 
 
