@@ -7,15 +7,17 @@ import sys
 from unittest.mock import MagicMock
 
 import huggingface_hub.constants
-import nbformat
+import numpy as np
 import pandas as pd
 import pytest
-from cells import execute, run_all
+from cells import execute, run_all, source
 
-from hs2lib.group import ATTRIBUTES, Group, Response
-from hs2lib.paths import notebook, root, runs
+from hs2lib.evaluate.questions import mean
+from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.paths import root, runs
 from hs2lib.report import show
 from hs2lib.run import graph
+from hs2lib.train import items
 
 pytestmark = pytest.mark.slow
 
@@ -96,13 +98,30 @@ def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(fol
 
 def test_what_notebook_05_learns_by_heart_are_responses_that_differ():
     """Of two equal ones none can be learnt to be the better: in 05@preferences they were among the shortest."""
-    cells = nbformat.read(notebook("05_reward_model_training"), 4).cells
-    (source,) = (cell.source for cell in cells if cell.id == "overfit")
     texts = [("a", "a")] * 3 + [("abc", "abd")] * 4
     pairs = [Group(str(i), (), (Response("0", one), Response("1", two))) for i, (one, two) in enumerate(texts)]
     given = {"parts": {"train": pairs}, "reward_model": MagicMock(), "model": MagicMock(), "seed": 0, "Recipe": dict}
-    exec(source, given | {"make": lambda model, few: (few, None)}, chosen := {})
-    assert [group.id for group in chosen["few"]] == ["3", "4", "5", "6"]
+    given["make"] = lambda model, few: (few, None)
+    exec(source("05_reward_model_training", "overfit"), given)
+    assert [group.id for group in given["few"]] == ["3", "4", "5", "6"]
+
+
+def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs():
+    """Three pairs, two of one prompt: resamples are of prompts, so the lowest has its two pairs twice, half of them
+    right."""
+    texts = {"a1": ("long", "x"), "a2": ("as", "is"), "b": ("x", "long")}
+    pairs = [
+        Group(id, (Turn("user", id[0]),), (Response("0", chosen), Response("1", rejected)))
+        for id, (chosen, rejected) in texts.items()
+    ]
+    dpo = MagicMock(log_ratios=lambda *_, **how: np.array([[1.0, 0], [0, 1], [2, 0]]))
+    values = {"np": np, "pd": pd, "items": items, "mean": mean, "dpo": dpo, "policy": None, "seed": 0}
+    values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock())}
+    values |= dict.fromkeys(["pairs", "data_items"], {"validation": pairs})
+    exec(source("08_dpo", "margins"), values)
+    table = run.table.call_args_list[0].args[0]
+    np.testing.assert_allclose(table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
+    assert table.loc["right, %"].tolist()[1:] == [50, 100] and "3 held-out pairs of 2 prompts" in str(run.mock_calls)
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
