@@ -177,8 +177,6 @@ PROTOCOLS = {"MT-Bench": mt_bench, "Arena Hard": arena_hard, "AlpacaEval 2": alp
 
 NOT_RUN = "not run: no judge"
 
-MOST = 4 * sum(head_weights("goodness", ATTRIBUTES))  # goodness of an answer that lacks nothing
-
 COLUMNS = ["measure", "policy", "mean", "95 % low", "95 % high", "note"]
 
 # Measures of whole benchmarks as `Judged.rows` names them, and the columns of Table 4.
@@ -228,7 +226,7 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
         id, ours, theirs = question_id(answer), *(true_attributes(group)[0] @ weights for group in (answer, other))
         better = int(np.sign(round(ours - theirs, 9)))
         if questions.benchmark == "MT-Bench":
-            values[answer.id] = 1 + 9 * ours / MOST
+            values[answer.id] = 1 + 9 * ours / (4 * weights.sum())  # 4 in all: an answer that lacks nothing
         elif questions.benchmark == "Arena Hard":  # the model is B in game 1, A in game 2
             values |= {f"{id}/1": ("A>B", "A=B", "B>A")[1 + better], f"{id}/2": ("A>B", "A=B", "B>A")[1 - better]}
         else:
