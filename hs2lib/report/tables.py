@@ -82,10 +82,13 @@ def seeds_of(tier: str, notebooks: list[str]) -> dict[str, list[CompletedRun]]:
 
 
 def _provenance(name: str, seeds: list[CompletedRun]) -> str:
-    """A run, its seeds and their commits, in words; and which seeds were run with other settings than the first."""
+    """A run, its seeds and their commits, in words; and which seeds were run with other settings than the first.
+
+    It is the same whether a cell or a recipe held a setting, which has changed.
+    """
     settings = [run.manifest.get("parameters", {}) | run.manifest.get("recipe", {}) for run in seeds]
     numbers = [str(own.get("seed", DASH)) for own in settings]
-    same = [own | {"seed": 0} == settings[0] | {"seed": 0} for own in settings]
+    same = [own | {"seed": 0, "recipe": 0} == settings[0] | {"seed": 0, "recipe": 0} for own in settings]
     numbers = [number if like else f"{number} (other settings)" for number, like in zip(numbers, same, strict=True)]
     commits = ", ".join(dict.fromkeys(str(run.manifest.get("commit", DASH)) for run in seeds))
     return f"{name}, seed {', '.join(numbers)}, commit {commits}" if seeds else ""

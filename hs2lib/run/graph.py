@@ -366,12 +366,14 @@ def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
     hide(values)
     now = made_of(run, tier, values, recipe)
     published = json.loads(public(json.dumps(now, ensure_ascii=False)))
+    for each in (record, now, published):  # a setting may stand in the cell today, and have stood in the recipe
+        each["parameters"] |= each["recipe"]
     out = []
-    for part, word in (("parameters", "parameter "), ("recipe", "recipe."), ("code", ""), ("upstream", "results of ")):
+    for part, word in (("parameters", "parameter "), ("code", ""), ("upstream", "results of ")):
         for name in sorted((record[part].keys() | now[part].keys()) - {"recipe"}):
             before, after = record[part].get(name), now[part].get(name)
             if before not in (after, published[part].get(name)):
-                both = f" (was {before!r:.40}, is {after!r:.40})" if part in ("parameters", "recipe") else ""
+                both = f" (was {before!r:.40}, is {after!r:.40})" if part == "parameters" else ""
                 out.append(f"{word}{name}{both}")
     left = {f"{made['manifest'].parent}/{name}": about["sha256"] for name, about in manifest["artefacts"].items()}
     left |= {str(made["notebook"]): kept["executed"]} if here else {}

@@ -145,9 +145,10 @@ def specification(notebook: Path) -> dict[str, Parameter]:
 
 def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
     """`overrides` with every name and value checked against `known`; `where` names the file they came from."""
+    further = settings(known["recipe"].recipe) if "recipe" in known else ()
     for name in overrides:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1, 0.0)
+            near = difflib.get_close_matches(str(name), [*known, *(f"recipe.{more}" for more in further)], 1, 0.0)
             raise ParameterError(f"{where}: unknown parameter {name!r}; nearest valid name: {near[0]}")
     checked = {name: known[name].check(value, where) for name, value in overrides.items()}
     if misplaced := checked.get("recipe", {}).keys() & known.keys():

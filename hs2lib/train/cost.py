@@ -132,11 +132,9 @@ def small(parameters: dict, **more) -> dict:
 
     `more`: what this notebook replaces besides.
     """
-    values = SMALL | more
+    values, recipe = SMALL | more, parameters["recipe"]
     replaced = {name: value for name, value in values.items() if name in parameters and not callable(parameters[name])}
-    if recipe := parameters.get("recipe"):
-        replaced["recipe"] = replace(recipe, **{name: values[name] for name in vars(recipe).keys() & values})
-    return replaced
+    return replaced | {"recipe": replace(recipe, **{name: values[name] for name in vars(recipe).keys() & values})}
 
 
 def settings(recipe) -> pd.DataFrame:

@@ -71,6 +71,12 @@ class Written(Settings):
         return how | {"control_text": self.control_text or "escape"}
 
 
+class Limited(Written):
+    """What is done with what is longer than max_tokens."""
+
+    too_long: str = setting("raise", "what to do with a row longer than max_tokens", one_of=names.TOO_LONG)
+
+
 class Trained(Settings):
     """Which rows are trained on, and which weights."""
 
@@ -79,11 +85,16 @@ class Trained(Settings):
     lora_rank: int = setting(16, "rank of the adapters", 1, 1024)
 
 
-class Measured(Resampled):
-    """How a policy is measured: what it answers, and the reward model that scores the answers."""
+class Scored(Resampled):
+    """Which reward model scores answers."""
 
     reward: str = setting("", 'reward model that measures, a folder or Hub repository, or "" for that of notebook 05')
     weighting: str = setting("goodness", "head weights: goodness, a row of Table 3, or text as quality:1")
+
+
+class Measured(Scored):
+    """How a policy is measured: what it answers."""
+
     eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=names.PROMPTS)
     eval_source: str = setting("embedded", "where they come from", one_of=names.SOURCES)
     eval_split: str = setting("validation", "which split of them, never one trained on", one_of=names.SPLITS)
@@ -117,26 +128,26 @@ class Aligned(Measured, Trained, Grader, Recipe):
     judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "gold", "endpoint"))
 
 
-class DPO(OwnRows, Written, Aligned):
+class DPO(OwnRows, Limited, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
     reward: str = setting("", 'reward model that measures, a folder or repository, none, or "" for that of notebook 05')
     attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
+    n_pairs: int = setting(0, "pairs to train on, drawn by the seed, or 0 for all", 0, 10_000_000)
     validation_split: str = setting("", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS))
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
-    too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl"))
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-class RewardModel(OwnRows, Resampled, Written, Trained, Recipe):
+class RewardModel(OwnRows, Resampled, Limited, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
+    test_split: str = setting("validation", 'to test on, or "" to cut test_share off', one_of=("", *names.SPLITS))
     test_share: float = setting(0.25, "of the prompts, for the metrics; as many of a generated test_split", 0, 0.5)
     objective: str = setting("regression", "the loss", one_of=names.OBJECTIVES)
     compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
-    too_long: str = setting("raise", "what to do with a response longer than max_tokens", one_of=names.TOO_LONG)
     head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
     ridge_groups: int = setting(1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000)
 
@@ -154,12 +165,17 @@ class SFT(OwnRows, Supervised, Written, Aligned):
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 
 
-class Sampled(Settings):
-    """How responses are sampled to train on."""
+class Tempered(Settings):
+    """How surely a policy is sampled."""
 
-    max_new_tokens: int = setting(1024, "longest response sampled to train on, tokens", 1, 100_000)
     temperature: float = setting(0.7, "of the sampling; paper: sections 4.3 and 4.5", 0, 10)
     top_p: float = setting(0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1)
+
+
+class Sampled(Tempered):
+    """How responses are sampled to train on."""
+
+    max_new_tokens: int = setting(12, "longest response sampled to train on, tokens", 1, 100_000)
 
 
 class Served(Settings):
@@ -168,12 +184,17 @@ class Served(Settings):
     backend: str = setting("transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS)
 
 
-class IterativeDPO(Served, Sampled, Written, Aligned):
+class Compared(Served, Sampled):
+    """Prompts whose several responses are compared with each other."""
+
+    n_prompts: int = setting(20_000, "prompts a round or an iteration; paper: sections 4.3 and 4.5", 1, 10_000_000)
+    n_samples: int = setting(10, "responses sampled for each prompt, n; paper: as above", 2, 1000)
+
+
+class IterativeDPO(Compared, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
 
     rounds: int = setting(1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100)
-    n_prompts: int = setting(20_000, "prompts a round; paper: section 4.3", 1, 10_000_000)
-    n_samples: int = setting(10, "responses sampled for each prompt; paper: section 4.3", 2, 1000)
     unfinished: str = setting("keep", "samples cut off: as the others, or in no pair", one_of=("keep", "leave out"))
     reference: str = setting("previous", "start of which round DPO keeps close to", one_of=("previous", "first"))
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
@@ -201,32 +222,30 @@ class PPO(OwnRows, Sampled, Written, Aligned):
     weigh: str = setting("tokens", "what counts alike in the losses; reference code: responses", one_of=names.WEIGHED)
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
     top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
+    n_best_prompts: int = setting(4, "held-out prompts that best-of-n answers", 1, 100_000)
+    n_best: int = setting(8, "answers to each, of which the best are taken", 2, 100_000)
 
 
-class SteerLM(OwnRows, Supervised, Written, Aligned):
+class SteerLM(OwnRows, Supervised, Tempered, Limited, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
     single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
-    too_long: str = setting("raise", "what to do with a conversation longer than max_tokens", one_of=names.TOO_LONG)
     levels: str = setting("rounded", "predictions rounded or ranked, or a set's own ratings", one_of=names.LABELLED)
     balance: tuple = setting((), "levels of the first of steer_by, taken as evenly as can be, or () for any", 0, 4)
     steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
     n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
     steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
-    temperature: float = setting(0.7, "of sampling steered responses", 0, 10)
-    top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
-class SteerLM2(Served, Sampled, Aligned):
+class SteerLM2(Compared, Aligned):
     """Notebook 12. Paper: section 4.5."""
 
+    prior: str = setting("", 'SFT model without attributes, a folder or a name, or "" for the policy of notebook 07')
     iterations: int = setting(2, "of sampling and training; paper: section 4.5", 1, 100)
-    n_prompts: int = setting(20_000, "prompts an iteration; paper: section 4.5", 1, 10_000_000)
     fresh_prompts: bool = setting(True, "other prompts in each iteration, or the same ones; paper: section 4.5")
     n_validation: int = setting(2, "prompts that choose the best step by the distance, or 0 for none", 0, 100_000)
-    n_samples: int = setting(10, "responses sampled for each prompt, n; paper: section 4.5", 2, 1000)
     concentration: float = setting(24.0, "alpha plus beta of the Beta distribution; paper: section 4.5", 0.1, 10_000)
     edges: str = setting("fifths", "bins of the five levels", one_of=("fifths", "rounding"))
     clamp: float = setting(0.01, "how far from 0 and 1 a scaled prediction is kept", 1e-6, 0.2)
@@ -238,32 +257,29 @@ class SteerLM2(Served, Sampled, Aligned):
     real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
-class RewardBench(Resampled, Written):
+class RewardBench(Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
     control_text: str = setting("", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT))
-    too_long: str = setting("raise", "what to do with a pair longer than max_tokens", one_of=names.TOO_LONG)
     n_changed: int = setting(48, "pairs whose responses are changed, to see what raises a score", 1, 100_000)
-    path: str = setting("", "file with your own pairs (prompt, chosen, rejected) in place of the benchmark")
     strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")
     autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
-    n_held_out: int = setting(0, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
-    weight_step: float = setting(0.05, "step of the grid of weights, a divisor of 1", 0.01, 1)
+    n_held_out: int = setting(40, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
+    weight_step: float = setting(0.25, "step of the grid of weights, a divisor of 1", 0.01, 1)
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
 
 
-class Evaluation(Served, Grader, Resampled):
+class Evaluation(Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     models: tuple = setting((), "what to measure in place of the notebooks' policies, each title=folder")
     paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
-    answer_tokens: int = setting(1024, "longest answer, tokens; paper: appendix H, of MT-Bench", 1, 100_000)
-    pair_tokens: int = setting(0, "the same of Arena Hard and AlpacaEval, or 0; their own settings: 4,096", 0, 100_000)
+    pair_judge: str = setting("gpt-4-1106-preview", "model there that compares answers, Arena Hard and AlpacaEval")
+    pair_tokens: int = setting(0, "answer_tokens for Arena Hard and AlpacaEval, or 0; published: 4,096", 0, 100_000)
     log_probs: bool = setting(False, "ask AlpacaEval's judge for log-probabilities of its two names, as published")
-    reward: str = setting("", 'reward model, a folder or Hub repository, or "" for that of notebook 05')
     price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
-    cost_cap: float = setting(0.0, "the same in the currency of the price, or 0 for no such cap", 0, 10**6)
+    cost_cap: float = setting(0.0, "most that judges may cost, in the currency of the price, or 0 for no cap", 0, 10**6)
     reply_tokens: int = setting(2048, "longest reply of a judge, tokens", 1, 100_000)
     in_flight: int = setting(32, "questions to a judge at once", 1, 1000)
     references: str = setting("gpt-4-0125-preview", "MT-Bench's references",
@@ -278,7 +294,6 @@ class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
     english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)
-    n_topics: int = setting(1000, "topics; paper: section 2.1, about 1000", 2, 100_000)
     topic_share: float = setting(0.7, "share of the prompts drawn evenly over topics", 0.01, 1)
     complexity_share: float = setting(0.5, "share of those drawn over levels of complexity", 0.01, 1)
     top_weight: float = setting(2.0, "weight of complexity 5 against the other levels", 0.1, 10)

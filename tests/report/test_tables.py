@@ -173,11 +173,16 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
 
 
 def test_a_mean_names_the_seeds_it_is_of_and_says_where_their_settings_differ(reports):
-    """One seed may lack a number, and a tier's settings may have changed since another was run."""
+    """One seed may lack a number, and a tier's settings may have changed since another was run.
+
+    That of seed 1 was run when the rate stood in the cell, beside a recipe of other entries: its settings are the same.
+    """
     cells = [(LLAMA, "overall"), (LLAMA, "chat")]
     for seed, numbers, rate in ((0, (88.8, 89.0), 1), (1, (88.3, np.nan), 1), (2, (np.nan, 94.0), 2)):
         frame = against("table-3", dict(zip(cells, numbers, strict=True)))
         about = of_seed(seed) | {"recipe": {"rate": rate, "seed": seed}}
+        if seed == 1:
+            about |= {"parameters": {"seed": 1, "rate": rate, "recipe": {"clip": 1}}, "recipe": {"seed": 1}}
         reports("paper", f"{RM}@seed-{seed}" if seed else RM, [PAPERS], {"against-table-3.csv": frame}, **about)
     provenance = tables.assemble("table-3", "paper").set_index(["row", "column"]).provenance[cells].tolist()
     assert provenance[0] == f"{RM}, seed 0, 1, commit abc"

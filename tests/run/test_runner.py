@@ -182,7 +182,7 @@ def test_parameters_are_listed_with_their_value_at_the_tier_and_the_whole_recipe
     )
     assert "  recipe.fsdp: bool = True  # shard the model over the processes that torchrun started" in page
     assert (
-        "  recipe.too_long: str = 'leave out'  # what to do with a pair longer than max_tokens; one of raise, leave out"
+        "  recipe.too_long: str = 'leave out'  # what to do with a row longer than max_tokens; one of raise, leave out"
         in page
     )
     assert sum(line.split(":")[0].endswith("beta") for line in page) == 1
