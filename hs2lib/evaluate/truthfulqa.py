@@ -12,6 +12,10 @@ benchmark is one prefix tree: a batch computes the primer once, and a question o
 """
 
 import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -23,7 +27,7 @@ import yaml
 
 from hs2lib import paths
 from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
-from hs2lib.data.load import BENCHMARKS, fetch, find, locate
+from hs2lib.data.load import BENCHMARKS, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.chat import TokenGroup
 from hs2lib.evaluate.questions import Questions, share
@@ -31,8 +35,10 @@ from hs2lib.group import Group, Response, Turn
 
 TOTAL = 817  # questions of the benchmark
 
-# The questions, and lm-eval's task file that the primer is read from. Its text is checked, so any copy will do.
-HUB, PRIMER = BENCHMARKS["truthfulqa"], BENCHMARKS["truthfulqa-primer"]
+HUB = BENCHMARKS["truthfulqa"]
+
+# Where the primer is read from: the task file of this release of lm-eval. The text is checked, so any copy will do.
+HARNESS, TASK_FILE = "lm-eval==0.4.13", "tasks/truthfulqa/truthfulqa_mc1.yaml"
 
 PRIMER_SHA256 = "5c0da5f346e8652c9a85061a6e3aca6bc82e10a8a7dad4596fe980a9c9bae543"
 
@@ -73,22 +79,40 @@ def primer(folder: str | Path | None = None) -> str:
     """The six questions and answers that stand before every question, read from lm-eval's task file.
 
     Paper: silent (appendix H names the leaderboard, whose prompt this is; Lin et al. 2022 print it in their appendix).
-    Looked for in `folder` (by default HS2_DATA_DIR) as truthfulqa/truthfulqa_mc1.yaml, and in an installed lm-eval,
-    which is not imported; else fetched from GitHub, once. Raises DataError where it cannot be had, or has another
-    text: scores would be of another benchmark.
+    Looked for in `folder` (by default HS2_DATA_DIR) as truthfulqa/truthfulqa_mc1.yaml, in an installed lm-eval, which
+    is not imported, and where an earlier call kept it; else the release is fetched with pip or uv and the file kept in
+    runs/. Raises DataError where it cannot be had, or has another text: scores would be of another benchmark.
     """
-    (file,), places = PRIMER.hub["both"], find(Path(folder or paths.data() or "").expanduser(), PRIMER, needed=False)
+    kept = paths.runs() / "truthfulqa" / Path(TASK_FILE).name
+    candidates = [Path(folder or paths.data() or "").expanduser() / "truthfulqa" / kept.name]
     if installed := find_spec("lm_eval"):
-        places += [Path(place).parent / file for place in installed.submodule_search_locations]
-    task = next(filter(Path.is_file, places), None) or fetch(PRIMER, file)
+        candidates += [Path(place) / TASK_FILE for place in installed.submodule_search_locations]
+    task = next((file for file in [*candidates, kept] if file.is_file()), None) or _fetched(kept)
     try:
         wording = yaml.safe_load(task.read_text())["doc_to_text"].partition("'")[2].partition("'")[0]
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError):
         wording = ""
     if hashlib.sha256(wording.encode()).hexdigest() != PRIMER_SHA256:
         what = "the primer in this task file is not the leaderboard's"
-        raise DataError(task, None, "doc_to_text", what, f"put the file of {PRIMER.repo} there, or remove this one")
+        raise DataError(task, None, "doc_to_text", what, f"put the file of {HARNESS} there, or remove this one")
     return wording
+
+
+def _fetched(file: Path) -> Path:
+    uv = shutil.which("uv")
+    pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"] if find_spec("pip") else None
+    command = pip or ([uv, "pip", "install", "--python", sys.executable] if uv else None)
+    why = "neither pip nor uv is there"
+    with tempfile.TemporaryDirectory() as folder:
+        if command:
+            options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--target", folder, HARNESS]
+            done = subprocess.run([*command, *options], capture_output=True, text=True)
+            why = (done.stderr.strip() or "it lacks the file").splitlines()[-1]
+        if (got := Path(folder) / "lm_eval" / TASK_FILE).is_file():
+            paths.write(file, got.read_bytes())
+            return file
+    fix = f"install {HARNESS} (the peers extra), or put its lm_eval/{TASK_FILE} into truthfulqa/ of HS2_DATA_DIR"
+    raise DataError(file.name, None, None, f"the primer is part of {HARNESS}, which could not be fetched: {why}", fix)
 
 
 def _labels(targets: dict) -> dict[str, int]:

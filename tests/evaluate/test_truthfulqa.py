@@ -5,11 +5,10 @@ import hashlib
 import importlib
 import json
 import os
-import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import httpx2
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +16,6 @@ import torch
 from hub_server import asked
 from transformers import AutoModelForCausalLM
 
-from hs2lib.data import load as data_load
 from hs2lib.data.rows import DataError
 from hs2lib.engine.trees import plan
 from hs2lib.evaluate import truthfulqa
@@ -368,23 +366,26 @@ def elsewhere(tmp_path, monkeypatch):
     task = json.dumps({"doc_to_text": "{% set prompt_qa = 'Q: Who?\nA: Me.'%}{{prompt_qa + question}}"})
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(truthfulqa, "find_spec", lambda name: None)
+    find = truthfulqa.find_spec
+    monkeypatch.setattr(truthfulqa, "find_spec", lambda name: None if name == "lm_eval" else find(name))
     digest = hashlib.sha256(b"Q: Who?\nA: Me.").hexdigest()
     monkeypatch.setattr(truthfulqa, "PRIMER_SHA256", digest)
     return task
 
 
 def test_the_primer_is_fetched_once_and_kept(elsewhere, monkeypatch):
-    asked_for = []
+    calls = []
 
-    def get(address, **options):
-        asked_for.append(address)
-        return httpx2.Response(200, content=elsewhere.encode(), request=httpx2.Request("GET", address))
+    def install(command, **options):
+        calls.append(command)
+        folder = Path(command[command.index("--target") + 1]) / "lm_eval" / "tasks" / "truthfulqa"
+        folder.mkdir(parents=True)
+        (folder / "truthfulqa_mc1.yaml").write_text(elsewhere)
+        return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(data_load.httpx2, "get", get)
+    monkeypatch.setattr(truthfulqa.subprocess, "run", install)
     assert truthfulqa.primer() == truthfulqa.primer() == "Q: Who?\nA: Me."
-    (address,) = asked_for
-    assert re.search(r"/EleutherAI/lm-evaluation-harness/[0-9a-f]{40}/lm_eval/tasks/.*_mc1\.yaml$", address)
+    assert len(calls) == 1 and calls[0][-1] == "lm-eval==0.4.13" and "--no-deps" in calls[0]
 
 
 def test_a_primer_in_the_data_folder_is_read_there_and_must_be_the_leaderboards(elsewhere, tmp_path):
@@ -398,12 +399,14 @@ def test_a_primer_in_the_data_folder_is_read_there_and_must_be_the_leaderboards(
             truthfulqa.primer(tmp_path)
 
 
-def test_a_primer_that_cannot_be_had_says_what_to_do(elsewhere, monkeypatch):
-    def get(address, **options):
-        raise httpx2.ConnectError("no network")
-
-    monkeypatch.setattr(data_load.httpx2, "get", get)
-    with pytest.raises(DataError, match=r"mc1\.yaml: could not be had from .* \(no network\)\. Fix: check the network"):
+def test_a_primer_that_cannot_be_had_says_what_to_install(elsewhere, monkeypatch):
+    refused = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: No matching distribution found")
+    monkeypatch.setattr(truthfulqa.subprocess, "run", lambda *a, **k: refused)
+    with pytest.raises(DataError, match=r"No matching distribution found\. Fix: install lm-eval==0.4.13"):
+        truthfulqa.primer()
+    monkeypatch.setattr(truthfulqa, "find_spec", lambda name: None)
+    monkeypatch.setattr(truthfulqa.shutil, "which", lambda name: None)
+    with pytest.raises(DataError, match="neither pip nor uv is there"):
         truthfulqa.primer()
 
 
