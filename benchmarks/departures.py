@@ -328,7 +328,7 @@ def main() -> None:
     for name in options.only:
         file = options.folder / f"{name}.json"
         if not file.is_file():
-            paths.write(file, json.dumps(PARTS[name](worlds), indent=1) + "\n")
+            paths.write(file, json.dumps(PARTS[name](worlds) | {"commit": report.commit()}, indent=1) + "\n")
         print(name, file.read_text(), flush=True)
     parts = {
         name: json.loads(file.read_text()) for name in PARTS if (file := options.folder / f"{name}.json").is_file()
