@@ -76,7 +76,7 @@ def test_effects_of_departures_are_those_that_were_measured():
     parts = json.loads((root() / "reports" / "benchmarks" / "departures.json").read_text())["parts"]
     by_part = {row["part"]: row["effect"] for row in paper.DEPARTURES}
     named = {"checkpoint of every policy": "checkpoint", "SFT, loss": "loss"}
-    named |= {"rows that are too long, reward model": "long"}
+    named |= {"rows that are too long, reward model": "long", "conversations that are too long, SFT": "cut"}
     named |= {"SFT on Open Assistant, system text": "system", "texts that spell out a marker": "marker"}
     for row, part in named.items():
         value, low, high = (f"{parts[part][name]:.2f}" for name in ("points", "low", "high"))
