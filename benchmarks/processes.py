@@ -340,7 +340,7 @@ def say(home: Path, words: list[str]) -> None:
 def stamps(home: Path, number: str) -> dict[str, int]:
     """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities."""
     (folder,) = home.glob(f"runs/smoke/{number}_*")
-    files = [*folder.glob("training-*/done.json"), *folder.glob("*.jsonl")]
+    files = [*folder.glob("training-*/done.json"), *folder.rglob("*.jsonl")]
     return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
 
 
