@@ -117,7 +117,7 @@ def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs
     dpo = MagicMock(log_ratios=lambda *_, **how: np.array([[1.0, 0], [0, 1], [2, 0]]))
     values = {"np": np, "pd": pd, "items": items, "mean": mean, "dpo": dpo, "policy": None, "seed": 0}
     values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock())}
-    values |= {"pairs": {"validation": pairs}, "data_items": {"train": [], "validation": pairs}}
+    values |= {"folder": None, "pairs": {"validation": pairs}, "data_items": {"train": [], "validation": pairs}}
     exec(source("08_dpo", "margins"), values)
     table = run.table.call_args_list[0].args[0]
     np.testing.assert_allclose(table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
