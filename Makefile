@@ -64,7 +64,7 @@ tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a n
 	@$(BIN)/python -m hs2lib.run --tier paper --cores $(CORES) 01 02 03
 
 reports: $(READY) ## make the static site of all reports: reports/site/index.html
-	@$(BIN)/python benchmarks/make_site.py
+	@$(BIN)/python reports/make_site.py
 
 base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
 	@$(BIN)/python benchmarks/make_base.py
@@ -90,7 +90,7 @@ test: lint ## lint, then all tests, on all cores: before a commit
 
 bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=load_rows
 	@export CUDA_VISIBLE_DEVICES=; \
-	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/make_base.py|*/make_site.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
+	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/make_base.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
 
 MODEL ?= Qwen/Qwen2.5-0.5B-Instruct
 ON_GPU := score_pairs train_reward dpo_step steerlm2_step rollout

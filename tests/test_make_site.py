@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from hs2lib.paths import root, sha256
 from hs2lib.run import graph
 
-sys.path.insert(0, str(root() / "benchmarks"))
+sys.path.insert(0, str(root() / "reports"))
 site = importlib.import_module("make_site")
 sys.path.pop(0)
 

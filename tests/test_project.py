@@ -239,7 +239,7 @@ def test_notebook_begins_with_its_box_and_ends_with_finish(notebook):
 
 # Code
 
-SOURCES = sorted(path for folder in ("hs2lib", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = sorted(path for folder in ("hs2lib", "benchmarks", "reports") for path in (ROOT / folder).rglob("*.py"))
 
 # File -> why it imports a part of hs2lib inside a function. Empty is best: such an import hides a circle.
 INNER_IMPORTS = {

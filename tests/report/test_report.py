@@ -24,7 +24,7 @@ from hs2lib.report.verdict import JUDGED
 from hs2lib.run import processes
 from hs2lib.run.parameters import ParameterError
 
-sys.path.insert(0, str(paths.root() / "benchmarks"))
+sys.path.insert(0, str(paths.root() / "reports"))
 site = importlib.import_module("make_site")
 sys.path.pop(0)
 

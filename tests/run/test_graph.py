@@ -18,7 +18,7 @@ from hs2lib.run import graph, runner
 from hs2lib.run.parameters import ParameterError
 
 CHECKOUT = root()
-sys.path.insert(0, str(CHECKOUT / "benchmarks"))
+sys.path.insert(0, str(CHECKOUT / "reports"))
 site = importlib.import_module("make_site")
 sys.path.pop(0)
 DATA, MODEL, SECOND = "01_data", "02_model", "03_second"
