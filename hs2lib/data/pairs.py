@@ -36,8 +36,9 @@ ANSWERS = (
     *(("response_1", "response_2"), ("output_1", "output_2"), ("answer_a", "answer_b")),
 )
 JUDGED = ANSWERS[2:]  # a column of VERDICTS says which of the two is better; of the others the first is
-VERDICTS = ("label", "winner", "preferred")
+VERDICTS = ("label", "winner", "preferred", "preference_strength")
 BETTER = ({"a>b", "a>>b", "a", "1", "model_a"}, {"b>a", "b>>a", "a<b", "a<<b", "b", "2", "model_b"})
+STRENGTHS = dict(zip(("-3", "-2", "-1", "1", "2", "3"), "111222", strict=True))  # HelpSteer2-Preference's: 0 is a tie
 
 
 class ChatMessage(Row, extra="ignore"):
@@ -116,6 +117,8 @@ class OwnPair(Row):
         if answers in JUDGED:
             verdict = take(*VERDICTS)
             word = str(row.get(verdict)).strip().lower()
+            if verdict and verdict.lower() == "preference_strength":
+                word = STRENGTHS.get(word, "a tie")
             better = [column for column, words in zip(columns, BETTER, strict=True) if word in {column.lower(), *words}]
             if not better:
                 kind = Unclear if re.fullmatch(r"[+-]?\d+(\.\d+)?|true|false", word) else Fault

@@ -316,6 +316,19 @@ def test_numbers_that_may_mean_either_answer_are_refused_strict_or_not(tmp_path,
     assert check.main([str(file)]) == 2 and f"line {line}, field 'label'" in capsys.readouterr().out
 
 
+def test_a_strength_of_preference_says_by_its_sign_which_answer_is_better(tmp_path):
+    """HelpSteer2-Preference's column, below 0 where the first answer is better; the ties of its files are set aside."""
+    file = tmp_path / "mine.jsonl"
+    rows = [{"prompt": "a", "response_1": "b", "response_2": "c", "preference_strength": k} for k in (-3, 0, 1, 1.5)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = pair_sets.load_pairs("folder", path=file, strict=False)
+    assert [[response.text for response in pair.responses] for pair in benchmark.pairs] == [["b", "c"], ["c", "b"]]
+    assert [(aside.line, aside.field) for aside in benchmark.set_aside] == [
+        (2, "preference_strength"),
+        (4, "preference_strength"),
+    ]
+
+
 def test_usual_columns_are_recognised_and_named_others_carried_along(tmp_path):
     """The files that people have, without a converter; what was read as what is said, and nothing is dropped."""
     file, talk = tmp_path / "mine.jsonl", [{"role": "user", "content": "a", "name": None}]
