@@ -19,7 +19,7 @@ from hs2lib.data.load import load
 from hs2lib.data.tables import table
 from hs2lib.group import ATTRIBUTES
 from hs2lib.report import report
-from hs2lib.stats.bootstrap import resample_counts, tail
+from hs2lib.stats.bootstrap import resample_counts, student
 
 FILE, PROMPTS, DRAWS = "helpsteer2/preference_validation_448_labels_only.jsonl.gz", 10_681, 2000
 
@@ -48,9 +48,10 @@ def main() -> None:
     made, known = statistics(ours.reshape(-1, 2, len(ATTRIBUTES))), real()
     draws = [statistics(np.repeat(known, count.astype(int), axis=0))
              for chunk in resample_counts(len(known), DRAWS, 0) for count in chunk]  # fmt: skip
-    rows, share = [], tail(len(known))
+    rows = []
     for name, value in statistics(known).items():
-        low, high = np.quantile([draw[name] for draw in draws], [share, 1 - share])
+        values = np.array([[draw[name]] for draw in draws])
+        _, (low,), (high,) = student(np.array([value]), [values], len(known), DRAWS)
         row = {"statistic": name, "real": value, "low": low, "high": high, "generated": made[name]}
         rows.append({k: v if isinstance(v, str) else round(float(v), 3) for k, v in row.items()})
         rows[-1]["inside"] = bool(low <= made[name] <= high)

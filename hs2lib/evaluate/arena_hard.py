@@ -23,6 +23,7 @@ from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import COMPARISON, COMPARISONS, Ask, Verdict
 from hs2lib.group import Group
 from hs2lib.paper import WON
+from hs2lib.stats.bootstrap import inside
 
 WHOLE, MEASURE = 500, "win rate, %"
 
@@ -103,7 +104,7 @@ def score(questions: bench.Questions, answers, verdicts: Sequence[Verdict], **re
     verdicts: as `games`.
     """
     frame = games(questions, verdicts)
-    rate = tuple(100 * part for part in bench.share(frame.won, frame.counted, frame.question, **resampled))
+    rate = inside(bench.share(100 * frame.won, frame.counted, frame.question, **resampled), 0, 100)
     sums = frame.groupby("question", sort=False)[["won", "counted"]].sum()
     values = (100 * sums.won / sums.counted.replace(0, np.nan)).rename(WON)
     protocol = dict(zip((LOW, HIGH), protocol_interval(frame, **resampled) - rate[0], strict=True))

@@ -32,6 +32,7 @@ from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import names_read, noted, root, run_name, work, write
 from hs2lib.report.report import DASH, csv_text, plain_cell
 from hs2lib.run.graph import makers
+from hs2lib.stats.bootstrap import inside
 
 FILE = "evaluation.csv"
 
@@ -152,7 +153,7 @@ def wins(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFr
     gold = _joined(frames).pivot_table("gold", "prompt", "policy", sort=False)  # [prompts, policies]
     won = 50 + 50 * np.sign(gold.sub(gold[against], axis=0).round(9)).drop(columns=against)
     measure = f"win rate over {against} by gold, %"
-    rows = [(measure, policy, *mean(won[policy], won.index, **resampled)) for policy in won]
+    rows = [(measure, policy, *inside(mean(won[policy], won.index, **resampled), 0, 100)) for policy in won]
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 

@@ -26,7 +26,7 @@ from hs2lib.engine.chat import written
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group, Turn
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
-from hs2lib.stats.bootstrap import bootstrap
+from hs2lib.stats.bootstrap import bootstrap, inside
 
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
 
@@ -187,7 +187,7 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     frame = pd.DataFrame(rows, columns=["part", "name", "pairs"])
     frame["ties"] = [int(tie[np.isin(subsets, list(own))].sum()) for own in frame.pairs]
     frame["pairs"] = [int(np.isin(subsets, list(own)).sum()) for own in frame.pairs]
-    frame = frame.assign(accuracy=interval.estimate, low=interval.low, high=interval.high)
+    frame["accuracy"], frame["low"], frame["high"] = inside(interval, 0, 100, frame.pairs)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, frame)

@@ -32,6 +32,7 @@ from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.chat import TokenGroup
 from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
+from hs2lib.stats.bootstrap import inside
 
 TOTAL = 817  # questions of the benchmark
 
@@ -245,7 +246,7 @@ def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1
         raise ValueError(f"these are scores of {len(scored)} other questions than those of {questions.title}")
     each, rows = np.arange(len(scored)), []
     for name in MEASURES:
-        interval = share(scored[name], np.ones_like(each), each, n_boot=n_boot, seed=seed)
+        interval = inside(share(scored[name], np.ones_like(each), each, n_boot=n_boot, seed=seed), 0, 1, len(each))
         rows.append((name.upper(), len(each), *interval, scored[f"chance{name[-1]}"].mean()))
     return pd.DataFrame(rows, columns=["measure", "questions", "value", "low", "high", "chance"])
 

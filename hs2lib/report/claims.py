@@ -35,7 +35,8 @@ VERDICTS = (DIGIT, DIRECTION, CONTRADICTED, SLIP, NEEDS)
 
 OWN, RUN, NONE = "the paper's own numbers", "our run", "none"
 
-COLUMNS = ["id", "place", "notebook", "claim", "numbers", "test", "tier", "verdict", "evidence", "outcome", "note"]
+COLUMNS = ["id", "place", "notebook", "claim", "numbers", "contradicted by"]
+COLUMNS += ["tier", "verdict", "evidence", "outcome", "note"]
 
 # What notebook 13 leaves of two policies on the same questions. A measure of Table 4 -> (benchmark, measure) there; the
 # benchmark has its own name only where all of it was asked. AlpacaEval's length-controlled rate is a regression over
@@ -59,6 +60,7 @@ class Claim:
     better: Sequence[tuple[str, str, str]] = ()
     lacks: str = "the released rows, from the Hub (tier paper)"
     check: dict = field(default_factory=dict)
+    against: str = ""
 
 
 LEDGER = read_yaml(__file__, "claims.yaml")
@@ -269,17 +271,27 @@ def verdict(claim: Claim, tier: str) -> dict:
         note = "; ".join(filter(None, (f"needs {claim.lacks}", ran, own and f"within the paper: {own.words}")))
         finding, evidence = Finding(NEEDS, "", note), NONE
     row = {"id": claim.id, "place": claim.place, "notebook": claim.notebook, "claim": claim.claim, "tier": tier}
-    row |= {"numbers": ", ".join(claim.numbers), "test": tested_by(claim), "evidence": evidence}
+    row |= {"numbers": ", ".join(claim.numbers), "contradicted by": contradicted_by(claim), "evidence": evidence}
     return row | {"verdict": finding.verdict, "outcome": finding.words, "note": finding.note}
 
 
-def tested_by(claim: Claim) -> str:
-    """What tests a claim, in words. Paper: silent."""
-    ways = [f"against-{t}.csv: {row}, {column}" for t, row, column in claim.cells]
-    ways += [f"{want['file']}: {want.get('row', want['value'])}" for want in [claim.reported] if want]
-    ways += [f"{TRADES}: {better} above {worse}, {measure}" for measure, better, worse in claim.better]
-    ways += [f"arithmetic: {claim.check['name']}"] if claim.check else []
-    return "; ".join(ways) or "nothing at hand"
+def contradicted_by(claim: Claim) -> str:
+    """What would contradict a claim, in words, by the rules of its tests; where it has none, why no run can show it.
+
+    Paper: silent. A number of a table is different by the margin and spread of its column (`report.verdict`).
+    """
+    cells = [f"against-{t}.csv: {row}, {column} ({paper.value(t, row, column):g})" for t, row, column in claim.cells]
+    order = ", in another order" * (len(cells) > 1)
+    ways = [f"numbers of ours *different* from the paper's{order}: {' and '.join(cells)}"] if cells else []
+    for want in [claim.reported] if claim.reported else []:
+        what = want["value"] + (f" of {want['row']}" if "row" in want else "")
+        room = f"outside {want['low']:,} to {want['high']:,}" if want["low"] < want["high"] else f"not {want['low']:,}"
+        ways.append(f"{want['file']}: {what} {room}")
+    ways += [f"{TRADES}: {better} clearly below {worse}, {measure}" for measure, better, worse in claim.better]
+    for kind in KINDS.keys() & claim.check.keys():
+        ways.append(f"the paper's own numbers, unless {claim.check[kind]} ({claim.check['name']})")
+    against = claim.against or f"numbers that disagree with {', '.join(claim.numbers)}"
+    return "; or ".join(ways) or f"{against}; no run of ours is tested for that, it takes {claim.lacks}"
 
 
 def ledger(tiers: Sequence[str]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from hs2lib.paper import TABLES, Table
 from hs2lib.report import templates, verdict
 from hs2lib.report.report import DASH, CompletedRun, completed, csv_text, escape_latex, not_comparable
 from hs2lib.run import graph
-from hs2lib.stats.bootstrap import Interval, from_sums, pair_sums
+from hs2lib.stats.bootstrap import Interval, from_sums, inside, pair_sums
 
 MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
 
@@ -346,7 +346,7 @@ def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> p
         r2 = covariance[:, :2, 2] ** 2 / (covariance[:, [0, 1], [0, 1]] * covariance[:, 2, 2, None])
         return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3] * scale[3] + centre[3]])
 
-    resampled = from_sums(sums, values, n_boot, seed)  # arrays [4]
+    resampled = inside(from_sums(sums, values, n_boot, seed), (0, 0, -np.inf, -np.inf), (1, 1, np.inf, np.inf))  # [4]
     names = [*(f"R squared, {judge}" for judge in fits), "R squared, new less old", "mean score, old less new"]
     shown = pd.DataFrame({"quantity": names, "value": resampled.estimate})
     shown["Fisher low"], shown["Fisher high"] = (pd.Series([fit[k] for fit in fits.values()]) for k in (1, 2))

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from hs2lib.names import one_of
-from hs2lib.stats.bootstrap import Interval, bootstrap, difference
+from hs2lib.stats.bootstrap import Interval, bootstrap, difference, inside
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
@@ -40,7 +40,7 @@ def weighted_kappa(ratings, levels=SCALE, *, pool="pairs", symmetrise=True, pena
     two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
     """
     contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
-    return bootstrap(contributions, options.pop("clusters", None), kappa, **options).at(0)
+    return inside(bootstrap(contributions, options.pop("clusters", None), kappa, **options).at(0), -1, 1)
 
 
 def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
@@ -78,7 +78,7 @@ def krippendorff_alpha(ratings: np.ndarray, levels=SCALE, *, metric: str = "ordi
         expected = (margin[:, :, None] * margin[:, None, :] * d).sum(axis=(1, 2))  # [B]
         return (1 - (n - 1) * (o * d).sum(axis=(1, 2)) / expected)[:, None]
 
-    return bootstrap(pairs.reshape(rows, q * q), options.pop("clusters", None), alpha, **options).at(0)
+    return inside(bootstrap(pairs.reshape(rows, q * q), options.pop("clusters", None), alpha, **options).at(0), -1, 1)
 
 
 def gwet_ac2(ratings: np.ndarray, levels: Sequence[float] = SCALE, **options) -> Interval:
@@ -103,7 +103,7 @@ def gwet_ac2(ratings: np.ndarray, levels: Sequence[float] = SCALE, **options) ->
         p_e = v.sum() / (q * (q - 1)) * (pi * (1 - pi)).sum(axis=1)
         return ((p_a - p_e) / (1 - p_e))[:, None]
 
-    return bootstrap(contributions, options.pop("clusters", None), ac2, **options).at(0)
+    return inside(bootstrap(contributions, options.pop("clusters", None), ac2, **options).at(0), -1, 1)
 
 
 def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarray:

@@ -6,10 +6,12 @@ prompts ("clusters") are drawn: sums per cluster are taken once, and resample b 
 counts[b] says how often each cluster was drawn. No row is touched again, so a million rows with a thousand
 resamples stay cheap.
 
-Percentiles of resamples are too narrow for few clusters, because n draws vary by (n - 1) / n of the variance and a
-normal tail is not Student's. `tail` sets both right (the expanded percentile interval of Hesterberg 2015, "What
-teachers should know about the bootstrap"). At 8, 16 and 32 clusters of skewed values 92, 93 and 94 of 100 intervals
-hold the mean, of plain percentiles 86, 90 and 93 (`benchmarks/verdicts.py`).
+The interval is Student's: estimate +- t x standard error, with t for clusters - 1 degrees of freedom and the standard
+error that of the resamples, times the root of n / (n - 1) because n draws vary by (n - 1) / n of the variance. For a
+mean that is the t interval by cluster. What has ends (R, kappa, a share, an SD) is not symmetric near them: `inside`
+takes the step on a scale without ends, Fisher's z for R. On ratings from 0 to 4 with many ties the intervals of mean, R
+and kappa hold the truth in 93 to 95 of 100 samples of 8 to 100 prompts, where plain percentiles do in 85 to 94
+(`benchmarks/verdicts.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -107,28 +109,42 @@ def from_sums(sums: np.ndarray, statistic: Statistic, n_boot=1000, seed=0) -> In
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = np.asarray(statistic(sums.sum(axis=0)[None]))[0]  # [m]
         draws = (statistic(counts @ sums) for counts in resample_counts(len(sums), n_boot, seed))
-        return percentiles(estimate, draws, len(sums), n_boot)
+        return student(estimate, draws, len(sums), n_boot)
 
 
-def tail(n_clusters: int) -> float:
-    """The share of resamples left out at either end of an interval, for so many clusters (at least 2).
-
-    Paper: silent. By hand: .0057 at 8 clusters (Student's 2.365, times the root of 8 / 7, is 2.528); .025 at many.
-    """
-    student = stats.t.isf((1 - LEVEL) / 2, n_clusters - 1)
-    return float(stats.norm.sf(student * np.sqrt(n_clusters / (n_clusters - 1))))
-
-
-def percentiles(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
+def student(estimate, draws, n_clusters: int, n_boot: int) -> Interval:
     """95 % interval from an iterable of resampled values [b, m]; nan where too few resamples have a value."""
     if n_clusters < 2 or n_boot < 2:  # a single prompt says nothing about how prompts vary
         return Interval(estimate, np.full_like(estimate, np.nan), np.full_like(estimate, np.nan))
-    values = np.concatenate(list(draws))  # [n_boot, m]
-    defined = np.isfinite(values)
-    enough = (defined.mean(axis=0) >= DEFINED_SHARE) & np.isfinite(estimate)  # [m]
-    values = np.where(enough, np.where(defined, values, np.nan), 0.0)
-    low, high = np.nanquantile(values, [tail(n_clusters), 1 - tail(n_clusters)], axis=0)  # [m] each
-    return Interval(estimate, np.where(enough, low, np.nan), np.where(enough, high, np.nan))
+    values = np.ma.masked_invalid(np.concatenate(list(draws)))  # [n_boot, m]
+    error = values.std(axis=0).filled(np.nan) * np.sqrt(n_clusters / (n_clusters - 1))
+    half = stats.t.isf((1 - LEVEL) / 2, n_clusters - 1) * error
+    half = np.where(values.count(axis=0) >= DEFINED_SHARE * n_boot, half, np.nan)
+    return Interval(estimate, estimate - half, estimate + half)
+
+
+def inside(interval: Interval, low, high, n=None) -> Interval:
+    """The interval of what lies between `low` and `high`, taken on the scale log((x - low) / (high - x)).
+
+    Paper: silent. That is Fisher's z for a correlation (-1 to 1), the logit for a share (0 to 1), the logarithm for an
+    SD (0 to infinity); -infinity to infinity changes nothing. The standard error is carried over by the slope of the
+    scale at the estimate. A share at its end varies in no resample: with n, the number of clusters behind it, its other
+    bound is that of Clopper and Pearson, .025 ^ (1 / n).
+    By hand: a share of .5 +- .25 becomes .27 to .73; if all of 8 are right, .63 to 1.
+    """
+    x, low, high, half = map(np.asarray, (interval.estimate, low, high, interval.high - interval.estimate))
+    flat = np.isclose(half, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        step = np.minimum(half * (1 / (x - low) + 1 / (high - x)), 500)  # exp(710) is infinite
+        part = (x - low) / (high - low)
+        ends = [low + (x - low) * np.exp(s) / (1 + np.expm1(s) * part) for s in (-step, step)]
+    bent = (step > 0) & (x < high) & ~flat
+    ends = [np.where(bent, end, own) for end, own in zip(ends, interval[1:], strict=True)]
+    if n is not None:
+        room = (high - low) * (1 - ((1 - LEVEL) / 2) ** (1 / np.asarray(n)))
+        ends[0] = np.where(flat & np.isclose(x, high), high - room, ends[0])
+        ends[1] = np.where(flat & np.isclose(x, low), low + room, ends[1])
+    return Interval(interval.estimate, ends[0][()], ends[1][()])  # of a number: numbers
 
 
 def pair_sums(X: np.ndarray, clusters: np.ndarray | None):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from hs2lib.stats import bootstrap
-from hs2lib.stats.bootstrap import NO_SPREAD, Interval
+from hs2lib.stats.bootstrap import NO_SPREAD, Interval, inside
 
 
 class Moments(NamedTuple):
@@ -53,7 +53,7 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     parts = bootstrap.from_sums(sums, statistic, **options)
     matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))  # [k, k] each
     rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)  # [k, k]
-    return Moments(parts.at(slice(0, k)), parts.at(slice(k, 2 * k)), matrix, rows)
+    return Moments(parts.at(slice(0, k)), inside(parts.at(slice(k, 2 * k)), 0, np.inf), inside(matrix, -1, 1), rows)
 
 
 def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix: str = "HS2", **options) -> list[dict]:
@@ -111,7 +111,7 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Int
         estimate = ranks_correlate(np.ones(n_clusters))
         resamples = bootstrap.resample_counts(n_clusters, n_boot, seed)
         draws = (ranks_correlate(c)[None] for counts in resamples for c in counts)
-        flat = bootstrap.percentiles(estimate, draws, n_clusters, n_boot)
+        flat = inside(bootstrap.student(estimate, draws, n_clusters, n_boot), -1, 1)
     return Interval(*(part.reshape(k, k) for part in flat))
 
 
@@ -128,7 +128,7 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, fixed: np.ndarray, cluster
     def partial(residual, _):
         return residual[:, 0, 1] / np.sqrt(residual[:, 0, 0] * residual[:, 1, 1])
 
-    return _of_covariance(x, y, fixed, clusters, partial, options)
+    return inside(_of_covariance(x, y, fixed, clusters, partial, options), -1, 1)
 
 
 def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, fixed: np.ndarray | None = None, **options) -> Interval:
@@ -176,7 +176,7 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval,
     gap = np.concatenate([np.abs(X[rows + step] - X[rows]) for rows, step in zip(first, steps, strict=True)])
     parts = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)  # [pairs, 3 k]
     owner = index[np.concatenate(first)]  # [pairs]
-    both = bootstrap.bootstrap(parts, owner, lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options)
+    both = inside(bootstrap.bootstrap(parts, owner, lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options), 0, 1)
     return both.at(slice(0, k)), both.at(slice(k, 2 * k))
 
 

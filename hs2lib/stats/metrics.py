@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.group import MISSING
-from hs2lib.stats.bootstrap import bootstrap, difference
+from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 METRICS = ("MSE", "Pearson", "pairwise accuracy")
 
@@ -76,5 +76,6 @@ def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=No
     for a, name in enumerate(attributes):
         sums = [contributions(side[:, a], labels[:, a], groups) for side in sides]  # each [rows, 9]
         parts = interval(*sums, groups if clusters is None else clusters, from_sums, **options)
+        parts = inside(parts, (-np.inf, -1, 0), (np.inf, 1, 1)) if minus is None else parts
         rows += [(name, metric, *map(float, values)) for metric, *values in zip(METRICS, *parts, strict=True)]
     return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])

@@ -67,6 +67,23 @@ def test_claims_stand_in_the_order_of_the_paper():
     assert [order.index(part) for part in parts] == sorted(order.index(part) for part in parts)
 
 
+def test_every_claim_says_what_would_contradict_it():
+    """Each of its tests is in the words; a claim without a test says why no run shows it. Three by hand."""
+    words = {claim.id: claims.contradicted_by(claim) for claim in CLAIMS}
+    for claim in CLAIMS:
+        tests = len(claim.better) + bool(claim.cells) + bool(claim.reported) + bool(claim.check)
+        assert len(words[claim.id].split("; or ")) == max(tests, 1), claim.id
+        assert (f"no run of ours is tested for that, it takes {claim.lacks}" in words[claim.id]) == (tests == 0)
+        assert tests == 0 or not claim.against, f"{claim.id}: its tests say it, it needs no `against`"
+    assert words["annotators-mean"] == "raters.csv: ratings a row outside 3.405 to 3.415"
+    assert words["arena-size"] == "benchmark-sizes.csv: value of Arena Hard prompts not 500"
+    assert (
+        words["turns"]
+        == "numbers of ours *different* from the paper's: against-table-2.csv: turns in prompt, mean HS2 (2.8348)"
+    )
+    assert words["arena-coding"].startswith("half of its prompts or fewer; no run of ours")
+
+
 # Arithmetic
 
 

@@ -49,16 +49,19 @@ def test_a_falling_line_has_the_interval_of_a_rising_one():
 
 def test_the_bootstrap_is_a_plain_loop_over_models():
     """The same resamples one by one through scipy: the intervals agree."""
-    from hs2lib.stats.bootstrap import resample_counts, tail
+    from hs2lib.stats.bootstrap import resample_counts
 
     frame, summary = tables.columns(), tables.summary(n_boot=400, seed=3)
+    r = summary.value.to_numpy()
     interval = summary[["bootstrap low", "bootstrap high"]].to_numpy()
     counts = np.concatenate(list(resample_counts(10, 400, 3))).astype(int)
     drawn = [frame.iloc[np.repeat(np.arange(10), c)] for c in counts]
     r2 = np.array([[d[j].corr(d[tables.ELO]) ** 2 for j in (tables.OLD, tables.NEW)] for d in drawn])
     shift = np.array([(d[tables.OLD] - d[tables.NEW]).mean() for d in drawn])
     values = np.column_stack([r2, r2[:, 1] - r2[:, 0], shift])
-    assert np.allclose(interval, np.quantile(values, [tail(10), 1 - tail(10)], axis=0).T)
+    half = scipy_stats.t.ppf(0.975, 9) * values.std(axis=0) * np.sqrt(10 / 9)
+    assert np.allclose(interval[2:, 1] - interval[2:, 0], 2 * half[2:])
+    assert np.allclose(np.diff(np.log(interval[:2] / (1 - interval[:2])))[:, 0], 2 * (half / (r * (1 - r)))[:2])
 
 
 def test_ten_models_leave_much_open():

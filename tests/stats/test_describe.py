@@ -32,14 +32,22 @@ def holes(X, share=0.1):
 
 
 def slow_bootstrap(X, clusters, statistic, n_boot, seed):
-    """The same resamples as the library's, made by copying the rows of every drawn prompt."""
+    """Half a Student interval from the same resamples as the library's, made by copying the rows of drawn prompts."""
     labels = np.unique(clusters)
     rng = np.random.default_rng(seed)
     values = []
     for _ in range(n_boot):
         drawn = labels[rng.integers(0, len(labels), size=len(labels))]
         values.append(statistic(np.concatenate([X[clusters == label] for label in drawn])))
-    return np.nanquantile(values, [bootstrap.tail(len(labels)), 1 - bootstrap.tail(len(labels))], axis=0)
+    n = len(labels)
+    return scipy.stats.t.ppf(0.975, n - 1) * np.nanstd(values, axis=0) * np.sqrt(n / (n - 1))
+
+
+def of_fisher(r, half):
+    """The ends of an interval of R, +- half as it is, on the scale of Fisher's z; R of a column with itself is 1."""
+    z = np.arctanh(np.where(r > 1 - 1e-9, 0, r))
+    ends = [np.tanh(z + sign * half / (1 - np.where(r > 1 - 1e-9, 0, r) ** 2)) for sign in (-1, 1)]
+    return [np.where(r > 1 - 1e-9, 1, end) for end in ends]
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -157,11 +165,16 @@ def test_bootstrap_equals_copying_whole_prompts(rows, missing):
     X, clusters = rows[0][:60], rows[1][:60]
     X = holes(X) if missing else X
     result = describe.moments(X, clusters, n_boot=50, seed=3)
-    low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr().to_numpy(), 50, 3)
+    half = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr().to_numpy(), 50, 3)
+    low, high = of_fisher(result.pearson.estimate, half)
     assert result.pearson.low == pytest.approx(low, abs=1e-10)
     assert result.pearson.high == pytest.approx(high, abs=1e-10)
-    low, high = slow_bootstrap(X, clusters, lambda d: np.nanstd(d, axis=0, ddof=1), 50, 3)
-    assert result.sd.low == pytest.approx(low) and result.sd.high == pytest.approx(high)
+    half = slow_bootstrap(X, clusters, lambda d: np.nanstd(d, axis=0, ddof=1), 50, 3)
+    factor = np.exp(half / result.sd.estimate)
+    assert result.sd.low * factor == pytest.approx(result.sd.estimate)
+    assert result.sd.high / factor == pytest.approx(result.sd.estimate)
+    half = slow_bootstrap(X, clusters, lambda d: np.nanmean(d, axis=0), 50, 3)
+    assert result.mean.high - result.mean.estimate == pytest.approx(half)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -169,7 +182,8 @@ def test_spearman_bootstrap_ranks_anew_in_every_resample(rows, missing):
     X, clusters = np.round(rows[0][:60, :3] * 2), rows[1][:60]
     X = holes(X) if missing else X
     result = describe.spearman(X, clusters, n_boot=50, seed=3)
-    low, high = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr("spearman").to_numpy(), 50, 3)
+    half = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr("spearman").to_numpy(), 50, 3)
+    low, high = of_fisher(result.estimate, half)
     assert result.low == pytest.approx(low, abs=1e-10) and result.high == pytest.approx(high, abs=1e-10)
 
 
@@ -179,7 +193,7 @@ def test_kappa_bootstrap_equals_copying_whole_prompts():
     ratings[rng.random((40, 3)) < 0.1] = np.nan
     result = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=30, seed=5)
     one = lambda d: agreement.weighted_kappa(d, n_boot=0).estimate  # noqa: E731
-    low, high = slow_bootstrap(ratings, clusters, one, 30, 5)
+    low, high = of_fisher(result.estimate, slow_bootstrap(ratings, clusters, one, 30, 5))
     assert (float(result.low), float(result.high)) == (pytest.approx(low), pytest.approx(high))
 
 
@@ -315,17 +329,52 @@ def test_intervals_cover_the_truth_on_300_corpora():
     assert ((coverage >= 0.92) & (coverage <= 0.98)).all(), coverage
 
 
-@pytest.mark.parametrize(("n_clusters", "least"), [(8, 0.90), (16, 0.92), (32, 0.925)])
-def test_intervals_of_few_prompts_cover_the_truth(n_clusters, least):
-    """Means of prompts with two skewed responses each, 2,000 samples; plain percentiles cover 86, 90 and 93 of 100."""
-    rng = np.random.default_rng(4)
-    values = rng.exponential(1, (n_clusters, 2, 2000)).sum(axis=1) + 2 * rng.exponential(1, (n_clusters, 2000))
-    _, low, high = bootstrap.from_sums(values / 2, lambda s: s / n_clusters, n_boot=500, seed=0)
-    assert least <= np.mean((low <= 2) & (high >= 2)) <= 0.97
+SHARES = (0.08, 0.09, 0.12, 0.28, 0.43)  # of the ratings 0 to 4: skewed, with many ties
+READ = np.array([0.03, 0.12, 0.7, 0.12, 0.03]).cumsum()  # a rater is up to two levels off
 
 
-def test_the_tail_by_hand():
-    """Student's 2.365 at 7 degrees of freedom times sqrt(8 / 7) is 2.528, of which the normal tail is .0057."""
-    assert bootstrap.tail(8) == pytest.approx(0.00573, abs=1e-5) and bootstrap.tail(100_000) == pytest.approx(
-        0.025, abs=1e-5
-    )
+def rated_twice(rng, prompts):
+    """Two ratings of two responses to each prompt, float [2 raters, rows], and the prompts [rows]."""
+    level = np.repeat(rng.choice(5, prompts, p=SHARES), 2)
+    level = np.where(rng.random(2 * prompts) < 0.5, level, rng.choice(5, 2 * prompts, p=SHARES))
+    off = np.searchsorted(READ, rng.random((2, 2 * prompts))) - 2
+    return np.clip(level + off, 0, 4).astype(float), np.repeat(np.arange(prompts), 2)
+
+
+def figures(ratings, clusters, **options):
+    """Mean, R and kappa of two raters, three intervals."""
+    of = describe.moments(ratings.T, clusters, **options)
+    return of.mean.at(0), of.pearson.at(0, 1), agreement.weighted_kappa(ratings.T, clusters=clusters, **options)
+
+
+@pytest.mark.parametrize(("n_clusters", "samples"), [(8, 300), (32, 200)])
+def test_intervals_of_few_prompts_cover_the_truth(n_clusters, samples):
+    """Of mean, R and kappa of tied ratings at least 92 of 100; plain percentiles fall below 90 at 8 prompts."""
+    rng = np.random.default_rng(5)
+    truth = [float(one.estimate) for one in figures(*rated_twice(rng, 200_000), n_boot=0)]
+    held = [
+        [one.low <= true <= one.high for one, true in zip(figures(*sample, n_boot=100), truth, strict=True)]
+        for sample in (rated_twice(rng, n_clusters) for _ in range(samples))
+    ]
+    assert (np.mean(held, axis=0) >= 0.92).all() and (np.mean(held, axis=0) <= 0.98).all(), np.mean(held, axis=0)
+
+
+def test_students_interval_by_hand():
+    """Resamples of two prompts at 0 and 1: means 0, .5, .5, 1 have SD .3536, the error is .5, t is 12.706."""
+    _, low, high = bootstrap.student(np.array([0.5]), [np.array([[0], [0.5], [0.5], [1]])], 2, 4)
+    assert (low[0], high[0]) == (pytest.approx(0.5 - 6.353, abs=1e-3), pytest.approx(0.5 + 6.353, abs=1e-3))
+
+
+def test_inside_by_hand():
+    """A share .5 +- .25 is 0 +- 1 on the logit's scale, .2689 to .7311; -infinity to infinity leaves it."""
+    share = bootstrap.Interval(np.array([0.5, 0.5]), np.array([0.25, 0.25]), np.array([0.75, 0.75]))
+    _, low, high = bootstrap.inside(share, np.array([0, -np.inf]), np.array([1, np.inf]))
+    assert low == pytest.approx([0.2689, 0.25], abs=1e-4) and high == pytest.approx([0.7311, 0.75], abs=1e-4)
+
+
+def test_all_right_is_not_certainly_right():
+    """Of 8 pairs all right, .63 is still possible: .63 ^ 8 is .025. Without their number the width stays 0."""
+    sums = np.ones((8, 2))
+    certain = bootstrap.from_sums(sums, lambda s: s[:, :1] / s[:, 1:], 50).at(0)
+    assert bootstrap.inside(certain, 0, 1) == (1, 1, 1)
+    assert bootstrap.inside(certain, 0, 1, 8) == (1, pytest.approx(0.6306, abs=1e-4), 1)
