@@ -9,9 +9,9 @@ resamples stay cheap.
 The interval is Student's: estimate +- t x standard error, with t for clusters - 1 degrees of freedom and the standard
 error that of the resamples, times the root of n / (n - 1) because n draws vary by (n - 1) / n of the variance. For a
 mean that is the t interval by cluster. What has ends (R, kappa, a share, an SD) is not symmetric near them: `inside`
-takes the step on a scale without ends, Fisher's z for R. On ratings from 0 to 4 with many ties the intervals of mean, R
-and kappa hold the truth in 94 to 95 of 100 samples of 8 to 100 prompts, where plain percentiles do in 85 to 95; of SDs
-90, 94, 93 and 95 at 8, 16, 32 and 100 (`benchmarks/verdicts.py`).
+takes the step on a scale without ends, Fisher's z for R. On ratings from 0 to 4 with many ties the intervals of R and
+kappa hold the truth in 94 or 95 of 100 samples of 8 to 100 prompts, those of means in 92 at 8 prompts, then 94, of SDs
+in 90, then 93; plain percentiles do in 85 and 86, and 79 of SDs, at 8 prompts (`benchmarks/verdicts.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
