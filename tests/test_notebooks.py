@@ -17,6 +17,7 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.paths import root, runs
 from hs2lib.report import show
 from hs2lib.run import graph
+from hs2lib.stats.bootstrap import inside
 from hs2lib.train import items
 
 pytestmark = pytest.mark.slow
@@ -107,8 +108,7 @@ def test_what_notebook_05_learns_by_heart_are_responses_that_differ():
 
 
 def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs():
-    """Three pairs, two of one prompt: resamples are of prompts, so the lowest has its two pairs twice, half of them
-    right."""
+    """Three pairs, two of one prompt: intervals are by prompt, and those of shares lie between 0 and 100."""
     texts = {"a1": ("long", "x"), "a2": ("as", "is"), "b": ("x", "long")}
     pairs = [
         Group(id, (Turn("user", id[0]),), (Response("0", chosen), Response("1", rejected)))
@@ -116,12 +116,14 @@ def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs
     ]
     dpo = MagicMock(log_ratios=lambda *_, **how: np.array([[1.0, 0], [0, 1], [2, 0]]))
     values = {"np": np, "pd": pd, "items": items, "mean": mean, "dpo": dpo, "policy": None, "seed": 0}
-    values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock())}
+    values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock()), "inside": inside}
     values |= {"folder": None, "pairs": {"validation": pairs}, "data_items": {"train": [], "validation": pairs}}
     exec(source("08_dpo", "margins"), values)
     table = run.table.call_args_list[0].args[0]
     np.testing.assert_allclose(table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
-    assert table.loc["right, %"].tolist()[1:] == [50, 100] and "3 held-out pairs of 2 prompts" in str(run.mock_calls)
+    by_prompt = inside(mean([100, 0, 100], ["a", "a", "b"], n_boot=500, seed=0), 0, 100, 2)
+    assert table.loc["right, %"].tolist() == list(by_prompt) and 0 <= by_prompt.low < by_prompt.high <= 100
+    assert "3 held-out pairs of 2 prompts" in str(run.mock_calls)
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
