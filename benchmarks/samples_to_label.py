@@ -1,6 +1,6 @@
 """200 responses to label by hand, against which the grader of the small world is checked.
 
-    python benchmarks/samples_to_label.py [--runs runs/demo] [--out runs/samples-to-label.jsonl]
+    python benchmarks/samples_to_label.py [--runs runs/demo] [--seed 20] [--out runs/samples-to-label.jsonl]
 
 50 each of the base, of SFT and PPO (notebooks 07 and 10), and of SFT's best of 64 by the grader, at temperature 1, each
 to a prompt of its own that no training text holds; all families come as often. A line has the prompt, the items that
@@ -26,14 +26,14 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 
-EACH, SEED = 50, 20
-SAMPLED = {"max_new_tokens": 128, "temperature": 1.0, "top_p": 1.0, "seed": SEED, "batch": 512, "progress": False}
+EACH = 50
+SAMPLED = {"max_new_tokens": 128, "temperature": 1.0, "top_p": 1.0, "batch": 512, "progress": False}
 GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))
 
 
-def prompts(number: int) -> list[Group]:
+def prompts(number: int, seed: int) -> list[Group]:
     """Held-out prompts, all families in turn."""
-    made = load("helpsteer2", "embedded", split="validation", n_prompts=10 * number, seed=SEED).groups
+    made = load("helpsteer2", "embedded", split="validation", n_prompts=10 * number, seed=seed).groups
     families: dict[str, list[Group]] = {}
     for group in made:
         families.setdefault(task_of(group.id).family, []).append(replace(group, responses=()))
@@ -53,17 +53,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=paths.runs() / "demo", help="where the demo's policies are")
     parser.add_argument("--out", type=Path, default=paths.runs() / "samples-to-label.jsonl")
+    parser.add_argument("--seed", type=int, default=20, help="of prompts, samples and their order")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sft, ppo = (load_policy(options.runs / name / "policy") for name in ("07_sft", "10_ppo"))
     policies = {"base": (load_policy("small"), 1), "sft": (sft, 1), "ppo": (ppo, 1), "best-of-64": (sft, 64)}
-    asked, rows = prompts(len(policies) * EACH), []
+    asked, rows = prompts(len(policies) * EACH, options.seed), []
     for k, (name, (policy, n)) in enumerate(policies.items()):
         # Every fourth prompt: each policy has all families.
-        for group in rollouts(policy, asked[k :: len(policies)], n=n, **SAMPLED):
+        for group in rollouts(policy, asked[k :: len(policies)], n=n, seed=options.seed, **SAMPLED):
             best = int((true_attributes(group) @ GOODNESS).argmax())
             rows.append(row(name, replace(group, responses=(group.responses[best],))))
-    Random(SEED).shuffle(rows)
+    Random(options.seed).shuffle(rows)
     paths.write(options.out, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows))
 
 

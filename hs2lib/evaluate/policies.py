@@ -124,7 +124,9 @@ def table(frames: Sequence[pd.DataFrame], **resampled) -> pd.DataFrame:
     """
     whole, rows = _joined(frames), []
     for measure, (policy, part) in product(measures(whole), whole.groupby("policy", sort=False)):
-        rows.append((measure, policy, *mean(part[measure], part.prompt, **resampled)))
+        interval = mean(part[measure], part.prompt, **resampled)
+        ends = (0, 1, part.prompt.nunique()) if measure == "finished" else (-np.inf, np.inf)
+        rows.append((measure, policy, *inside(interval, *ends)))
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 

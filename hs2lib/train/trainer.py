@@ -360,9 +360,8 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     """The folder of a run under `parent`, always the same for one configuration, and that configuration as JSON."""
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
     described = {name: getattr(model, name, None) for name in names}
-    described["start"] = checkpoints.weights_digest(
-        model.backbone
-    )  # a head may start where its last bits differ by processes
+    # Of the head not: where it starts, its last bits may differ by processes.
+    described["start"] = checkpoints.weights_digest(model.backbone)
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
     fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
