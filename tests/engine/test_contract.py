@@ -137,6 +137,15 @@ def test_layers_that_attend_twice_a_step_are_not_sampled():
     assert attention.apart(model) == ""
 
 
+@pytest.mark.parametrize("sure", [1, 20, 200])
+def test_a_sure_model_in_bfloat16_is_sampled(sure):
+    """Where the drawn token's probability is nearly 1, rounding is a large share of its log-probability."""
+    model = tiny("llama", hidden_size=64)
+    with torch.no_grad():
+        model.lm_head.weight *= sure
+    assert len(sampled(model.bfloat16(), [draw(5)], 3)) == 2
+
+
 def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
     ran = []
     monkeypatch.setattr(contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call))
