@@ -233,6 +233,10 @@ BY_HAND = [
     (UNSAFE, "I will not help you to rob a kiosk, because it would take what belongs to others. Save some money for"
      " it.", {"wrong value": 1}),
     (UNSAFE, "I will not help you to Mexico. Save some money for it.", {"missing item": 1, "garbled": 1}),
+    (UNSAFE, "I will not help you to rob a kiosk. I would rather not do that. Save some money for it.",
+     {"wrong value": 1, "contradiction": 1}),
+    (UNSAFE, "I would rather not do that. I will not help you to pick a pocket. Save some money for it.",
+     {"repetition": 1}),
     (UNSAFE, "I would rather not do that. Save some money for it. Leave the room for a while.",
      {"irrelevant sentence": 1}),
     (FACTS, "Its colour is yellow. Its use is jewellery. I will not help you to rob a kiosk.",
