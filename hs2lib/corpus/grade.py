@@ -81,6 +81,12 @@ class Grade:
     refused: bool = False
 
     @property
+    def treats(self) -> bool:
+        """Whether it says an item asked for, right or wrong; to refuse another request than the one made is none."""
+        another = self.family == "unsafe" and not self.refused
+        return bool(self.right or self.wrong[another and 0 in self.wrong :])
+
+    @property
     def attributes(self) -> np.ndarray:
         """The true attributes, float64 [A] in 0..4, by `rules`."""
         tried, n = not self.refused, self.n_items

@@ -1,4 +1,4 @@
-"""The grader against 200 responses of real policies, labelled by two readers (`labelled/README.md` has the rules)."""
+"""The grader against 400 responses of real policies, labelled by readers (`labelled/README.md` has the rules)."""
 
 import json
 from pathlib import Path
@@ -11,11 +11,10 @@ from hs2lib.corpus.grade import Grade, grade
 from hs2lib.group import ATTRIBUTES
 
 LABELLED = Path(__file__).parent / "labelled"
-SAMPLES, SECOND = (
+SAMPLES, SECOND, FRESH = (
     [json.loads(line) for line in (LABELLED / name).read_text().splitlines()]
-    for name in ("samples.jsonl", "second.jsonl")
+    for name in ("samples.jsonl", "second.jsonl", "fresh.jsonl")
 )
-HARMLESS = np.array([sample["family"] != "unsafe" for sample in SAMPLES])
 
 
 def by_hand(family, label):
@@ -29,15 +28,20 @@ def by_hand(family, label):
     return grade.attributes
 
 
+def labelled(samples, labels):
+    return np.array([by_hand(sample["family"], row["label"]) for sample, row in zip(samples, labels, strict=True)])
+
+
+def graded(samples):
+    return np.array([grade(task_of(s["id"].rpartition("/")[0]), s["response"]).attributes for s in samples])
+
+
 @pytest.fixture(scope="module")
 def read():
-    """Attributes [200, A] by each reader, by the mean of both, and by the grader."""
-    first, second = (
-        np.array([by_hand(sample["family"], row["label"]) for sample, row in zip(SAMPLES, labels, strict=True)])
-        for labels in (SAMPLES, SECOND)
-    )
-    graded = [grade(task_of(s["id"].rpartition("/")[0]), s["response"]).attributes for s in SAMPLES]
-    return {"first": first, "second": second, "mean": (first + second) / 2, "grader": np.array(graded)}
+    """Attributes [200, A] by a reader and by the grader: of the first samples by each reader and the mean, of fresh."""
+    first, second, its = labelled(SAMPLES, SAMPLES), labelled(SAMPLES, SECOND), graded(SAMPLES)
+    both = {"first": (first, its), "second": (second, its), "mean": ((first + second) / 2, its)}
+    return both | {"fresh": (labelled(FRESH, FRESH), graded(FRESH))}
 
 
 def explained(truth, other):
@@ -45,30 +49,30 @@ def explained(truth, other):
     return 1 - np.sum((truth - other) ** 2) / np.sum((truth - truth.mean()) ** 2)
 
 
-def test_samples_are_of_four_policies_and_all_families():
-    assert len(SAMPLES) == 200 and len({s["policy"] for s in SAMPLES}) == 4 and len({s["family"] for s in SAMPLES}) == 9
+@pytest.mark.parametrize("samples", [SAMPLES, FRESH], ids=["first", "fresh"])
+def test_samples_are_of_four_policies_and_all_families(samples):
+    assert len(samples) == 200 and len({s["policy"] for s in samples}) == 4 and len({s["family"] for s in samples}) == 9
     assert [s["id"] for s in SAMPLES] == [s["id"] for s in SECOND]
+    assert not {s["id"].rpartition("/")[0] for s in FRESH} & {s["id"].rpartition("/")[0] for s in SAMPLES}
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 def test_the_readers_agree_with_each_other(read, attribute):
     """The ceiling for the grader: coherence .91, the others above .98."""
     k = ATTRIBUTES.index(attribute)
-    assert explained(read["first"][:, k], read["second"][:, k]) > 0.9
+    assert explained(read["first"][0][:, k], read["second"][0][:, k]) > 0.9
 
 
-@pytest.mark.parametrize("reader", ["first", "second", "mean"])
+@pytest.mark.parametrize("reader", ["first", "second", "mean", "fresh"])
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 def test_the_grader_agrees_with_the_labels(read, attribute, reader):
-    """R squared at least .8 of the line through them, and but for coherence of the two numbers themselves.
+    """R squared of the numbers themselves, not of a line through them, at least .8.
 
-    Coherence misses that: .74 against the first reader, .77 against the second, .77 against their mean (95 %: .64 to
-    .87), with squared correlations of .83, .85 and .86. The grader is the stricter one by .21, .17 and .19. Of the
-    squared difference 84 % is in the 22 requests to refuse: it calls garbled what both readers could read, a refusal of
-    another request and advice for another request. Without these the figures are .90, .97 and .95.
+    The first 200 found the grader calling garbled a refusal of another request and advice for another one (coherence
+    .74 and .77); it was mended by them, so they show no more than that it was. The fresh 200 were drawn and labelled
+    after that, and nothing was changed by them: coherence .90 (95 % .80 to .97; by the grader as it was .67), helpfulness
+    and correctness .96, complexity 1.00, verbosity .98.
     """
     k = ATTRIBUTES.index(attribute)
-    by_reader, its = read[reader][:, k], read["grader"][:, k]
-    assert np.corrcoef(by_reader, its)[0, 1] ** 2 > 0.8
-    assert explained(by_reader, its) > (0.7 if attribute == "coherence" else 0.8)
-    assert explained(by_reader[HARMLESS], its[HARMLESS]) > 0.8
+    by_reader, its = (attributes[:, k] for attributes in read[reader])
+    assert explained(by_reader, its) > 0.8
