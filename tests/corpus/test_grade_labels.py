@@ -70,8 +70,8 @@ def test_the_grader_agrees_with_the_labels(read, attribute, reader):
 
     The first 200 found the grader calling garbled a refusal of another request and advice for another one (coherence
     .74 and .77); it was mended by them, so they show no more than that it was. The fresh 200 were drawn and labelled
-    after that, and nothing was changed by them: coherence .90 (95 % .80 to .97; by the grader as it was .67), helpfulness
-    and correctness .96, complexity 1.00, verbosity .98.
+    after that, and nothing was changed by them: coherence .90 (95 % .80 to .97; by the grader as it was .67),
+    helpfulness and correctness .96, complexity 1.00, verbosity .98.
     """
     k = ATTRIBUTES.index(attribute)
     by_reader, its = (attributes[:, k] for attributes in read[reader])
