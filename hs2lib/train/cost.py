@@ -87,7 +87,7 @@ def dry_run(parameters: float, stages: dict[str, Work], *, gpus: int = GPUS, oth
         parts.append(("frozen models", words, other_models * 4 * n / gpus))
     total = sum(size for _, _, size in parts)
     verdict = "fits" if total < 0.9 * MEMORY else "does not fit: more GPUs, or a smaller budget"
-    parts.append(("together", f"of {MEMORY / 1e9:.0f} GB: {verdict}", total))
+    parts.append(("together", f"of {MEMORY / 1e9:.0f} GB, a tenth left free: {verdict}", total))
     rows += [("memory", name, words, size / 1e9, "GB a GPU") for name, words, size in parts]
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {gpus} GPUs", hours / gpus, "hours"))
