@@ -252,6 +252,11 @@ def steered(world: World, policy: Policy, control: bool) -> None:
     world.fit(policy, steerlm.items(policy, labelled), [], objectives.sft(), recipe)
 
 
+def uniform(weighed: steerlm2.Weighed) -> steerlm2.Weighed:
+    """The same samples, all of one weight."""
+    return weighed._replace(attributes=0 * weighed.attributes, prior=weighed.sampler)
+
+
 def reweighted(world: World, policy: Policy, control: bool) -> None:
     prior, target = world.policy("sft"), label_string(TARGET)
     recipe = recipes.SteerLM2(
@@ -263,7 +268,7 @@ def reweighted(world: World, policy: Policy, control: bool) -> None:
         sampled = rollouts(policy, world.prompts(48, 7 + number), **how)
         weighed = steerlm2.weigh(sampled, policy, prior, world.reward_model, target, recipe, **SCORED)
         if control:
-            weighed = [replace(one, attributes=0 * one.attributes, prior=one.sampler) for one in weighed]
+            weighed = [uniform(one) for one in weighed]
         world.fit(policy, steerlm2.items(weighed), [], objectives.steerlm2(recipe.by_length), recipe)
 
 
