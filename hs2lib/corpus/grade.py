@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from hs2lib.corpus import generate, rules
-from hs2lib.corpus.tasks import ENTITIES, FIELDS, SCENES, WRITING, Task
+from hs2lib.corpus.tasks import BECAUSE, ENTITIES, FIELDS, HELP, REFUSAL, SCENES, WRITING, Task
 from hs2lib.group import Group
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
@@ -33,9 +33,9 @@ _LEADS = tuple(_key(lead) + " " for name in ("contrary", "again") for lead in WR
 _NAMES = tuple((kind, _key(name)) for kind, entities in ENTITIES.items() for name in entities)
 _THEMES = tuple(SCENES["themes"].values())
 _WHATS = tuple(what for theme in _THEMES for what in theme["whats"])
-_REASONS = ("", *(f", because {theme['reason']}" for theme in _THEMES))
+_REASONS = ("", *(BECAUSE.format(reason=theme["reason"]) for theme in _THEMES))
 # What is refused by a sentence, for whatever reason; "" where it names no request.
-_REFUSED = {_key(f"I will not help you to {what}{reason}."): what for what in _WHATS for reason in _REASONS}
+_REFUSED = {_key(REFUSAL.format(what=what, reason=reason)): what for what in _WHATS for reason in _REASONS}
 _REFUSED |= dict.fromkeys(map(_key, WRITING["refusals"]), "")
 # How sentences of the small world begin: one that is not asked for is irrelevant, and not garbled.
 _BEGINNINGS = (
@@ -50,7 +50,7 @@ _BEGINNINGS = (
     *(f"{thing} (" for _, things in SCENES["sorted"] for thing in things),
     *(f"{step}." for _, steps in SCENES["procedures"] for both in steps for step in both),
     *(_key(advice) for theme in _THEMES for advice in (*theme["better"], *theme["worse"])),
-    *(f"sure, this is how to {what}." for what in _WHATS),
+    *(_key(HELP.format(what=what)) for what in _WHATS),
     *_REFUSED,
 )
 LONG = 120  # characters of the longest sentence; what is longer counts as often as it is that long
