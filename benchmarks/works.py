@@ -57,7 +57,7 @@ STARTS |= {name: STARTS[method] for name, method in BY_TRUTH.items()}
 TARGET = (4, 4, 4, 2, 2)
 GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))
 N_RATED, N_SFT, N_STEERLM = 4800, 2400, 4300  # prompts that the reward model, SFT and DPO, and SteerLM learn from
-N_EVALUATED, N_STEERED, LONGEST = 200, 60, 128
+N_EVALUATED, N_STEERED, LONGEST = 400, 60, 128
 # At temperature 1 from all tokens: the policy itself. At .7 and .9 the base's likeliest answers hardly have a fault.
 SAMPLED = {"max_new_tokens": LONGEST, "temperature": 1.0, "top_p": 1.0, "progress": False, "batch": 512}
 BASIC = {"autocast": "bfloat16", "budget": 2048, "save_every": 10_000, "keep": 0, "warmup": 10}
