@@ -226,7 +226,7 @@ def start(notebook: str, namespace: dict) -> Run:
     paths.hide(values)
     for noted in (paths.READ, paths.WRITTEN, paths.SPELT):
         noted.clear()
-    pd.options.display.max_colwidth = None  # a text in a table is shown whole
+    pd.set_option("display.max_colwidth", None, "display.max_rows", 200)  # texts and tables are shown whole
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))

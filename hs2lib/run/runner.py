@@ -43,7 +43,7 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
     made, began = graph.outputs(run, tier), time.time()
     values = json.loads(json.dumps(graph.resolved(run, tier)[1]))  # papermill writes a tuple as a text
     hide(values)
-    os.environ[RUN] = graph.reading(run, tier)
+    os.environ |= {RUN: graph.reading(run, tier), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # bars fill an executed copy
     print(f"{tier} {run} ...", flush=True)
     made["stamp"].unlink(missing_ok=True)
     partial = made["stamp"].with_name("executed.ipynb")

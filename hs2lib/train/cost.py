@@ -52,13 +52,13 @@ def tokens(prompts: float, responses: float = 1, *, prompt: float = PROMPT, resp
     return prompts * (prompt + responses * response) / CHARACTERS_A_TOKEN
 
 
-def dry_run(parameters: float, stages: dict[str, Work], *, gpus: int = GPUS, other_models=0.0) -> pd.DataFrame:
+def dry_run(parameters: float, stages: dict[str, Work], *, gpus=GPUS, other_models=0.0, budget=BUDGET) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
     sharded over the GPUs). other_models: how many frozen models of N weights are held beside it (a reward model, a
-    sampler). Activations are computed twice (checkpointing). The purpose is to see, before a cluster is asked for, that
-    a run fits and how long it takes.
+    sampler). budget: tokens of a micro-batch, whose activations are computed twice (checkpointing). The purpose is to
+    see, before a cluster is asked for, that a run fits and how long it takes.
     """
     n, rows, hours = parameters, [], 0.0
     rate, computing = PEAK * USED, f"({PEAK:.3g}/s x {USED:g})"
@@ -78,8 +78,8 @@ def dry_run(parameters: float, stages: dict[str, Work], *, gpus: int = GPUS, oth
     if any(work.trained for work in stages.values()):
         words = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
         parts = [("weights, gradients, optimiser", words, 16 * n / gpus)]
-        words = f"{BUDGET:,} tokens x ({LAYERS} layers x {WIDTH:,} x 4 bytes + {INSIDE:,} of the layer computed again)"
-        parts.append(("activations", words, BUDGET * (LAYERS * WIDTH * 4 + INSIDE)))
+        words = f"{budget:,} tokens x ({LAYERS} layers x {WIDTH:,} x 4 bytes + {INSIDE:,} of the layer computed again)"
+        parts.append(("activations", words, budget * (LAYERS * WIDTH * 4 + INSIDE)))
         words = f"2 layers x N / {LAYERS} x 4 bytes + embeddings and head, {VOCABULARY:,} x {WIDTH:,} x 16"
         parts.append(("gathered to compute in", words, 8 * n / LAYERS + 16 * VOCABULARY * WIDTH))
     if other_models:

@@ -76,7 +76,7 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     """Loss in training and on validation, and what else validation says, by step: Pearson's R, or pairs' accuracy."""
     fig = Figure(figsize=(9, 2.8), layout="constrained")
-    left, right = fig.subplots(1, 2)
+    left, right = fig.subplots(1, 2, sharex=True)
     left.plot(training.step, training.loss, color="#0072b2", alpha=0.5, label="training, each step")
     if len(validation):
         left.plot(validation.step, validation.loss, "o-", color="#d55e00", ms=4, label="validation")

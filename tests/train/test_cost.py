@@ -60,6 +60,8 @@ def test_the_papers_dpo():
     assert 15 < value(table, "all", "time") < 25
     assert value(table, "memory", "weights, gradients, optimiser") == pytest.approx(16 * 70.6 / 64)
     assert "fits" in table[table.quantity == "together"].arithmetic.item()
+    half = value(cost.dry_run(70.6e9, stages, budget=4096), "memory", "activations")
+    assert half == pytest.approx(4096 * (80 * 8192 * 4 + 595200) / 1e9) == value(table, "memory", "activations") / 2
     few = cost.dry_run(70.6e9, stages, gpus=8)
     assert "does not fit" in few[few.quantity == "together"].arithmetic.item()
     assert table.arithmetic.str.contains("x 8 N / (9.89e+14/s x 0.35)", regex=False).any()
