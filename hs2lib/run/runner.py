@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     add, many = parser.add_argument, {"action": "append", "default": []}
     add("notebook", nargs="*", help="names or numbers (01), or named runs (01@mine); all by default")
     add("--tier", choices=list(graph.TIERS), default="smoke", help="which tier (default: smoke)")
-    add("--name", default="", help="run the notebooks under this name, beside their own runs")
+    add("--name", default="", help="define and run the notebooks under this name, beside their own runs")
     add("-p", "--set", metavar="NAME=VALUE", help="a parameter of the named runs", **many)
     add("--reads", metavar="RUN", help="a named run to read from, as 05@mine", **many)
     add("--seeds", metavar="N", type=int, default=1, help="so many seeds of each run and of all it reads: @seed-1 ..")

@@ -24,13 +24,11 @@ class Recipe(Settings):
     """How to train: what `hs2lib.train.trainer.fit` reads of every recipe."""
 
     epochs: float = setting(
-        2.0, "passes over the training data, unless steps are set; paper: 2 for the reward model, section 3", 0.01, 1000
+        2.0, "passes over the training data, unless steps are set; paper, reward model: 2 (section 3)", 0.01, 1000
     )
     steps: int = setting(0, "steps to stop after, or 0 for the whole global batches of the epochs", 0, 10_000_000)
-    batch: int = setting(64, "groups in a global batch; paper: 64 pairs of responses for the reward model", 1, 100_000)
-    learning_rate: float = setting(
-        2e-6, "constant, after the warm-up; paper: 2e-6 for the 70B reward model, section 3", 0, 1
-    )
+    batch: int = setting(64, "groups in a global batch; paper, reward model: 64 pairs of responses", 1, 100_000)
+    learning_rate: float = setting(2e-6, "constant, after the warm-up; paper, 70B reward model: 2e-6", 0, 1)
     warmup: int = setting(10, "steps of warm-up; paper: section 3", 0, 100_000)
     weight_decay: float = setting(0.1, "of AdamW; reference code (.01 for SFT, SteerLM)", 0, 1)
     betas: tuple[float, float] = setting((0.9, 0.98), "of AdamW; reference code", 0, 1)
