@@ -33,11 +33,14 @@ def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpful
     if all(len(group.responses) == 1 for group in groups):
         return groups
     by_prompt: dict[tuple, Group] = {}
+    ratings: dict[tuple, float] = {}  # of the reply in by_prompt: a prompt may have two groups
     for group in groups:
         rated_by = next((name for name in by if name in group.attributes), "")
         if group.responses:
-            highest = np.nan_to_num(labels_of([group], rated_by), nan=-1.0).argmax()
-            by_prompt.setdefault(group.prompt, replace(group, responses=(group.responses[highest],)))
+            rated = np.nan_to_num(labels_of([group], rated_by), nan=-1.0).ravel()
+            if rated.max() > ratings.get(group.prompt, -np.inf):
+                ratings[group.prompt] = rated.max()
+                by_prompt[group.prompt] = replace(group, responses=(group.responses[rated.argmax()],))
     best = {prompt: group.responses[0].text for prompt, group in by_prompt.items()}
     kept, inner = [], set()
     for prompt, group in by_prompt.items():

@@ -150,6 +150,15 @@ def test_best_paths_follow_the_best_reply():
         sft.prepare(load_policy("tiny"), [root])
 
 
+def test_the_best_reply_to_a_prompt_may_stand_in_its_second_group():
+    """HelpSteer2 has a prompt twice: the first group's replies counted, and better ones were lost without a word."""
+    u, labels = (Turn("user", "u"),), ("helpfulness",)
+    worse = Group("0", u, (Response("1", "bad", (0.0,)), Response("2", "poor", (1.0,))), labels)
+    better = Group("1", u, (Response("3", "good", (4.0,)), Response("4", "fair", (1.0,))), labels)
+    for groups in ([worse, better], [better, worse]):
+        assert [(talk.id, talk.responses[0].text) for talk in sft.best_paths(groups)] == [("1", "good")]
+
+
 # The loss
 
 
