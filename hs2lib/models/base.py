@@ -168,7 +168,10 @@ class Decoder(nn.Module):
         return self
 
     def merge(self):
-        """Add the adapters into the weights, in place, so that the model is a plain one; nothing to do without any."""
+        """Add the adapters into the weights, in place, so that the model is a plain one, which can be trained again.
+
+        Nothing to do without any.
+        """
         for name, module in list(self.backbone.named_modules()):
             if isinstance(module, BaseTunerLayer):
                 module.merge()
@@ -176,6 +179,7 @@ class Decoder(nn.Module):
         if self.adapter:
             self.adapter = self.origin = None
             del self.backbone.peft_config
+            self.backbone.requires_grad_(True)
         return self
 
     def write(self, folder: Path, writes: bool = True) -> None:

@@ -43,10 +43,12 @@ def fold(model: RewardModel, weights: Sequence[float], *, mean=0.0, sd=1.0, name
     Paper: appendix H (weights of the heads on RewardBench), section 4.3 (goodness), section 4.4 (PPO subtracts its mean
     and divides by its SD). weights: one for each of the A outputs (`hs2lib.paper.head_weights` makes them by name).
     Folded in float64. A mean, or the bias of the model's own head, becomes a bias. Raises ValueError for another number
-    of weights, an sd that is not positive, or weights that are not finite.
+    of weights, an sd that is not positive, weights that are not finite, and a frozen model.
     """
     if len(weights) != len(model.attributes):
         raise ValueError(f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}")
+    if model.rounded:
+        raise ValueError("these weights were rounded when the model was frozen: fold it before")
     if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
         raise ValueError(f"expected finite weights and mean and a positive sd, got {list(weights)}, {mean} and {sd}")
     w = torch.tensor(weights, dtype=torch.float64, device=model.head.weight.device)  # [A]

@@ -36,7 +36,7 @@ from torch import distributed
 
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
-from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
+from hs2lib.engine.chat import TokenGroup, closing_tokens, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
@@ -68,7 +68,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
 
     Paper: section 4.3 (n = 10, temperature 0.7, top-p 0.9). temperature 0 takes the likeliest token each time.
     max_new_tokens: with the end of the turn. label: SteerLM's label string that opens every answer; it is no part of
-    the text. A prompt too long to leave room loses its oldest turns.
+    the text. A prompt too long to leave room loses its oldest turns, here and in the group that comes back.
     file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
     stands for a file in it that is named by the policy and the settings.
     batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
@@ -87,7 +87,8 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
         what = f"n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
         raise ValueError(f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}")
     one_of("backend", backend, BACKENDS)
-    tokens = {group.id: _prompt(policy, group, label, max_new_tokens) for group in prompts}
+    prompts = [_shorter(policy, group, label, max_new_tokens) for group in prompts]
+    tokens = {group.id: _tokens(policy, group, label) for group in prompts}
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
     settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
@@ -138,19 +139,24 @@ def as_tokens(policy, groups: Sequence[Group], label: str | None = None) -> list
     """
     out = []
     for group in groups:
-        prompt = _prompt(policy, group, label, max(len(sample.tokens) for sample in group.responses))
+        longest = max(len(sample.tokens) for sample in group.responses)
+        prompt = _tokens(policy, _shorter(policy, group, label, longest), label)
         sequences = tuple([*prompt, *sample.tokens] for sample in group.responses)
         out.append(TokenGroup(group, sequences, (len(prompt),) * len(sequences)))
     return out
 
 
-def _prompt(policy, group: Group, label: str | None, room: int) -> list[int]:
-    """The tokens to go on from, without the oldest turns where they leave no room for the response."""
-    options = policy.written | {"label": label}
-    ids = prompt_tokens(group.prompt, policy.tokenizer, **options)
-    if policy.max_tokens and len(ids) + room > policy.max_tokens:
-        ids = prompt_tokens(fitted(policy, group, room, **options), policy.tokenizer, **options)
-    return ids
+def _tokens(policy, group: Group, label: str | None) -> list[int]:
+    """The tokens to go on from."""
+    return prompt_tokens(group.prompt, policy.tokenizer, **policy.written | {"label": label})
+
+
+def _shorter(policy, group: Group, label: str | None, room: int) -> Group:
+    """The group without the oldest turns of its prompt where they leave no room for the response."""
+    closed = room + len(closing_tokens(policy.tokenizer, **policy.written))  # a cut response is closed by who scores it
+    if policy.max_tokens and len(_tokens(policy, group, label)) + closed > policy.max_tokens:
+        return replace(group, prompt=fitted(policy, group, room, **policy.written | {"label": label}))
+    return group
 
 
 def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
@@ -160,7 +166,7 @@ def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
     leaves none.
     """
     bare = replace(group, responses=(Response("", ""),))
-    limit = policy.max_tokens and policy.max_tokens - room
+    limit = policy.max_tokens and (policy.max_tokens - room or -1)  # 0 is no limit
     (shorter,) = tokenise([bare], policy.tokenizer, max_tokens=limit, **options)
     system = int(group.prompt[0].role == "system")
     return (*group.prompt[:system], *group.prompt[system + shorter.dropped :])

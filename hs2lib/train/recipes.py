@@ -32,7 +32,7 @@ class Recipe(Settings):
     warmup: int = setting(10, "steps of warm-up; paper: section 3", 0, 100_000)
     weight_decay: float = setting(0.1, "of AdamW; reference code (.01 for SFT, SteerLM)", 0, 1)
     betas: tuple[float, float] = setting((0.9, 0.98), "of AdamW; reference code", 0, 1)
-    clip: float = setting(1.0, "largest norm of the gradient; reference code", 0, 1e9)
+    clip: float = setting(1.0, "largest norm of the gradient; reference code", 1e-6, 1e9)
     seed: int = setting(0, "of the order of the data, with the number of the epoch", 0, 2**32 - 1)
     autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a micro-batch, tokens: bounds the memory", 1, 10_000_000)

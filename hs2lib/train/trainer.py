@@ -350,7 +350,7 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
 def steps_of(recipe: Recipe, number: int) -> int:
     """The number of steps on so many items. Raises ValueError where they make no global batch."""
     # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
-    steps = recipe.steps or int(recipe.epochs * number) // recipe.batch
+    steps = recipe.steps or int(round(recipe.epochs * number, 6)) // recipe.batch
     if steps < 1:
         raise ValueError(f"{recipe.epochs} epochs of {number} groups make no global batch of {recipe.batch}")
     return steps
@@ -365,6 +365,7 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
     fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
+    fixed["keep"] = recipe.keep > 0  # the best weights or the last ones; how many stay on disk is free
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
     what |= {"recipe": fixed, "model": described, "about": about or {}}
     text = json.dumps(what, indent=1, default=sorted, sort_keys=True)

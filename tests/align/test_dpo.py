@@ -17,6 +17,7 @@ from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.train.objectives import REGRESSION, dpo
+from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import Recipe, fit, targets_of
 
 
@@ -208,6 +209,15 @@ def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     assert runs[0][:2] == runs[1][:2]
     assert all(torch.equal(p, runs[1][2][name]) for name, p in runs[0][2].items())
     assert {"eval_accuracy", "eval_margin"} <= set(next(x for x in runs[0][0] if "eval_loss" in x))
+
+
+def test_a_judge_of_checkpoints_is_refused_before_trl_trains(pairs, tmp_path, trl):
+    """It trained, and then said to train again."""
+    policy = load_policy("tiny")
+    items, _ = preferences.items(policy, pairs[:8])
+    with pytest.raises(ValueError, match="take backend 'groups'"):
+        trl.fit_dpo(policy, items, [], 0.1, DPO(judge="gold"), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

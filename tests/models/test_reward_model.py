@@ -215,6 +215,8 @@ def test_saved_and_loaded_it_scores_the_same(model, tmp_path, lora):
         assert not (folder / "model.safetensors").exists()
         torch.testing.assert_close(loaded.merge().score(GROUPS), scores, atol=1e-5, rtol=1e-5)
         assert not [name for name, _ in loaded.named_modules() if "lora" in name]
+        # PPO from a folder with adapters, merged, trained nothing and said nothing.
+        assert all(p.requires_grad for p in loaded.parameters())
 
 
 def test_a_weak_one_says_so_when_it_is_loaded(model, tmp_path):
@@ -254,6 +256,12 @@ def test_folding_is_exact(bias):
     torch.testing.assert_close(folded.score(GROUPS)[:, 0], expected, atol=1e-6, rtol=1e-6)
     assert folded.attributes == ("goodness",) and folded.backbone is model.backbone
     torch.testing.assert_close(export.fold(model, [0, 0, 0, 0, -1]).score(GROUPS)[:, 0], -scores[:, 4])
+
+
+def test_a_rounded_model_is_not_folded(model):
+    """The folded one could not score: half of its backbone is in bfloat16."""
+    with pytest.raises(ValueError, match="fold it before"):
+        export.fold(model.frozen("bfloat16"), GOODNESS)
 
 
 def test_folding_is_saved_and_bad_weights_are_refused(model, tmp_path):

@@ -12,7 +12,7 @@ import vllm_server
 from scipy import stats
 
 from hs2lib.engine import decoding
-from hs2lib.engine.chat import label_string, prompt_tokens
+from hs2lib.engine.chat import closing_tokens, label_string, prompt_tokens
 from hs2lib.engine.decoding import FIRST, choose, uniforms
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
@@ -271,14 +271,41 @@ def test_groups_come_back_with_their_prompts_and_own_samples(policy):
 
 
 def test_a_prompt_that_leaves_no_room_loses_its_oldest_turns():
-    short = Policy.new("tiny", max_tokens=120).eval()
+    """Also where its answers end early: their log-probabilities were then taken after the whole prompt."""
+    short = Policy.new("tiny", max_tokens=160).eval()
+    short.backbone.generation_config.eos_token_id = list(range(3, 1500))
     whole = len(prompt_tokens(LONG, short.tokenizer))
-    (group,) = run(short, [Group("long", LONG, ())], max_new_tokens=30)
-    (tokens,) = as_tokens(short, [group])
-    assert whole > 90 and tokens.starts[0] <= 90 and group.prompt == LONG
-    assert short.tokenizer.decode(tokens.sequences[0]).count("<|im_start|>assistant") >= 1
+    for label in (None, LABEL):
+        (group,) = run(short, [Group("long", LONG, ())], max_new_tokens=30, label=label)
+        (tokens,) = as_tokens(short, [group], label)
+        assert whole > 130 >= tokens.starts[0] and group.prompt == LONG[-len(group.prompt) :]
+        assert max(len(sample.tokens) for sample in group.responses) < 30
+        sampled = [sum(sample.log_probs) for sample in group.responses]
+        np.testing.assert_allclose(short.log_probs([tokens])[0], sampled, atol=1e-4)
+        (other,) = as_tokens(short, [group])  # log P(y|x) is of the same x
+        assert short.tokenizer.decode(other.sequences[0]).count("<|im_start|>") == 2 + len(group.prompt)
     with pytest.raises(ValueError, match=r"group long: .* the prompt has no older turn left to drop"):
-        run(short, [Group("long", LONG[-1:], ())], max_new_tokens=110)
+        run(short, [Group("long", LONG[-1:], ())], max_new_tokens=150)
+
+
+def test_no_room_at_all_is_no_endless_room():
+    """As many new tokens as the model has positions left nothing for the prompt, and any prompt was taken whole."""
+    short = Policy.new("tiny", max_tokens=64).eval()
+    for room in (64, 65):
+        with pytest.raises(ValueError, match=r"group long: .*fit"):
+            run(short, [Group("long", LONG, ())], max_new_tokens=room)
+
+
+def test_samples_that_are_cut_leave_room_for_the_end_of_the_turn():
+    """Who scores a cut sample closes it: one at the model's last position then had no room, after all sampling."""
+    short, (group, *_) = Policy.new("tiny").eval(), PROMPTS
+    closing = len(closing_tokens(short.tokenizer))
+    short.max_tokens = len(prompt_tokens(group.prompt, short.tokenizer)) + 12 + closing - 1
+    with pytest.raises(ValueError, match="no older turn left to drop"):
+        run(short, [group])
+    short.max_tokens += 1
+    (tokens,) = as_tokens(short, run(short, [group]))
+    assert {len(sequence) + closing for sequence in tokens.sequences} == {short.max_tokens}
 
 
 def test_the_model_still_generates_and_scores_afterwards(policy):

@@ -21,7 +21,7 @@ from hs2lib.train import checkpoints, trainer
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares, tokens
 from hs2lib.train.objectives import BRADLEY_TERRY, REGRESSION, named, ordered_pairs
 from hs2lib.train.progress import curves
-from hs2lib.train.trainer import Recipe, fit
+from hs2lib.train.trainer import Recipe, fit, steps_of
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +117,22 @@ def test_the_best_weights_are_kept_and_come_back(tmp_path):
         == result
     )
     assert torch.equal(again.head.weight, model.head.weight)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_best_and_last_weights_are_runs_of_their_own(tmp_path, first):
+    """They shared a folder: asked for the last weights, a run that had kept the best ones gave those."""
+    ends = {}
+    for keep in (first, 1 - first):
+        _, result = trained(tmp_path, made(20), validation=made(6, 1), steps=20, learning_rate=0.05, keep=keep)
+        ends[keep] = result.best_step
+    assert ends[0] == 20 > ends[1]
+
+
+@pytest.mark.parametrize(("epochs", "number", "batch"), [(0.29, 100, 29), (0.57, 100, 57), (1.15, 100, 115)])
+def test_a_part_of_an_epoch_is_not_cut_by_rounding(epochs, number, batch):
+    """.29 x 100 is 28.999 in floating point: there was no step."""
+    assert steps_of(recipe(steps=0, epochs=epochs, batch=batch), number) == 1
 
 
 class _Stop(TrainerCallback):
