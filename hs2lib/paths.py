@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -144,10 +145,8 @@ def place(path: str | Path) -> str:
     A file that was fetched lies in a cache under its commit. Its place is "hub:owner/name@commit/file".
     """
     path = Path(path).absolute()
-    if "snapshots" in path.parts:  # the Hub's cache
-        at = path.parts.index("snapshots")
-        kind_owner_name = path.parts[at - 1].split("--")
-        return f"hub:{'/'.join(kind_owner_name[1:])}@{'/'.join(path.parts[at + 1 :])}"
+    if cached := re.search(r"/(?:models|datasets)--([^/]+)/snapshots/(.+)", path.as_posix()):  # the Hub's cache
+        return f"hub:{cached[1].replace('--', '/')}@{cached[2]}"
     for prefix, folder in _folders():
         if path.is_relative_to(folder):
             name = prefix + path.relative_to(folder).as_posix()
@@ -193,6 +192,7 @@ def public(text: str) -> str:
     """A text without the folders of this machine: data folder, run folder, checkout, home, and what was hidden."""
     for path in sorted(_HIDDEN, key=len, reverse=True):
         text = text.replace(path, _HIDDEN[path])
-    for name, folder in _folders():
-        text = text.replace(f"{folder}/", name)
+    for name, folder in _folders():  # but after the host of an address
+        found = rf"(://[^\s/\"]+)?{re.escape(str(folder))}/"
+        text = re.sub(found, lambda match, name=name: match[0] if match[1] else name, text)
     return text

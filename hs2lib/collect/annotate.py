@@ -77,10 +77,11 @@ def earlier(path: Path, model: type[Row]) -> list:
 class AnnotationForm(widgets.VBox):
     """A form that walks an annotator through groups, response by response, and resumes where the file ends.
 
-    groups: prompts with their responses, ids unique. path: the JSONL file, made when the first rating is saved.
-    annotator: a pseudonym, letters, digits, - and _; can be typed into the form instead.
+    groups: prompts with their responses, ids unique, no text empty. path: the JSONL file, made when the first rating
+    is saved. annotator: a pseudonym, letters, digits, - and _; can be typed into the form instead.
     Controls by name, for tests and for whoever lays them out anew: annotator, flags, ratings, boxes, confidence, safe,
-    save, flag, message. Raises ValueError for repeated ids, DataError for a file that cannot be continued.
+    save, flag, message. Raises ValueError for repeated ids and empty responses, DataError for a file that cannot be
+    continued.
     """
 
     def __init__(self, groups: Sequence[Group], path: str | Path, annotator: str = ""):
@@ -89,6 +90,11 @@ class AnnotationForm(widgets.VBox):
             raise ValueError(f"ratings are written as JSON lines: the file must end in .jsonl, got {self.path.name!r}")
         if repeated := [id for id, times in Counter(group.id for group in self.groups).items() if times > 1]:
             raise ValueError(f"group ids must be unique, {repeated[0]!r} occurs twice")
+        ids = Counter(response.id for group in self.groups for response in group.responses)
+        if repeated := [id for id, times in ids.items() if times > 1]:
+            raise ValueError(f"response ids must be unique in all groups, {repeated[0]!r} occurs twice")
+        if empty := [r.id for group in self.groups for r in group.responses if not r.text.strip()]:
+            raise ValueError(f"response {empty[0]!r} has no text that can be seen: leave its group out")
         self._check_file()
         placeholder = {"placeholder": "pseudonym", "continuous_update": False}  # read when Enter is pressed
         self.annotator = widgets.Text(annotator, description="annotator", **placeholder)

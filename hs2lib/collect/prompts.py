@@ -116,11 +116,13 @@ def sample_uniform(strata: Sequence, n: int, weights: Mapping | None = None, see
     missing by the same rule. Within a stratum every item is equally likely.
     Returns (positions int [n] in ascending order, account of each stratum: stratum, weight, available, share (of n by
     its weight), taken, ran_out (bool)).
-    Raises ValueError if n exceeds the items there are.
+    Raises ValueError if n exceeds the items there are, for a missing stratum, and for a weight that is not above 0.
     """
     strata = list(strata)
     if not 0 <= n <= len(strata):
         raise ValueError(f"cannot draw {n} without replacement from {len(strata)} items")
+    if pd.isna(strata).any() or min((weights or {0: 1}).values()) <= 0:
+        raise ValueError("an item has no stratum, or a stratum no weight above 0: leave such items out")
     members = pd.Series(range(len(strata))).groupby(strata).indices  # stratum -> positions
     weight = np.array([float((weights or {}).get(s, 1)) for s in members])
     rng = np.random.default_rng(seed)

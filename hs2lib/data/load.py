@@ -8,7 +8,7 @@ that a file cannot change under its name.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,6 +72,7 @@ class Loaded:
     source: str
     generated: bool
     set_aside: list[DataError] = field(default_factory=list)
+    own: bool = False  # from a file of the user's, whatever it is called
 
 
 def load(name: str, source: str, *, folder: str | Path | None = None, path: str | Path | None = None, split="both",
@@ -99,7 +100,7 @@ def load(name: str, source: str, *, folder: str | Path | None = None, path: str 
         stage = {"helpsteer2": "released", "helpsteer2-disagreements": "annotated"}[name]
         groups = list(generate.groups(n_prompts, seed=seed, stage=stage, split=split))
         return Loaded(groups, f"{generate.source(seed)}, {n_prompts} prompts", True)
-    spec, out = SETS[name], Loaded([], "", False)
+    spec, out = SETS[name], Loaded([], "", False, own=path is not None)
     if path is None:
         places = files(spec, source, folder, split)
     else:
@@ -182,10 +183,19 @@ def own_file(path: str | Path, folder: str | Path | None) -> Path:
     """
     path = Path(path).expanduser()
     tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
-    if there := next(filter(os.path.isfile, tried), None):
+    if there := _first(tried):
         return there
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
     raise DataError(path, None, None, what, "correct path=, or put the file there")
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    """The first that is a file; the absent ones before it are noted, for one that comes will be read in its place."""
+    for path in paths:
+        if path.is_file():
+            return path
+        noted(path)
+    return None
 
 
 def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True) -> list[Path]:
@@ -198,7 +208,7 @@ def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True)
     ways = [names for names in (*ways, *([name] for name in spec.local.get(split, ()))) if names]
     for names in ways:
         either = [(root / name, root / name.removesuffix(".gz"), root / f"{name}.gz") for name in names]
-        files = [next(filter(Path.is_file, paths), None) for paths in either]
+        files = [_first(paths) for paths in either]
         if None not in files:
             return files
     if not needed:

@@ -103,11 +103,12 @@ class OwnPair(Row):
                 names[ours], values[ours] = column, row[column]
         prompt, more = values.get("prompt"), row.get(at.get("input"))
         if isinstance(prompt, str) and isinstance(more, str) and names["prompt"] == at.get("instruction"):
-            names["prompt"] += f" and {take('input')}"
-            values["prompt"] = prompt = f"{prompt}\n\n{more}"
+            names["prompt"] += f" and {take('input')}" if more.strip() else ""
+            values["prompt"] = prompt = f"{prompt}\n\n{more}" if more.strip() else prompt
         if isinstance(prompt, str) and row.get(at.get("system")):
             names["prompt"] += f" after {take('system')}"
-            values["prompt"] = [{"role": "system", "content": row[at["system"]]}, {"role": "user", "content": prompt}]
+            talk = [Turn("system", row[at["system"]]), *turns(prompt)]
+            values["prompt"] = [{"role": turn.role, "content": turn.text} for turn in talk]
 
         answers = next((both for both in ANSWERS if any(name in at for name in both)), ANSWERS[0])
         if absent := [name for name in answers if name not in at]:
@@ -118,7 +119,7 @@ class OwnPair(Row):
             verdict = take(*VERDICTS)
             word = str(row.get(verdict)).strip().lower()
             if verdict and verdict.lower() == "preference_strength":
-                word = STRENGTHS.get(word, "a tie")
+                word = STRENGTHS.get(word.removesuffix(".0"), "a tie")  # an integer column with a gap is one of floats
             better = [column for column, words in zip(columns, BETTER, strict=True) if word in {column.lower(), *words}]
             if not better:
                 kind = Unclear if re.fullmatch(r"[+-]?\d+(\.\d+)?|true|false", word) else Fault

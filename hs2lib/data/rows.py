@@ -15,6 +15,7 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -150,7 +151,7 @@ def columns(names: Iterable[str], kind: object, default: object = ..., base: typ
 def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
     """(line, row as `model`) for every row of a file; the row is None where it has faults, which go to `faults`."""
     # CSV has only text: numbers in it are parsed.
-    strict = False if ".csv" in path.suffixes else None
+    strict = False if Path(path.name.removesuffix(".gz")).suffix == ".csv" else None
     for line, row in read(path, faults):
         faults.look(line, row)
         if row is not None:
@@ -332,6 +333,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > most:
                 raise Fault(None, f"the file unpacks to more than {most:,} bytes", "write it with less compression")
+            if twice := [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]:
+                raise Fault(twice[0], "a column of this name a second time", "give each column its own name")
             for batch in file.iter_batches(batch_size=BATCH):
                 for i, row in enumerate(batch.to_pylist()):
                     number += 1

@@ -369,7 +369,8 @@ def _fit(X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """L1-penalised logistic regression of chances y in [0, 1]; the penalty by cross-validation on log loss."""
     rows = np.arange(len(y))
     twice, label = np.concatenate([rows, rows]), np.repeat([1, 0], len(rows))  # a chance is a win and a loss, weighed
-    share = np.concatenate([y, 1 - y]) * weight[twice]
+    # Weight 0 is a row left out: of a fold with losses alone the solver then knows one class, and takes it for wins.
+    share = np.maximum(np.concatenate([y, 1 - y]), 1e-9) * weight[twice]
     folds = list(GroupKFold(n_splits=FOLDS).split(twice, label, groups=twice))
     # liblinear stops early enough for its random order to show in the fourth digit: the state is published too.
     # A handful of questions need more rounds than the usual 100, large sets fewer: what was fitted well stays as it is.

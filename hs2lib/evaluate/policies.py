@@ -30,7 +30,7 @@ from hs2lib.models.policy import unlabelled
 from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.paper import GAIN, MEASURES, head_weights
 from hs2lib.paths import names_read, noted, root, run_name, work, write
-from hs2lib.report.report import DASH, csv_text, plain_cell
+from hs2lib.report.report import DASH, TEXTS, csv_text, plain_cell
 from hs2lib.run.graph import makers
 from hs2lib.stats.bootstrap import inside
 
@@ -107,7 +107,7 @@ def earlier(folder: Path) -> list[pd.DataFrame]:
     notebooks = sorted({place.name.partition("@")[0] for place in here.parent.glob("[0-9][0-9]_*")})
     files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
     files = [file for file in files if not read or file.parent.name in read]
-    return [pd.read_csv(noted(file), dtype=texts).map(plain_cell) for file in files if file.exists()]
+    return [pd.read_csv(noted(file), dtype=texts, **TEXTS).map(plain_cell) for file in files if file.exists()]
 
 
 def measures(frame: pd.DataFrame) -> list[str]:
@@ -155,7 +155,7 @@ def wins(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFr
     gold = _joined(frames).pivot_table("gold", "prompt", "policy", sort=False)  # [prompts, policies]
     won = 50 + 50 * np.sign(gold.sub(gold[against], axis=0).round(9)).drop(columns=against)
     measure = f"win rate over {against} by gold, %"
-    rows = [(measure, policy, *inside(mean(won[policy], won.index, **resampled), 0, 100)) for policy in won]
+    rows = [(measure, policy, *inside(mean(won[policy], won.index, **resampled), 0, 100, len(won))) for policy in won]
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
 

@@ -134,7 +134,7 @@ def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
     lines = []
     for id, several in groupby(answers, key=question_id):
         texts = [answer.responses[0].text for answer in several]
-        row = {"question_id": int(id) if id.isdecimal() else id, "model_id": model}
+        row = {"question_id": int(id) if id.isdecimal() and str(int(id)) == id else id, "model_id": model}
         lines.append(row | {"choices": [{"index": 0, "turns": texts}]})
     write(Path(path), json_lines(lines).encode(errors="replace"))
     return Path(path)

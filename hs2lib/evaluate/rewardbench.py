@@ -186,8 +186,9 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
         rows.append((part, name, own))
     frame = pd.DataFrame(rows, columns=["part", "name", "pairs"])
     frame["ties"] = [int(tie[np.isin(subsets, list(own))].sum()) for own in frame.pairs]
+    prompts = [len(set(_prompts(benchmark)[np.isin(subsets, list(own))])) for own in frame.pairs]
     frame["pairs"] = [int(np.isin(subsets, list(own)).sum()) for own in frame.pairs]
-    frame["accuracy"], frame["low"], frame["high"] = inside(interval, 0, 100, frame.pairs)
+    frame["accuracy"], frame["low"], frame["high"] = inside(interval, 0, 100, prompts)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, frame)

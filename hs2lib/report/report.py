@@ -4,6 +4,7 @@ Everything a notebook shows goes through a `Run`, so that every caption names ti
 data is called that, and a folder without `manifest.json` is an incomplete run. `completed` reads a run that ended.
 """
 
+import csv
 import html
 import json
 import os
@@ -96,11 +97,12 @@ class Run:
     def source(self, loaded, *, of_paper: bool = False, partial: bool = False) -> None:
         """Record a data source (`data.Loaded`); every later caption names it.
 
-        `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper.
+        `of_paper` says these are the rows the paper describes: without it no figure is ever judged against the paper,
+        nor are figures of generated rows or of a file of the user's.
         """
         n, aside = len(loaded.groups), len(loaded.set_aside)
         about = {"name": loaded.source, "generated": loaded.generated, "partial": partial, "groups": n}
-        self.sources.append(about | {"of_paper": of_paper and not loaded.generated, "set_aside": aside})
+        self.sources.append(about | {"of_paper": of_paper and not (loaded.generated or loaded.own), "set_aside": aside})
         display(Markdown(f"Source: {loaded.source}; {n:,} groups, {aside:,} rows set aside."))
 
     def caption(self, text: str) -> str:
@@ -306,7 +308,10 @@ def csv_text(frame: pd.DataFrame, *, index: bool = False, digits: str | None = "
     `plain_cell` takes away again. Numbers stay as they are, also those that are written as text.
     """
     safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
-    return safe.to_csv(index=index, float_format=digits, lineterminator="\n")
+    # A lone return ends a row for who reads it, and the writer leaves it bare: such a frame has all its texts quoted.
+    bare = safe.map(lambda cell: isinstance(cell, str) and "\r" in cell).any(axis=None)
+    quoting = csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL
+    return safe.to_csv(index=index, float_format=digits, lineterminator="\n", quoting=quoting)
 
 
 def _scratch(place: str) -> bool:
@@ -325,9 +330,12 @@ def _safe_cell(value: object) -> object:
     return value if re.fullmatch(r"[+-][\d.]+(e[+-]?\d+)?", value, re.I) else f"'{value}"
 
 
+TEXTS = {"keep_default_na": False, "na_values": [""]}  # for pandas.read_csv: "None" and "NA" are texts
+
+
 def read_table(path: Path) -> pd.DataFrame:
     """The frame that `csv_text` wrote to a file, its texts as they were."""
-    return pd.read_csv(path).map(plain_cell).rename(columns=plain_cell)
+    return pd.read_csv(path, **TEXTS).map(plain_cell).rename(columns=plain_cell)
 
 
 def plain_cell(value: object) -> object:

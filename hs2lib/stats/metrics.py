@@ -72,10 +72,11 @@ def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=No
         raise ValueError(f"outputs {outputs.shape}, labels {labels.shape}: {what}")
     sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
     interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
-    rows = []
+    rows, clusters = [], groups if clusters is None else clusters
+    n_clusters = len(np.unique(clusters))
     for a, name in enumerate(attributes):
         sums = [contributions(side[:, a], labels[:, a], groups) for side in sides]  # each [rows, 9]
-        parts = interval(*sums, groups if clusters is None else clusters, from_sums, **options)
-        parts = inside(parts, (-np.inf, -1, 0), (np.inf, 1, 1)) if minus is None else parts
+        parts = interval(*sums, clusters, from_sums, **options)
+        parts = inside(parts, (-np.inf, -1, 0), (np.inf, 1, 1), n_clusters) if minus is None else parts
         rows += [(name, metric, *map(float, values)) for metric, *values in zip(METRICS, *parts, strict=True)]
     return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])

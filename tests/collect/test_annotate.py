@@ -50,6 +50,16 @@ def test_ratings_come_back_through_the_loader_and_aggregate(groups, tmp_path):
     assert aggregate.aggregate(ratings, aggregate.keep_three(ratings)).tolist() == [[3, 4, 4, 2, 1]] * 4
 
 
+@pytest.mark.parametrize(("ids", "second", "words"), [("00", "b", "'0' occurs twice"), ("01", " ", "'1' has no text")])
+def test_responses_that_no_file_of_ratings_can_hold_are_refused_before_any_is_rated(tmp_path, ids, second, words):
+    """The file could not be continued, or not be loaded, after the annotator's work was done."""
+    answers = [Response(*one) for one in zip(ids, ("a", second), strict=True)]
+    pair = [Group(f"g{n}", (Turn("user", "?"),), (answer,)) for n, answer in enumerate(answers)]
+    with pytest.raises(ValueError, match=words):
+        AnnotationForm(pair, tmp_path / "r.jsonl", "ann")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_a_row_holds_and_what_goes_to_the_notes(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     form.boxes["correctness"]["key information missing"].value = True

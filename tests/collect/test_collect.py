@@ -75,6 +75,13 @@ def test_a_stratum_that_runs_out_is_reported_and_the_others_share():
     assert account.share.tolist() == [6, 6, 6]
 
 
+@pytest.mark.parametrize(("strata", "weights"), [([1, 2, np.nan], None), ([1, None, 2], None), ([1, 1, 5], {5: 0})])
+def test_items_that_cannot_be_drawn_are_refused_not_dropped(strata, weights):
+    """Fewer than n came back, and once -9223372036854775808 of a stratum."""
+    with pytest.raises(ValueError, match="no stratum, or a stratum no weight"):
+        prompts.sample_uniform(strata, 3, weights)
+
+
 def test_sampling_is_exact_at_any_size():
     rng = np.random.default_rng(1)
     for n in (0, 1, 7, 39, 40):

@@ -184,6 +184,21 @@ def test_a_parquet_file_whose_dates_python_has_not(tmp_path):
     assert 'got "2024-01-01 00:00:00"' in str(caught(path, "ratings"))
 
 
+def test_a_column_of_parquet_that_comes_twice_is_refused(tmp_path):
+    """The last one was taken without a word; CSV and JSON refuse it."""
+    columns = {name: [value] for name, value in rated().items()}
+    table = pa.table([*columns.values(), [0]], names=[*columns, "helpfulness"])
+    pq.write_table(table, tmp_path / "r.parquet")
+    error = caught(tmp_path / "r.parquet", "ratings")
+    assert error.field == "helpfulness" and "a second time" in str(error)
+
+
+def test_what_a_file_is_called_before_its_kind_makes_no_csv_of_it(tmp_path):
+    """In export.csv.jsonl a text counted as a number."""
+    write(tmp_path / "export.csv.jsonl", [rated(helpfulness="4")])
+    assert caught(tmp_path / "export.csv.jsonl", "ratings").field == "helpfulness"
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "own.jsonl"
     path.symlink_to("/proc/self/mem")  # a file by its looks, whose reading fails

@@ -106,6 +106,17 @@ def test_swapping_sides_mirrors_the_rate():
     assert there.rate + back.rate == pytest.approx(100, abs=0.05)
 
 
+@pytest.mark.parametrize(("n", "wins"), [(805, 0), (805, 1), (50, 1)])
+def test_a_model_that_hardly_ever_wins_keeps_its_rate(n, wins):
+    """A fold without a win was read as one of wins alone: 1 of 805 came to 20.9 %, none to 50 %."""
+    p, lengths, baseline, _ = made(n)
+    p = np.where(np.arange(n) < wins, 2.0, 1.0)
+    there = alpaca_eval.length_controlled(p, lengths, baseline)
+    back = alpaca_eval.length_controlled(3 - p, baseline, lengths)
+    assert there.rate == pytest.approx(100 * wins / n, abs=100 / n), "within what one more win adds"
+    assert there.rate + back.rate == pytest.approx(100, abs=0.05)
+
+
 def test_lengths_in_another_unit_change_nothing():
     """Length enters as a share of its own spread."""
     p, lengths, baseline, _ = made(phi=-2.0)

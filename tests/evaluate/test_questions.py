@@ -20,7 +20,7 @@ from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.policies import NOT_RUN, Judged, rewards, wide
 from hs2lib.evaluate.questions import FILES, Questions, characters, generate, read, save
-from hs2lib.group import Group, Turn
+from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
@@ -181,6 +181,13 @@ def test_saved_and_read_again_is_the_same(made, tmp_path):
     assert rows[0]["model_id"] == "tiny"
     before = file.read_bytes()
     assert save(file, "tiny", made).read_bytes() == before
+
+
+def test_a_number_with_a_zero_in_front_stays_an_id(tmp_path):
+    """Question 007 was written as 7, and reading it again found no answer."""
+    asked = Questions("MT-Bench", (question("007", "Who?"), question("8", "Why?")), "mine", 2)
+    answers = tuple(replace(group, id=f"{group.id}/1", responses=(Response(group.id, "I."),)) for group in asked.groups)
+    assert texts(read(save(tmp_path / "m.jsonl", "m", answers), asked)) == texts(answers)
 
 
 def test_faulty_answers_are_named(tmp_path):

@@ -121,6 +121,13 @@ def test_intervals_draw_pairs_of_one_prompt_together():
     assert wide.low < 0.01 and wide.high > 99.99 and 30 < narrow.low < 40 < 60 < narrow.high < 70
 
 
+def test_all_right_on_two_prompts_is_no_certainty_however_many_pairs_they_have():
+    """The bound is of two prompts, .025 ^ (1 / 2), not of their 18 pairs."""
+    benchmark = Benchmark(tuple(pair(f"a/{i}", prompt=str(i % 2)) for i in range(18)), "own", "")
+    row = rewardbench.evaluate(benchmark, np.array([[1, 0]] * 18)).table.iloc[0]
+    assert (row.pairs, row.high) == (18, 100) and row.low == pytest.approx(100 * 0.025**0.5)
+
+
 def test_wrong_shapes_and_values_are_refused():
     benchmark = Benchmark((pair("a/0"),), "own", "")
     with pytest.raises(ValueError, match=r"expected scores of shape \(1, 2\), .* got \(1, 2, 5\)"):
@@ -320,6 +327,7 @@ def test_a_strength_of_preference_says_by_its_sign_which_answer_is_better(tmp_pa
     """HelpSteer2-Preference's column, below 0 where the first answer is better; the ties of its files are set aside."""
     file = tmp_path / "mine.jsonl"
     rows = [{"prompt": "a", "response_1": "b", "response_2": "c", "preference_strength": k} for k in (-3, 0, 1, 1.5)]
+    rows[2]["preference_strength"] = 1.0  # as of a column that pandas wrote, with a gap
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark = pair_sets.load_pairs("folder", path=file, strict=False)
     assert [[response.text for response in pair.responses] for pair in benchmark.pairs] == [["b", "c"], ["c", "b"]]
@@ -353,6 +361,20 @@ def test_usual_columns_are_recognised_and_named_others_carried_along(tmp_path):
         "lang carried along",
     ):
         assert words in benchmark.read_as
+
+
+def test_an_empty_input_and_a_system_beside_turns_are_read_as_meant(tmp_path):
+    """An instruction got two line breaks, and a conversation beside a system column stood whole in one user turn."""
+    talk = "a\n<extra_id_1>Assistant\nx\n<extra_id_1>User\ny"
+    rows = [{"instruction": "Say hi", "input": " "}, {"prompt": talk, "system": "be"}]
+    prompts = []
+    for i, row in enumerate(rows):
+        (tmp_path / f"{i}.jsonl").write_text(json.dumps(row | {"chosen": "b", "rejected": "c"}) + "\n")
+        prompts += [pair.prompt for pair in pair_sets.load_pairs("folder", path=tmp_path / f"{i}.jsonl").pairs]
+    assert prompts[0] == (Turn("user", "Say hi"),)
+    assert [(turn.role, turn.text) for turn in prompts[1]] == [
+        ("system", "be"), ("user", "a"), ("assistant", "x"), ("user", "y"),
+    ]  # fmt: skip
 
 
 def test_a_csv_of_chosen_and_rejected(tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 from io import StringIO
 
 import matplotlib.pyplot as plt
@@ -293,6 +294,21 @@ def test_a_spreadsheet_finds_no_formula_in_a_table_and_reading_it_gives_the_text
     back = report.completed("demo", NAME, run.folder).table("texts.csv")
     assert back.columns.tolist() == ["key", "text", "=x", "n"] and back.text.fillna("").tolist() == texts
     assert texts[0] in site.table(run.folder / "texts.csv")
+
+
+def test_a_lone_return_and_the_text_none_come_back(checkout, tmp_path):
+    """Two rows came back as four, and prompts called None or NA as missing."""
+    frame = pd.DataFrame({"text": ["a\rb", "None", "NA", "=1\r", None], "n": [1.5, 2, np.nan, -3, 4]})
+    (tmp_path / "r.csv").write_text(report.csv_text(frame), newline="")
+    back = report.read_table(tmp_path / "r.csv")
+    assert back.text.tolist()[:4] == frame.text.tolist()[:4] and back.text.isna().tolist() == frame.text.isna().tolist()
+    np.testing.assert_array_equal(back.n, frame.n)
+
+
+def test_the_users_own_file_is_never_the_papers(checkout):
+    """A file of made-up rows, read as helpsteer2, was judged against Table 2."""
+    run = start(replace(REAL, own=True), of_paper=True)
+    assert verdict(run.against_paper("table-2", ours(2.7856))) == "not comparable: other data"
 
 
 def test_latex_special_characters_are_escaped(checkout):

@@ -12,6 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import paths
+from hs2lib.data.load import SETS, find
 from hs2lib.paths import root
 from hs2lib.report import report
 from hs2lib.run import graph, runner
@@ -121,6 +122,39 @@ def test_a_data_file_that_changed_makes_what_read_it_stale(checkout, monkeypatch
     execute(DATA, monkeypatch)
     monkeypatch.setenv("HS2_DATA_DIR", str(checkout / "two"))
     assert "$HS2_DATA_DIR/my.jsonl" in stale(DATA)
+
+
+def test_a_folder_called_snapshots_is_not_the_hubs_cache(checkout, monkeypatch):
+    """What lay in one was taken for a file at a commit, which cannot change: new ratings counted as current."""
+    place = checkout / "snapshots/2024/my.jsonl"
+    ratings(place)
+    assert paths.place(place) == "snapshots/2024/my.jsonl"
+    cached = "/c/hub/datasets--nvidia--HelpSteer2/snapshots/abc/disagreements/d.jsonl.gz"
+    assert paths.place(cached) == "hub:nvidia/HelpSteer2@abc/disagreements/d.jsonl.gz"
+
+
+def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(checkout, monkeypatch):
+    """Beside train.jsonl a train.jsonl.gz is read in its place; the run on the old one counted as current."""
+    monkeypatch.setattr(paths, "READ", {})
+    other = SETS["helpsteer2"]
+    (checkout / "data/helpsteer2").mkdir(parents=True)
+    paths.write(checkout / "data/helpsteer2/train.jsonl", "{}\n")
+    (found,) = find(checkout / "data", other, "train")
+    assert found.name == "train.jsonl"
+    before = dict(paths.READ)
+    packed = paths.place(checkout / "data/helpsteer2/train.jsonl.gz")
+    assert before[packed] == "" and paths.digest(paths.located(packed)) == ""
+    paths.write(checkout / "data/helpsteer2/train.jsonl.gz", "other")
+    assert find(checkout / "data", other, "train")[0].name == "train.jsonl.gz"
+    assert paths.digest(paths.located(packed)) != before[packed]
+
+
+def test_what_is_published_has_no_folder_of_this_machine_and_every_address_whole(checkout, monkeypatch):
+    """With a short data folder such as /data, https://a.org/data/x became https://a.org$HS2_DATA_DIR/x."""
+    monkeypatch.setenv("HS2_DATA_DIR", "/srv/data")
+    text = r"see https://a.org/srv/data/x, \n/srv/data/y, file:///srv/data/z and =/srv/data/w"
+    hidden = r"see https://a.org/srv/data/x, \n$HS2_DATA_DIR/y, file://$HS2_DATA_DIR/z and =$HS2_DATA_DIR/w"
+    assert paths.public(text) == hidden
 
 
 def test_a_table_that_was_edited_or_deleted_is_not_current(checkout, monkeypatch):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from made_rows import rated, write
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import paths
@@ -154,12 +155,16 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
     printed = capfd.readouterr().err
     assert printed.count("read as ratings") == 1 and "13 faults in 2 rows" in printed
 
-    def doctor(command, stdout):  # without the seconds that a process of its own takes
+    def doctor(command, stdout, cwd):  # without the seconds that a process of its own takes
+        assert cwd.name == "notebooks", "where a kernel looks for a relative path"
         return subprocess.CompletedProcess(command, check.main(command[3:]))
 
     monkeypatch.setattr(subprocess, "run", doctor)
     named["strict"] = False
     runner.check_files(["01"], "demo")
+    write(file, [rated(), rated(response="s")])
+    named |= {"dataset": "helpsteer2-disagreements", "also": "ratings", "strict": True}  # 03 reads two sets
+    runner.check_files(["03"], "demo")
     file.write_text("")
     with pytest.raises(parameters.ParameterError):
         runner.check_files(["01"], "demo")
