@@ -186,6 +186,8 @@ def from_cells(claim: Claim, tier: str) -> Finding | str:
         exact = all(agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False))
         note = "" if exact else "consistent by the rule of the table, not to its last digit"
         return Finding(DIGIT if exact else DIRECTION, words, note)
+    if claim.better:  # paired differences say more than the order of two numbers
+        return f"other numbers: {words}"
     # Two numbers in one claim compare something: the direction may hold though the numbers do not.
     same = len(rows) > 1 and all(np.sign(a.ours - b.ours) == np.sign(a.paper - b.paper) for a, b in pairwise(rows))
     if not same and DIFFERENT not in verdicts:
@@ -206,6 +208,8 @@ def from_report(claim: Claim, tier: str) -> Finding | str:
         return f"no value for {want.get('row', column)!r} in {want['file']}"
     value = values.iloc[0]
     right = want["low"] - 1e-9 <= value <= want["high"] + 1e-9
+    if not right and "unless" in want:
+        return f"{value:,.4g}: {want['unless']}"
     return Finding(DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
 
 
@@ -213,7 +217,8 @@ def from_policies(claim: Claim, tier: str) -> Finding | str:
     """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
 
     The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over all of them).
-    Either way counts alike: what may confirm at a size may contradict at it, and the note names the size.
+    Either way counts alike: what may confirm at a size may contradict at it, and the note names the size. So this is
+    about policies of ours, whoever judged them; what reads the paper's rows alone is `from_cells` and `from_report`.
     """
     report = completed(tier, claim.notebook)
     if why := _no_evidence(claim, report, of_paper=False):

@@ -128,7 +128,7 @@ def steerlm2_targets(attributes: Tensor, prior: Tensor, sampler: Tensor) -> Tens
 
 
 def steerlm2_policy(policy: Tensor, sampler: Tensor) -> Tensor:
-    """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below equation 7.
+    """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below equation 10.
 
     policy, sampler: log-probabilities [B, n] of whole responses.
     """

@@ -2,9 +2,9 @@
 
 A notebook's parameters cell shows the dozen settings that a reader changes; its last line, `recipe: dict = {..}`,
 overrides any other one of these. `run.recipe` of `hs2lib.report.report.start` is the result, a typed object. This
-module imports no torch, so that the parameters of all notebooks are checked within a second. Defaults are the paper's,
-or the reference code's (docs/reference.md) where the paper is silent; what only a tier decides (sizes, hardware) begins
-small.
+module imports no torch, so that the parameters of all notebooks are checked within a second. Defaults are the paper's.
+Where it is silent they are the reference code's (docs/reference.md), but where the help names another; what only a tier
+decides (sizes, hardware) begins small.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Recipe(Settings):
     batch: int = setting(64, "groups in a global batch; paper, reward model: 64 pairs of responses", 1, 100_000)
     learning_rate: float = setting(2e-6, "constant, after the warm-up; paper, 70B reward model: 2e-6", 0, 1)
     warmup: int = setting(10, "steps of warm-up; paper: section 3", 0, 100_000)
-    weight_decay: float = setting(0.1, "of AdamW; reference code (.01 for SFT, SteerLM)", 0, 1)
+    weight_decay: float = setting(0.1, "of AdamW; reference code (.01 for SFT, SteerLM, SteerLM 2.0)", 0, 1)
     betas: tuple[float, float] = setting((0.9, 0.98), "of AdamW; reference code", 0, 1)
     clip: float = setting(1.0, "largest norm of the gradient; reference code", 1e-6, 1e9)
     seed: int = setting(0, "of the order of the data, with the number of the epoch", 0, 2**32 - 1)
