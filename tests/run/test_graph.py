@@ -139,8 +139,8 @@ def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(ch
     other = SETS["helpsteer2"]
     (checkout / "data/helpsteer2").mkdir(parents=True)
     paths.write(checkout / "data/helpsteer2/train.jsonl", "{}\n")
-    (found,) = find(checkout / "data", other, "train")
-    assert found.name == "train.jsonl"
+    (file,) = find(checkout / "data", other, "train")
+    assert file.name == "train.jsonl"
     before = dict(paths.READ)
     packed = paths.place(checkout / "data/helpsteer2/train.jsonl.gz")
     assert before[packed] == "" and paths.digest(paths.located(packed)) == ""
