@@ -245,21 +245,21 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
 
 
 def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
-    """DPO best on TruthfulQA needs DPO above SFT and its iteration above PPO: one row, then both, then one against."""
-    first, second = (MC2, "DPO", "SFT", 0.02), (MC2, "Iterative DPO", "PPO", 0.03)
-    reports("laptop", ALIGNMENT, [OTHER], trades(first))
-    reports("gpu", ALIGNMENT, [OTHER], trades(first, (MC2, "PPO", "Iterative DPO", -0.03)))
-    reports("paper", ALIGNMENT, [OTHER], trades(first, second))
-    reports("smoke", ALIGNMENT, [OTHER], trades(first, (*second[:3], -0.03)))
+    """DPO best on TruthfulQA needs DPO above SFT and above each rival: not all rows, then all, then one against."""
+    first, second = [(MC2, "DPO", "SFT", 0.02), (MC2, "DPO", "SteerLM 2.0", 0.02)], (MC2, "DPO", "PPO", 0.03)
+    reports("laptop", ALIGNMENT, [OTHER], trades(*first))
+    reports("gpu", ALIGNMENT, [OTHER], trades(*first, (MC2, "PPO", "DPO", -0.03)))
+    reports("paper", ALIGNMENT, [OTHER], trades(*first, second))
+    reports("smoke", ALIGNMENT, [OTHER], trades(*first, (*second[:3], -0.03)))
     row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in graph.TIERS}
-    assert "no TruthfulQA MC2 of Iterative DPO against PPO" in row_of["laptop"]["note"]
+    assert "no TruthfulQA MC2 of DPO against PPO" in row_of["laptop"]["note"]
     assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
     assert row_of["smoke"]["verdict"] == CONTRADICTED
 
 
 def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(reports):
     """Only the whole benchmark's own measure tests a claim; names that begin alike do not."""
-    whole = trades(("MT-Bench", "SteerLM 2.0", "SFT", 1.0))
+    whole = trades(*(("MT-Bench", "SteerLM 2.0", other, 1.0) for other in ("SFT", "DPO", "PPO")))
     part = whole[claims.TRADES].assign(benchmark="MT-Bench, 16 of 80 questions")
     other = whole[claims.TRADES].assign(measure="goodness of the reward model")
     for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
@@ -268,6 +268,22 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     for tier in ("laptop", "demo"):
         assert row_of[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
     assert row_of["gpu"]["evidence"] == claims.RUN
+
+
+def test_of_numbers_that_differ_the_order_alone_confirms_nothing_where_pairs_are_compared(monkeypatch):
+    """7.60 and 7.59 confirmed that MT-Bench "substantially drops"."""
+    claim = BY_ID["ablation-drop"]
+    rows = [(*cell[1:], 7.96, ours, claims.DIFFERENT) for cell, ours in zip(claim.cells, (7.60, 7.59), strict=True)]
+    frame = pd.DataFrame(rows, columns=["row", "column", "paper", "ours", "verdict"])
+    monkeypatch.setattr(claims.tables, "assemble", lambda table, tier: frame)
+    assert claims.from_cells(claim, "gpu").startswith("other numbers: 7.6 (paper 7.96), 7.59")
+
+
+def test_another_mean_of_released_annotations_contradicts_nothing(reports):
+    """Half of the annotations were left out of what is released, so their mean is not the one claimed."""
+    reports("paper", "03_annotator_agreement", [PAPERS], {"raters.csv": pd.DataFrame({"ratings a row": [3.2]})})
+    row = claims.verdict(BY_ID["annotators-mean"], "paper")
+    assert row["verdict"] == NEEDS and "3.2: about half of all annotations" in row["note"]
 
 
 def test_a_named_run_tests_claims_on_its_own_policies(reports):
