@@ -441,7 +441,7 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     kept, left_out = ppo.fitting(policy, groups, 8)
     assert not left_out and len(kept) == 40
     # At 16 steps and three times the rate one processor's rounding decided whether the rise was half or a fifth.
-    how = recipe(steps=40, save_every=40, learning_rate=1e-2, kl_weight=0.01, max_new_tokens=8, unfinished="keep")
+    how = recipe(steps=32, save_every=32, learning_rate=1e-2, kl_weight=0.01, max_new_tokens=8, unfinished="keep")
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
     task = ppo.as_items(policy, kept), ppo.sampling(kept, Vowels(), how), reference, how
     curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
