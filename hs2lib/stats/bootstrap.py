@@ -141,9 +141,10 @@ def inside(interval: Interval, low, high, n=None) -> Interval:
     bent = (step > 0) & (x < high) & ~flat
     ends = [np.where(bent, end, own) for end, own in zip(ends, interval[1:], strict=True)]
     if n is not None:
-        room = (high - low) * (1 - ((1 - LEVEL) / 2) ** (1 / np.asarray(n)))
-        ends[0] = np.where(flat & np.isclose(x, high), high - room, ends[0])
-        ends[1] = np.where(flat & np.isclose(x, low), low + room, ends[1])
+        with np.errstate(invalid="ignore"):  # a scale without ends has no room
+            room = (high - low) * (1 - ((1 - LEVEL) / 2) ** (1 / np.asarray(n)))
+            ends[0] = np.where(flat & np.isclose(x, high), high - room, ends[0])
+            ends[1] = np.where(flat & np.isclose(x, low), low + room, ends[1])
     return Interval(interval.estimate, ends[0][()], ends[1][()])  # of a number: numbers
 
 
