@@ -8,9 +8,9 @@ away (`CONTROLS`). A claim is method minus control in true goodness, paired by p
 that no training text holds; what a method adds to its start, and what its control adds, stand beside it, and the same
 by the reward model (proxy). SteerLM's claim is the slope: how far the true attribute moves for one level asked for, on
 average over the five attributes; each attribute's slope stands beside it. Sizes and rates are tier demo's, but for the
-reward model's rate of 2e-4, which there is half of that since. What is
-finished is kept by seed and method, so a run that was stopped goes on; each row names the commit that trained its
-policy. The result is written after each method, and says which seeds are partial. About 20 minutes a seed on one core.
+reward model's rate of 2e-4, which there is half of that since. What is finished is kept by seed and method, so a run
+that was stopped goes on; each row names the commit that trained its policy. The result is written after each method,
+and says which seeds are partial. About 25 minutes a seed on one core.
 """
 
 import argparse
