@@ -170,7 +170,8 @@ def readme_numbers():
         yield effect(folder, "gold", policy)
     steering = pd.read_csv(demo / "11_steerlm/steering.csv").query("`read by` == 'truth' and verdict == 'follows'")
     slopes = steering.sort_values("slope", ascending=False)
-    yield " and ".join(f"{row.attribute} ({plain(row.slope)})" for row in slopes.itertuples()) + " follow their label"
+    *most, last = (f"{row.attribute} ({plain(row.slope)})" for row in slopes.itertuples())
+    yield f"{', '.join(most)} and {last} follow their label"
     works = json.loads((benchmarks / "works.json").read_text())
     for row in works["means"]:
         if row["what"] == "less control" and row["measure"] == ("slope" if row["method"] == "steerlm" else "gold"):
