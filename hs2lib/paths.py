@@ -193,6 +193,6 @@ def public(text: str) -> str:
     for path in sorted(_HIDDEN, key=len, reverse=True):
         text = text.replace(path, _HIDDEN[path])
     for name, folder in _folders():  # but after the host of an address
-        named = rf"(://[^\s/\"]+)?{re.escape(str(folder))}/"
+        named = rf"(https?://[^\s/\"]+)?{re.escape(str(folder))}/"
         text = re.sub(named, lambda match, name=name: match[0] if match[1] else name, text)
     return text
