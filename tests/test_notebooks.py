@@ -118,12 +118,17 @@ def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs
     values = {"np": np, "pd": pd, "items": items, "mean": mean, "dpo": dpo, "policy": None, "seed": 0}
     values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock()), "inside": inside}
     values |= {"folder": None, "pairs": {"validation": pairs}, "data_items": {"train": [], "validation": pairs}}
+    values |= {"result": MagicMock(best_step=3)}
     exec(source("08_dpo", "margins"), values)
     table = run.table.call_args_list[0].args[0]
     np.testing.assert_allclose(table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
     by_prompt = inside(mean([100, 0, 100], ["a", "a", "b"], n_boot=500, seed=0), 0, 100, 2)
     assert table.loc["right, %"].tolist() == list(by_prompt) and 0 <= by_prompt.low < by_prompt.high <= 100
     assert "3 held-out pairs of 2 prompts" in str(run.mock_calls)
+    # Untrained, every margin is 0 but for rounding: 0 % were said to be in the right order.
+    exec(source("08_dpo", "margins"), values | {"result": MagicMock(best_step=0)})
+    assert run.table.call_args_list[2].args[0].loc["right, %"].isna().all()
+    assert "nothing is ordered: of 3 held-out pairs" in str(run.mock_calls)
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)
