@@ -111,7 +111,7 @@ def settings(kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: 
 def _fit(kind, own, policy, items, validation, recipe, parent, *, rows_a_batch=1, callbacks=()) -> TrainingResult:
     if recipe.judge != "none":
         raise ValueError(
-            f"judge {recipe.judge!r} chooses among checkpoints, and TRL's are not kept: take backend 'groups'"
+            f"judge {recipe.judge!r} wants every checkpoint, and TRL's are not kept: take backend 'groups'"
         )
     trainer, configuration, rows, objective = kind
     folder, text = run_folder(parent, policy, items, validation, objective, recipe, {"backend": "trl"})

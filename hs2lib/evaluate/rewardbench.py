@@ -176,7 +176,8 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
         return np.column_stack([by_subset, *sections(dict(zip(names, by_subset.T, strict=True))).values()])
 
     sums = np.hstack([member & right[:, None], member])
-    interval = bootstrap(sums, _prompts(benchmark), figures, n_boot=n_boot, seed=seed)
+    prompts = _prompts(benchmark)
+    interval = bootstrap(sums, prompts, figures, n_boot=n_boot, seed=seed)
     rows = [("subset", name, {name}) for name in names]
     for name in sections(dict.fromkeys(names, 0.0)):
         section, part = name.removesuffix(" (partial)"), "overall" if name.startswith("overall") else "section"
@@ -186,9 +187,9 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
         rows.append((part, name, own))
     frame = pd.DataFrame(rows, columns=["part", "name", "pairs"])
     frame["ties"] = [int(tie[np.isin(subsets, list(own))].sum()) for own in frame.pairs]
-    prompts = [len(set(_prompts(benchmark)[np.isin(subsets, list(own))])) for own in frame.pairs]
+    clusters = [len(set(prompts[np.isin(subsets, list(own))])) for own in frame.pairs]
     frame["pairs"] = [int(np.isin(subsets, list(own)).sum()) for own in frame.pairs]
-    frame["accuracy"], frame["low"], frame["high"] = inside(interval, 0, 100, prompts)
+    frame["accuracy"], frame["low"], frame["high"] = inside(interval, 0, 100, clusters)
     if benchmark.generated:  # there a subset is its section: one row is enough
         frame = frame[frame.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, frame)
