@@ -126,17 +126,12 @@ def write(path: Path, content: str | bytes) -> None:
         partial.unlink(missing_ok=True)  # half of it, where the disk is full
 
 
-# What this process read and wrote besides sources and reports, by place. `hs2lib.report` writes it down.
-READ: dict[str, str] = {}  # data files and models -> digest when they were read
-WRITTEN: set[str] = set()  # models
-SPELT: dict[tuple, bool] = {}  # (prompt, text) of responses with control strings -> whether they were set aside
+def as_read(*paths: str | Path) -> dict[str, str]:
+    """What a result that read these files or folders depends on: the digest of each as it is now, by its place.
 
-
-def noted(path: str | Path) -> Path:
-    """Note that a result depends on this file or folder as it is now. Returns its path."""
-    path = Path(path)
-    READ[place(path)] = digest(path)
-    return path
+    What is absent has the digest "": the result depends on its absence, for what comes later would be read.
+    """
+    return {place(path): digest(Path(path)) for path in paths}
 
 
 def place(path: str | Path) -> str:

@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--as", dest="kind", choices=list(KINDS), help="what its rows are (default: by their columns)")
     args = parser.parse_args(arguments)
     try:
-        path = load.own_file(args.file, None)
+        path, _ = load.own_file(args.file, None)
         kind, faults, about = examine(path, args.kind)
     except DataError as error:
         print(printable(str(error)))

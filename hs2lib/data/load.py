@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx2
 
@@ -19,7 +20,7 @@ from hs2lib.data import readers
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
-from hs2lib.paths import data, noted, read_yaml, root, runs, sha256, write
+from hs2lib.paths import as_read, data, read_yaml, root, runs, sha256, write
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Loaded:
     """What `load` returns: the groups, their provenance, whether they were generated, and what was set aside.
 
     `set_aside` is empty unless strict=False: one `hs2lib.data.rows.DataError` (file, line, field, what, fix) for each
-    row left out, the sound partner of a faulty row of a pair included.
+    row left out, the sound partner of a faulty row of a pair included. read: the files, as `hs2lib.paths.as_read`.
     """
 
     groups: list[Group]
@@ -73,6 +74,22 @@ class Loaded:
     generated: bool
     set_aside: list[DataError] = field(default_factory=list)
     own: bool = False  # from a file of the user's, whatever it is called
+    read: dict[str, str] = field(default_factory=dict)
+
+
+class Located(NamedTuple):
+    """A file of a data set, what a caption says of it, and what was read or found absent (`hs2lib.paths.as_read`)."""
+
+    path: Path
+    origin: str
+    read: dict[str, str]
+
+
+class Found(NamedTuple):
+    """Files that were looked for, and those looked for before them that are absent."""
+
+    files: list[Path]
+    absent: list[Path]
 
 
 def load(name: str, source: str, *, folder: str | Path | None = None, path: str | Path | None = None, split="both",
@@ -102,10 +119,11 @@ def load(name: str, source: str, *, folder: str | Path | None = None, path: str 
         return Loaded(groups, f"{generate.source(seed)}, {n_prompts} prompts", True)
     spec, out = SETS[name], Loaded([], "", False, own=path is not None)
     if path is None:
-        places = files(spec, source, folder, split)
+        places, out.read = files(spec, source, folder, split)
     else:
-        path = own_file(path, folder)
+        path, absent = own_file(path, folder)
         places = [(split, path, provenance(spec.title, path))]
+        out.read = as_read(path, *absent)
     for part, path, source in places:
         # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches). Where one file
         # holds all splits, ids must not depend on the split that is asked for.
@@ -133,8 +151,10 @@ def _check(name: str, source: str, split: str, path: str | Path | None) -> None:
         raise ValueError(f"{name!r} has no splits: load it with split='both'")
 
 
-def files(spec: DataSet, source: str, folder=None, split: str = "both") -> list[tuple[str, Path, str]]:
-    """(part, path, provenance for captions) of each file of a split, from the one source named.
+def files(
+    spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both"
+) -> tuple[list[tuple[str, Path, str]], dict[str, str]]:
+    """(part, path, provenance for captions) of each file of a split, from the one source named, and what was read.
 
     source: "folder" (by default HS2_DATA_DIR), or "hub", which downloads a file at its commit, so that it cannot
     change, whole or not at all. Raises DataError where one is not there or cannot be had, naming what was looked for
@@ -143,18 +163,29 @@ def files(spec: DataSet, source: str, folder=None, split: str = "both") -> list[
     parts = spec.parts(split) or (split,)
     if source == "hub":
         here = f"{spec.title}, {spec.repo}@{spec.revision[:7]}"
-        return [(part, fetch(spec, name), f"{here} {name}") for part in parts for name in spec.hub[part]]
+        places = [(part, fetch(spec, name), f"{here} {name}") for part in parts for name in spec.hub[part]]
+        return places, as_read(*(path for _, path, _ in places))
     one_of("source", source, ("folder", "hub"))
     root = data_folder(folder, spec.title)
-    single = find(root, spec, split, needed=False) if len(parts) > 1 else []
-    places = [(split, path) for path in single] or [(part, path) for part in parts for path in find(root, spec, part)]
-    return [(part, path, provenance(spec.title, path, root)) for part, path in places]
+    absent = []
+    found = []
+    if len(parts) > 1:  # one file may hold all parts
+        single = find(root, spec, split, needed=False)
+        absent += single.absent
+        found = [(split, path) for path in single.files]
+    if not found:
+        for part in parts:
+            several = find(root, spec, part)
+            absent += several.absent
+            found += [(part, path) for path in several.files]
+    places = [(part, path, provenance(spec.title, path, root)) for part, path in found]
+    return places, as_read(*(path for _, path in found), *absent)
 
 
-def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> tuple[Path, str]:
-    """(path, provenance) of a split of one file, as `files` has it; what is made of it is noted to depend on it."""
-    ((_, path, origin),) = files(spec, source, folder, split)
-    return noted(path), origin
+def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> Located:
+    """The file of a split that has only one, as `files` finds it."""
+    ((_, path, origin),), read = files(spec, source, folder, split)
+    return Located(path, origin, read)
 
 
 def provenance(title: str, path: Path, root: Path | None = None) -> str:
@@ -176,43 +207,51 @@ def data_folder(folder: str | Path | None, title: str) -> Path:
     return root
 
 
-def own_file(path: str | Path, folder: str | Path | None) -> Path:
+def own_file(path: str | Path, folder: str | Path | None) -> tuple[Path, list[Path]]:
     """A file of the user's, looked for here, in the checkout, and in the data folder; raises DataError.
+
+    Returns it and the absent ones before it.
 
     Notebooks run in a folder of their own: what lies at the root of the checkout is meant from the command line too.
     """
     path = Path(path).expanduser()
     tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
-    if there := _first(tried):
-        return there
+    found = _first(tried)
+    if found.files:
+        return found.files[0], found.absent
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
     raise DataError(path, None, None, what, "correct path=, or put the file there")
 
 
-def _first(paths: Iterable[Path]) -> Path | None:
-    """The first that is a file; the absent ones before it are noted, for one that comes will be read in its place."""
+def _first(paths: Iterable[Path]) -> Found:
+    """The first that is a file, if any, and the absent ones before it: one that comes will be read in its place."""
+    absent = []
     for path in paths:
         if path.is_file():
-            return path
-        noted(path)
-    return None
+            return Found([path], absent)
+        absent.append(path)
+    return Found([], absent)
 
 
-def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True) -> list[Path]:
-    """A split's files under the folder; where one is absent [], or if needed a DataError, which says what to do.
+def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True) -> Found:
+    """A split's files under the folder; where one is absent none, or if needed a DataError, which says what to do.
 
     They may lie as in a clone of the Hub repository, or as the mirror lays them out, packed or unpacked.
     """
     clones = () if spec.github else (spec.place, spec.repo.rpartition("/")[2], spec.repo)
     ways = [[f"{place}/{file}" for file in spec.hub.get(split, ())] for place in clones if place]
     ways = [names for names in (*ways, *([name] for name in spec.local.get(split, ()))) if names]
+    absent = []
     for names in ways:
-        either = [(root / name, root / name.removesuffix(".gz"), root / f"{name}.gz") for name in names]
-        files = [_first(paths) for paths in either]
-        if None not in files:
-            return files
+        found = []
+        for name in names:
+            one = _first((root / name, root / name.removesuffix(".gz"), root / f"{name}.gz"))
+            absent += one.absent
+            found += one.files
+        if len(found) == len(names):
+            return Found(found, absent)
     if not needed:
-        return []
+        return Found([], absent)
     part = f" ({split})" if split != "both" else ""
     looked = ", ".join(dict.fromkeys(name for names in ways for name in names))
     fix = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {root / spec.place}"

@@ -20,6 +20,7 @@ from hs2lib.data.readers import Name, chosen_first, turns
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, Unclear, expected, shown, sound
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, one_of
+from hs2lib.paths import as_read
 from hs2lib.train.items import by_score, labels_of
 
 OFFICIAL, PRIOR = BENCHMARKS["rewardbench"], BENCHMARKS["preference-test-sets"]
@@ -174,6 +175,7 @@ class Benchmark:
     """Pairs to be judged: kind is "rewardbench" (all or a part of it), "generated" or "own".
 
     Of own pairs also the rows set aside, the columns carried along by pair id, and how columns were read, in words.
+    read: the files, as `hs2lib.paths.as_read`.
     """
 
     pairs: tuple[Group, ...]
@@ -182,6 +184,7 @@ class Benchmark:
     set_aside: tuple[DataError, ...] = ()
     columns: dict[str, dict] = field(default_factory=dict)
     read_as: str = ""
+    read: dict[str, str] = field(default_factory=dict)
 
     @property
     def generated(self) -> bool:
@@ -216,36 +219,50 @@ def load_pairs(source: str, *, folder: str | Path | None = None, path: str | Pat
     """
     one_of("source", source, SOURCES)
     if path is not None:
-        path = own_file(path, folder)
+        path, absent = own_file(path, folder)
+        read = as_read(path, *absent)
         with Faults(path, strict) as faults:
             made = list(pairs_of(path, faults))
         pairs = tuple(pair for pair, _ in made)
         columns = {pair.id: row.columns for pair, row in made if row.columns}
         notes = "; ".join(dict.fromkeys(sentence for _, row in made for sentence in row.notes))
-        return Benchmark(pairs, "own", path.name, tuple(faults.set_aside), columns, notes)
+        return Benchmark(pairs, "own", path.name, tuple(faults.set_aside), columns, notes, read)
     if source == "embedded":
         what = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
         return replace(preferred(generate.benchmark(n_per_section, seed), what), kind="generated")
     if source == "folder" and (parts := _parts(data_folder(folder, OFFICIAL.title))):
         return parts
-    path, origin = locate(OFFICIAL, source, folder)
-    pairs = read_groups(path, "", origin)
-    for subset in PRIOR.hub if prior_sets else ():
-        path, place = locate(PRIOR, source, folder, subset)
-        pairs += read_groups(path, subset, place)
-    return Benchmark(tuple(pairs), "rewardbench", origin + (" and prior sets" if prior_sets else ""))
+    official = locate(OFFICIAL, source, folder)
+    pairs = read_groups(official.path, "", official.origin)
+    read = dict(official.read)
+    origin = official.origin
+    if prior_sets:
+        origin += " and prior sets"
+        for subset in PRIOR.hub:
+            prior = locate(PRIOR, source, folder, subset)
+            pairs += read_groups(prior.path, subset, prior.origin)
+            read |= prior.read
+    return Benchmark(tuple(pairs), "rewardbench", origin, read=read)
 
 
 def _parts(root: Path) -> Benchmark | None:
     """What of RewardBench can be built from its sources in a folder; None beside the official file or where none is."""
+    official = find(root, OFFICIAL, needed=False)
+    if official.files:
+        return None
     pairs: list[Group] = []
-    for subset, (name, *_) in {} if find(root, OFFICIAL, needed=False) else OFFICIAL.local.items():
-        if subset != "both" and (file := root / name).is_file():
+    read = as_read(*official.absent)
+    for subset, (name, *_) in OFFICIAL.local.items():
+        file = root / name
+        if subset != "both" and file.is_file():
             title = "HumanEvalPack" if subset.startswith("hep") else "LLMBar"
             pairs += read_groups(file, subset, f"{title} {file.name}")
+            read |= as_read(file)
+    if not pairs:
+        return None
     titles = dict.fromkeys(pair.source.partition(" ")[0] for pair in pairs)
     source = f"{' and '.join(titles)} files, as RewardBench uses them"
-    return Benchmark(tuple(pairs), "rewardbench", source) if pairs else None
+    return Benchmark(tuple(pairs), "rewardbench", source, read=read)
 
 
 def preferred(groups: Iterable[Group], source: str) -> Benchmark:

@@ -26,8 +26,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
 
-from hs2lib.paths import noted
-
 SHOWN = 20  # so many faults of a file are listed, the others are counted
 MOST = 100_000  # faults, after which the rest of a file is not read
 
@@ -225,7 +223,6 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
         raise DataError(path, None, None, f"unknown kind of file {path.suffix or path.name!r}", fix)
     line = 0
     try:
-        noted(path)
         for line, row in readers[Path(name).suffix](path):
             if not isinstance(row, dict | Fault):
                 row = Fault(None, f"expected an object, got {shown(row)}", "write a JSON object with named columns")

@@ -177,10 +177,9 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
         return False
     model = _bare(model)
     if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
-        name = type(model).__name__
-        if name not in contract.ALONE:  # said once, and noted for the manifest
-            contract.ALONE[name] = why
-            print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
+        if not hasattr(model, "hs2_alone"):  # said once
+            print(f"{type(model).__name__} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
+            model.hs2_alone = why
         check_length(model, batch.depth, alone=True)
     return bool(why)
 

@@ -23,9 +23,6 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 
 COARSE = 3e-2
 
-# Models that this process scored one by one, and why; it goes into a notebook's manifest.
-ALONE: dict[str, str] = {}
-
 # Numbers of a configuration from which on some layers see less: a check has to go beyond them.
 _REACH = re.compile("window|chunk|topk|block_size|local_attention")
 

@@ -37,7 +37,7 @@ from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
-from hs2lib.paths import data, noted, write
+from hs2lib.paths import as_read, data, write
 
 MEASURE, RAW, RAW_SE = "LC win rate, %", "raw win rate, %", "SE of the raw win rate, points"
 
@@ -102,11 +102,15 @@ class LengthControlled(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines; or `recovered`."""
+    """The published file of difficulties: [805] by instruction, and the rows of the gamed baselines; or `recovered`.
+
+    read: the file or folder that it came from, as `hs2lib.paths.as_read`.
+    """
 
     difficulty: np.ndarray
     gamed: pd.DataFrame
     form: str = PUBLISHED
+    read: dict[str, str] = {}  # noqa: RUF012  (nobody writes to it)
 
 
 def load(source: str, folder: str | Path | None = None, *, n: int = 0, seed: int = 0) -> bench.Questions:
@@ -258,7 +262,11 @@ def difficulties(path: str | Path, folder: str | Path | None = None) -> Publishe
     """
     if path:
         return read_published(path)
-    return recovered(*read_mirror(mirror)[::2]) if (mirror := _mirror(folder)) else None
+    mirror = _mirror(folder)
+    if mirror is None:
+        return None
+    rows, _, weights = read_mirror(mirror)
+    return recovered(rows, weights)._replace(read=as_read(mirror))
 
 
 def recovered(rows: pd.DataFrame, weights: pd.DataFrame) -> Published:
@@ -291,7 +299,7 @@ def read_published(path: Path | str) -> Published:
 
     Paper: silent. Raises ValueError naming the file and the column or instruction that is missing.
     """
-    frame = pd.read_csv(noted(path))
+    frame = pd.read_csv(path)
     columns = ["index", "preference", "std_delta_len", "instruction_difficulty", "not_gamed_baseline"]
     if missing := [name for name in columns if name not in frame]:
         raise ValueError(f"{path}: no column {missing[0]!r}; expected {', '.join(columns)}")
@@ -300,7 +308,8 @@ def read_published(path: Path | str) -> Published:
     by_instruction = frame.drop_duplicates("index").set_index("index").instruction_difficulty
     if lacking := sorted(set(range(by_instruction.index.max() + 1)) - set(by_instruction.index)):
         raise ValueError(f"{path}: no difficulty for instruction {lacking[0]}")
-    return Published(by_instruction.sort_index().to_numpy(), frame[columns].reset_index(drop=True))
+    gamed = frame[columns].reset_index(drop=True)
+    return Published(by_instruction.sort_index().to_numpy(), gamed, read=as_read(path))
 
 
 def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -310,7 +319,7 @@ def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame, pd.Data
     lc_weights.csv, the weights phi, psi and theta of public fits by model. An answer that was not judged has preference
     nan. Raises FileNotFoundError or KeyError naming what is missing.
     """
-    folder = noted(folder)
+    folder = Path(folder)
     preferences = pd.read_csv(folder / "preferences_vs_gpt4_1106.csv.gz")
     lengths = {}
     for file in sorted((folder / "outputs").glob("*.jsonl.gz")):
@@ -331,7 +340,8 @@ def near_leaderboard(published: Published | None = None, folder: str | Path | No
     """How near our length-controlled rates of public models come to the leaderboard's, in points; no baseline.
 
     Paper: silent. Without the published file the minimal form, and the recovered one without the model's own fit.
-    folder: as for `difficulties`; None where it has no leaderboard. One row a form.
+    folder: as for `difficulties`; None where it has no leaderboard. One row a form. What was read stands in the
+    frame's `attrs["read"]`, as `hs2lib.paths.as_read`.
     """
     if not (mirror := _mirror(folder)):
         return None
@@ -349,7 +359,9 @@ def near_leaderboard(published: Published | None = None, folder: str | Path | No
         both, error = (of.ours.corr(of.public, method=how) for how in ("pearson", "spearman")), of.ours - of.public
         near.append((form, len(of), *both, error.abs().mean(), error.mean(), error.abs().max()))
     columns = ["form", "models", "Pearson", "Spearman", "mean absolute error", "mean error", "largest error"]
-    return pd.DataFrame(near, columns=columns)
+    frame = pd.DataFrame(near, columns=columns)
+    frame.attrs["read"] = as_read(mirror)
+    return frame
 
 
 def _checked(preferences: Sequence[float]) -> np.ndarray:

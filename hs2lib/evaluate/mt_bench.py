@@ -60,14 +60,15 @@ def load(source: str, folder=None, *, references="gpt-4-0125-preview", n: int = 
     needed = tuple(group for group in questions.groups if questions.categories[group.id] in WITH_REFERENCE)
     if questions.generated or not references or not needed:
         return questions
-    path, provenance = locate(bench.FILES[f"MT-Bench references/{references}"], source, folder)
+    path, provenance, read = locate(bench.FILES[f"MT-Bench references/{references}"], source, folder)
     texts: dict[str, tuple[str, ...]] = {}
     for answer in bench.read(path, replace(questions, groups=needed)):
         texts[bench.question_id(answer)] = (*texts.get(bench.question_id(answer), ()), answer.responses[0].text)
-    return replace(questions, references=texts, source=f"{questions.source}; {provenance}")
+    source = f"{questions.source}; {provenance}"
+    return replace(questions, references=texts, source=source, read=questions.read | read)
 
 
-def prompts(source: str, folder: str | Path | None = None) -> dict[str, bench.Template]:
+def prompts(source: str, folder: str | Path | None = None) -> bench.Templates:
     """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
 
     def parse(path: Path) -> dict[str, bench.Template]:

@@ -29,7 +29,7 @@ from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import unlabelled
 from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.paper import GAIN, MEASURES, head_weights
-from hs2lib.paths import names_read, noted, root, run_name, work, write
+from hs2lib.paths import as_read, names_read, root, run_name, work, write
 from hs2lib.report.report import DASH, TEXTS, csv_text, plain_cell
 from hs2lib.run.graph import makers
 from hs2lib.stats.bootstrap import inside
@@ -38,15 +38,28 @@ FILE = "evaluation.csv"
 
 KEYS = ("policy", "prompt", "response", "settings")  # the columns that are no measure
 
+TRUTH, SCORE = "truth", "reward model's score"  # goodness by the true attributes, and by a reward model's
+
+
+def truth_of(attribute: str) -> str:
+    """The column of a true attribute."""
+    return f"true {attribute}"
+
+
+def score_of(attribute: str) -> str:
+    """The column of an attribute as the reward model sees it."""
+    return f"reward model's {attribute}"
+
 
 def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, label=None, weighting="goodness",
              **options) -> pd.DataFrame:  # fmt: skip
-    """One row a response: goodness, each attribute, characters, tokens, finished, kl, and whose response it is.
+    """One row a response: what is measured of it, and whose response it is.
 
-    A response that the reward model refuses for its control strings has no scores and counts in `refused`. Without a
-    reward model (None) there are no scores.
+    Columns: of generated prompts `TRUTH`, the goodness of the true attributes, and "true helpfulness" and so on, these
+    themselves; `SCORE`, the goodness that the reward model sees, and "reward model's helpfulness" and so on;
+    characters, tokens, finished, kl. A response that the reward model refuses for its control strings has no scores and counts in
+    `refused`. Without a reward model (None) there are no scores.
 
-    Of generated prompts also gold, the goodness of the true attributes, and these themselves.
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). options: budget and autocast of every pass, and arguments of
     `hs2lib.models.rollout.rollouts`, seed and max_new_tokens among them, n by default 1; the same seed gives policies
@@ -63,18 +76,19 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
     responses = [response for group in sampled for response in group.responses]
     rows = {"policy": name, "prompt": [group.id for group in sampled for _ in group.responses]}
     rows["response"] = [response.id for response in responses]
+    if is_generated(prompts):
+        truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
+        rows[TRUTH] = truth @ np.array(head_weights("goodness", ATTRIBUTES))
+        rows |= {truth_of(attribute): truth[:, k] for k, attribute in enumerate(ATTRIBUTES)}
     by_attribute, scored_by = {}, "no reward model"
     if reward_model:
         scores = reward_model.score(sampled, **passes).numpy()  # [R, A]
         if reward_model.control_text == "refuse":
             rows["refused"] = np.concatenate([reward_model.refused(group) for group in sampled]).astype(int)
-        rows["goodness"] = _weighted(scores, weighting, reward_model)
-        by_attribute = dict(zip(reward_model.attributes, scores.T, strict=True))
+        by_attribute = {SCORE: _weighted(scores, weighting, reward_model)}
+        for attribute, column in zip(reward_model.attributes, scores.T, strict=True):
+            by_attribute[score_of(attribute)] = column
         scored_by = f"{weighting} of {reward_model.fingerprint()}"
-    if is_generated(prompts):
-        truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
-        rows["gold"] = truth @ np.array(head_weights("goodness", ATTRIBUTES))
-        rows |= {f"true {attribute}": truth[:, k] for k, attribute in enumerate(ATTRIBUTES)}
     rows |= by_attribute
     rows["characters"] = [len(response.text) for response in responses]
     rows["tokens"] = [len(response.tokens) for response in responses]
@@ -98,20 +112,23 @@ def save(folder: Path, frame: pd.DataFrame) -> None:
     write(Path(folder) / FILE, csv_text(frame, digits=None))
 
 
-def earlier(folder: Path) -> list[pd.DataFrame]:
-    """The rows that notebooks of a lower number which this one needs left beside its run folder, in their order.
+def earlier(folder: Path) -> tuple[list[pd.DataFrame], dict[str, str]]:
+    """The rows that notebooks of a lower number which this one needs left beside its run folder, and what was read.
 
-    Where no runner started this one, all of a lower number: which it needs is the runner's to say.
+    In the notebooks' order. Where no runner started this one, all of a lower number: which it needs is the runner's to
+    say. What was read is as `hs2lib.paths.as_read`.
     """
     here, read, texts = Path(folder), names_read(), {"prompt": str, "response": str, "policy": str}
     notebooks = sorted({place.name.partition("@")[0] for place in here.parent.glob("[0-9][0-9]_*")})
     files = [here.parent / run_name(name) / FILE for name in notebooks if name < here.name.partition("@")[0]]
     files = [file for file in files if not read or file.parent.name in read]
-    return [pd.read_csv(noted(file), dtype=texts, **TEXTS).map(plain_cell) for file in files if file.exists()]
+    files = [file for file in files if file.exists()]
+    frames = [pd.read_csv(file, dtype=texts, **TEXTS).map(plain_cell) for file in files]
+    return frames, as_read(*files)
 
 
 def measures(frame: pd.DataFrame) -> list[str]:
-    """The columns that are measures, in their order: goodness, the attributes, characters, tokens, finished, kl."""
+    """The columns that are measures, in their order."""
     return [column for column in frame.columns if column not in KEYS]
 
 
@@ -150,11 +167,11 @@ def gains_of(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.Da
 def wins(frames: Sequence[pd.DataFrame], against: str, **resampled) -> pd.DataFrame:
     """Of how many prompts, in per cent, a policy's answers are truly better than those of `against`; ties count half.
 
-    Paper: silent (its win rates are a judge's). In the form of `table`, from the column `gold`. Raises as `table`.
+    Paper: silent (its win rates are a judge's). In the form of `table`, from the column `TRUTH`. Raises as `table`.
     """
-    gold = _joined(frames).pivot_table("gold", "prompt", "policy", sort=False)  # [prompts, policies]
-    won = 50 + 50 * np.sign(gold.sub(gold[against], axis=0).round(9)).drop(columns=against)
-    measure = f"win rate over {against} by gold, %"
+    truth = _joined(frames).pivot_table(TRUTH, "prompt", "policy", sort=False)  # [prompts, policies]
+    won = 50 + 50 * np.sign(truth.sub(truth[against], axis=0).round(9)).drop(columns=against)
+    measure = f"win rate over {against} by truth, %"
     rows = [(measure, policy, *inside(mean(won[policy], won.index, **resampled), 0, 100, len(won))) for policy in won]
     return pd.DataFrame(rows, columns=COLUMNS[:-1])
 
@@ -216,14 +233,14 @@ def rewards(reward_model, answers: Sequence[Group], *, weighting: str = "goodnes
 
 
 def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
-    """The grader as a judge (`judge: gold`): verdicts on answers to generated questions, in the benchmark's own form.
+    """The grader as a judge (`judge: truth`): verdicts on answers to generated questions, in the benchmark's own form.
 
     Paper: silent (the gold judge of Gao et al. 2022, arXiv 2210.10760). MT-Bench: 1 to 10, linear in true goodness. In
     pairs the answer of the larger true goodness, or a tie. answers: to last turns, which alone have a task. seed: of
     AlpacaEval's order. Raises ValueError for real questions, of which nobody knows the truth.
     """
     if not questions.generated:
-        raise ValueError(f"judge: gold knows generated questions only, and these are real: {questions.title}")
+        raise ValueError(f"judge: truth knows generated questions only, and these are real: {questions.title}")
     weights, values = np.array(head_weights("goodness", ATTRIBUTES)), {}
     for answer, other in zip(answers, questions.baseline or answers, strict=False):
         id, ours, theirs = question_id(answer), *(true_attributes(group)[0] @ weights for group in (answer, other))

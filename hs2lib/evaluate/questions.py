@@ -37,7 +37,8 @@ class Questions:
     """A benchmark's questions, or a part of them; `whole` is how many the benchmark has.
 
     groups: one a question, with its turns of the user. categories, references (an answer to each turn): by question id.
-    baseline: the answers that other answers are compared with, where the benchmark compares.
+    baseline: the answers that other answers are compared with, where the benchmark compares. read: the files, as
+    `hs2lib.paths.as_read`.
     """
 
     benchmark: str
@@ -48,6 +49,7 @@ class Questions:
     categories: Mapping[str, str] = field(default_factory=dict)
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     baseline: tuple[Group, ...] = ()
+    read: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -203,7 +205,7 @@ def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=No
     if source == "embedded":
         return embedded(benchmark, n or 8, turns, seed)
     file = FILES[f"{benchmark}/questions"]
-    path, provenance = locate(file, source, folder)
+    path, provenance, files_read = locate(file, source, folder)
     groups, of_id, seen, fix = [], {}, {}, f"take {file.hub['both'][0]} of {file.repo}"
     for line, row in rows(path):
         id, category, texts = columns(line, row)
@@ -220,10 +222,13 @@ def load(benchmark, whole: int, turns: int, columns: Callable, source, folder=No
         of_id[str(id)] = category
     if len(groups) != whole:
         raise DataError(path, None, None, f"{len(groups)} questions, {benchmark} has {whole}", fix)
-    questions = Questions(benchmark, tuple(groups), provenance, whole, categories=of_id).subset(n, seed)
-    if answers := FILES.get(f"{benchmark}/answers"):
-        questions = replace(questions, baseline=read(locate(answers, source, folder)[0], questions))
-    return questions
+    every = Questions(benchmark, tuple(groups), provenance, whole, categories=of_id, read=files_read)
+    questions = every.subset(n, seed)
+    answers = FILES.get(f"{benchmark}/answers")
+    if answers is None:
+        return questions
+    baseline = locate(answers, source, folder)
+    return replace(questions, baseline=read(baseline.path, questions), read=files_read | baseline.read)
 
 
 def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
@@ -261,16 +266,26 @@ class Template(NamedTuple):
         return ("system", self.system), ("user", text)
 
 
-def prompts(benchmark: str, fields: Mapping, parse: Callable, source: str, folder=None) -> dict[str, Template]:
+class Templates(dict[str, Template]):
+    """Judge prompts by name. read: the file, as `hs2lib.paths.as_read`."""
+
+    def __init__(self, templates: Mapping[str, Template], read: Mapping[str, str]):
+        super().__init__(templates)
+        self.read = read
+
+
+def prompts(
+    benchmark: str, fields: Mapping, parse: Callable, source: str, folder: str | Path | None = None
+) -> Templates:
     """The judge prompts of a benchmark by name, with the fields each has; for source "embedded" some of our own.
 
     parse: from the public file to the `Template` of each name. Raises DataError naming what a prompt lacks.
     """
     if source == "embedded":
         texts = read_yaml(__file__, "own_prompts.yaml")
-        return {name: Template(texts["system"], text) for name, text in texts[benchmark].items()}
+        return Templates({name: Template(texts["system"], text) for name, text in texts[benchmark].items()}, {})
     file = FILES[f"{benchmark}/prompts"]
-    path, _ = locate(file, source, folder)
+    path, _, files_read = locate(file, source, folder)
     fix = f"take {file.hub['both'][0]} of {file.repo}"
     try:
         named = parse(path)
@@ -284,7 +299,7 @@ def prompts(benchmark: str, fields: Mapping, parse: Callable, source: str, folde
         lacks += [] if isinstance(system, str) else ["its system message"]
         if lacks:
             raise DataError(path, None, name, f"prompt {name} lacks {lacks[0]}", fix)
-    return {name: named[name] for name in fields}
+    return Templates({name: named[name] for name in fields}, files_read)
 
 
 class JudgedScore(NamedTuple):

@@ -249,7 +249,7 @@ def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boo
     """
     plain = score(benchmark, "unchanged")
     before = {pair.id: row for pair, row in zip(plain.benchmark.pairs, plain.values @ w, strict=True)}
-    sd, rows, spelt = np.std(list(before.values())), [], dict(paths.SPELT)
+    sd, rows, spelt = np.std(list(before.values())), [], dict(model.control_strings)
     for name, change in changes(model).items():
         changed = [[replace(r, text=change(r.text)) for r in pair.responses] for pair in plain.benchmark.pairs]
         pairs = [replace(pair, responses=tuple(r)) for pair, r in zip(plain.benchmark.pairs, changed, strict=True)]
@@ -262,6 +262,5 @@ def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boo
             clusters = np.repeat(_prompts(after.benchmark), 2)
             interval, n = mean(more, clusters, n_boot=n_boot, seed=seed), len(more)
         rows.append((name, n, 2 * refused, *interval, interval[0] / sd if sd else np.nan))
-    for forged in paths.SPELT.keys() - spelt:  # by us, not by the data
-        del paths.SPELT[forged]
+    model.control_strings = spelt  # what was forged here is not the data's
     return pd.DataFrame(rows, columns=["change", "responses", "refused", "gained", "low", "high", "in SDs"])

@@ -31,7 +31,7 @@ def choose(policy, result: TrainingResult, recipe, run, *, model=None, label=Non
     for place in places:
         checkpoints.load_weights(trained, place)
         answers = generate(policy, questions, file=result.folder, **how)
-        if recipe.judge == "gold":
+        if recipe.judge == "truth":
             answers = answers[1::2]  # the truth is known of answers to last turns
             verdicts = policies.by_truth(questions, answers)
         else:

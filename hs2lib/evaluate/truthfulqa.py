@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -72,8 +73,9 @@ def load(source: str, folder: str | Path | None = None, *, n: int = 60, seed: in
     """
     if source == "embedded":
         return _generated(n, seed)
-    file, provenance = locate(HUB, source, folder)
-    return MultipleChoice("TruthfulQA", tuple(_questions(file)), provenance, TOTAL, primer=primer(folder))
+    file, provenance, read = locate(HUB, source, folder)
+    questions = tuple(_questions(file))
+    return MultipleChoice("TruthfulQA", questions, provenance, TOTAL, read=read, primer=primer(folder))
 
 
 def primer(folder: str | Path | None = None) -> str:
@@ -251,10 +253,20 @@ def evaluate(questions: MultipleChoice, scored: pd.DataFrame, *, n_boot: int = 1
     return pd.DataFrame(rows, columns=["measure", "questions", "value", "low", "high", "chance"])
 
 
-def categories(source: str, folder: str | Path | None = None) -> int:
+class Categories(NamedTuple):
+    """How many categories the questions have, and the file that says so, as `hs2lib.paths.as_read`."""
+
+    number: int
+    read: dict[str, str]
+
+
+def categories(source: str, folder: str | Path | None = None) -> Categories:
     """How many categories the questions have, read from the benchmark's own table (the scored file does not say).
 
     Paper: appendix H. source: "folder" (truthfulqa/TruthfulQA.csv of HS2_DATA_DIR) or "hub".
     """
-    path, _ = locate(HUB, source, folder, "categories")
-    return len({value for _, row in rows(path) for name, value in row.items() if name.lower() == "category"})
+    path, _, read = locate(HUB, source, folder, "categories")
+    names = set()
+    for _, row in rows(path):
+        names |= {value for column, value in row.items() if column.lower() == "category"}
+    return Categories(len(names), read)

@@ -147,7 +147,6 @@ def load_backbone(name: str | Path, *, revision: str | None = None, head: bool =
         model, report = loader.from_pretrained(place, config=config, output_loading_info=True, **options)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{name}: {_first_line(error)}") from error
-    fetched(name, model.config)
     if missing := sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"])):
         what = f"{len(missing)} weights that a {config.model_type} model needs are not in it ({missing[0]} ..)"
         raise ValueError(f"{name} is a checkpoint of another architecture: {what}")
@@ -203,16 +202,21 @@ def where(name: str | Path) -> str:
         return str(NAMED[str(name)]())
     for folder in (Path(name).expanduser(), paths.root() / name):
         if folder.is_dir():
-            return str(paths.noted(folder))
+            return str(folder)
     if isinstance(name, Path):
         raise ValueError(f"there is no model folder {name}")
     return str(name)
 
 
-def fetched(name: str | Path, config) -> None:
-    """Note the commit at which a model was fetched from the Hub, if it was: the manifest names it."""
-    if commit := getattr(config, "_commit_hash", None):
-        paths.READ[f"hub:{name}@{commit}"] = commit
+def as_read(name: str | Path, config) -> dict[str, str]:
+    """What a model by this name was read from, as `hs2lib.paths.as_read`: a folder as it is now, or a Hub commit.
+
+    Models that come with the packages are named by the parameters, and not listed.
+    """
+    commit = getattr(config, "_commit_hash", None)
+    if str(name) not in NAMED and Path(where(name)).is_dir():
+        return paths.as_read(where(name))
+    return {f"hub:{name}@{commit}": commit} if commit else {}
 
 
 def _first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
-from hs2lib.models.backbones import load_backbone, load_tokenizer, replace_folder
+from hs2lib.models.backbones import as_read, load_backbone, load_tokenizer, replace_folder
 from hs2lib.train import checkpoints
 from hs2lib.train.progress import progress_bar
 
@@ -48,6 +48,8 @@ class Decoder(nn.Module):
         self.base, self.revision, self.origin = base, revision, origin or base
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
         self.adapter: dict | None = None
+        self.read: dict[str, str] = {}  # what the weights were read from, as `hs2lib.paths.as_read`
+        self.control_strings: dict[tuple, bool] = {}  # (prompt, text) that spells some out -> whether it was set aside
         if hasattr(backbone, "hs2_weights"):
             checkpoints.shard(self, part=backbone)
 
@@ -60,7 +62,9 @@ class Decoder(nn.Module):
         backbone = load_backbone(name, revision=revision, head=cls.causal)
         commit = getattr(backbone.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
-        return cls(backbone, tokenizer, base=str(name), revision=commit, **options)
+        model = cls(backbone, tokenizer, base=str(name), revision=commit, **options)
+        model.read = as_read(name, backbone.config)
+        return model
 
     def to(self, *args, **options):
         """As of any module; a model that is shared out over processes stays where it is."""
@@ -101,11 +105,11 @@ class Decoder(nn.Module):
     def refused(self, group: Group) -> list[bool]:
         """Which responses are set aside: with control_text "refuse" those that spell out control strings.
 
-        A prompt that does so refuses them all. `paths.SPELT` notes all that do, for the manifest. Paper: silent.
+        A prompt that does so refuses them all. `control_strings` of the model keeps all that do. Paper: silent.
         """
         aside, spelt = self.control_text == "refuse", control_strings(group, self.tokenizer, self.template)
         texts = [response.text for response, strings in zip(group.responses, spelt, strict=True) if strings]
-        paths.SPELT.update(((group.prompt, text), aside) for text in texts)
+        self.control_strings.update(((group.prompt, text), aside) for text in texts)
         return [aside and bool(strings) for strings in spelt]
 
     def admitted(self, group: Group) -> Group:
@@ -219,7 +223,6 @@ class Decoder(nn.Module):
             state = {name: getattr(self, name) for name in names} | self._save_more(into)
             (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
 
-        paths.WRITTEN.add(paths.place(folder))
         if first:
             replace_folder(folder, write)
         else:
@@ -236,7 +239,7 @@ class Decoder(nn.Module):
     @classmethod
     def load(cls, folder: Path):
         """Read what `save` wrote, a whole model or adapters. Raises ValueError where the folder has none."""
-        folder = paths.noted(folder)
+        folder = Path(folder)
         if not (folder / STATE).is_file():
             raise ValueError(f"{folder} holds no {cls.kind} of hs2lib ({STATE} is not there)")
         state = json.loads((folder / STATE).read_text())
@@ -248,6 +251,7 @@ class Decoder(nn.Module):
         revision = state["revision"] if origin == state["base"] else None
         backbone = load_backbone(origin, revision=revision, head=cls.causal)
         model = cls(backbone, load_tokenizer(folder), origin=origin, **{name: state[name] for name in names})
+        model.read = paths.as_read(folder) | as_read(origin, backbone.config)
         model._load_more(folder, state)
         if state["adapter"]:
             model.lora(**state["adapter"])

@@ -17,7 +17,6 @@ import transformers as hf
 from jinja2 import Environment, FileSystemLoader
 from torch import nn
 
-from hs2lib import paths
 from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import replace_folder
@@ -59,7 +58,10 @@ def fold(model: RewardModel, weights: Sequence[float], *, mean=0.0, sd=1.0, name
         folded.head.weight.copy_(w @ model.head.weight.double() / sd)
         if folded.head.bias is not None:
             folded.head.bias.fill_(constant / sd)
-    folded.adapter, folded.origin = model.adapter, model.origin
+    folded.adapter = model.adapter
+    folded.origin = model.origin
+    folded.read = model.read
+    folded.control_strings = model.control_strings
     folded.folded = {"weights": dict(zip(model.attributes, map(float, weights), strict=True)), "mean": mean, "sd": sd}
     return folded.train(model.training)
 
@@ -93,7 +95,7 @@ def export(model: RewardModel, folder: Path, **card) -> float:
         (into / "README.md").write_text(model_card(model, Path(folder).name, bias.tolist(), **card))
         worst = _compare(model, into, bias)
 
-    paths.WRITTEN.add(paths.place(replace_folder(folder, write)))
+    replace_folder(folder, write)
     return worst
 
 

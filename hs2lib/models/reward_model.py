@@ -16,7 +16,7 @@ from hs2lib.engine.chat import NINE, TokenGroup
 from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
-from hs2lib.models.backbones import check_causal, fetched, load_tokenizer, text_model, where, width
+from hs2lib.models.backbones import as_read, check_causal, load_tokenizer, text_model, where, width
 from hs2lib.models.base import STATE, Decoder
 from hs2lib.train.checkpoints import gathered
 
@@ -64,7 +64,6 @@ class RewardModel(Decoder):
             raise ValueError(f"{name}: expected one linear head, {type(plain).__name__} has {len(heads)}")
         if report["missing_keys"]:
             raise ValueError(f"{name} is no trained reward model: {sorted(report['missing_keys'])[0]} is not in it")
-        fetched(name, plain.config)
         commit = getattr(plain.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
         options |= {"bias": heads[0].bias is not None, "base": str(name), "revision": commit}
@@ -72,6 +71,7 @@ class RewardModel(Decoder):
         order = sorted(range(len(names)), key=lambda i: NINE.index(names[i]) if names[i] in NINE else len(NINE))
         backbone = text_model(getattr(plain, plain.base_model_prefix))
         model = cls(backbone, tokenizer, [names[i] for i in order], **options).eval()
+        model.read = as_read(name, plain.config)
         model.head.load_state_dict({key: value[order] for key, value in heads[0].state_dict().items()})
         text = [token for token in examples(backbone)[0][0] if token != tokenizer.pad_token_id]
         with torch.no_grad():

@@ -4,6 +4,7 @@ Everything a notebook shows goes through a `Run`, so that every caption names ti
 data is called that, and a folder without `manifest.json` is an incomplete run. `completed` reads a run that ended.
 """
 
+import ast
 import csv
 import html
 import json
@@ -32,6 +33,7 @@ from hs2lib import paper, paths
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import verdict
 from hs2lib.run import graph, parameters, processes
+from hs2lib.run.setup import Setup
 
 DASH = "\u2013"
 
@@ -72,17 +74,29 @@ def device() -> str:
 class Run:
     """One run of one notebook at one tier; made by `start`."""
 
-    def __init__(self, notebook: str, values: dict, recipe=None):
-        self.notebook, self.values, self.tier, self.recipe = notebook, values, values["tier"], recipe
+    def __init__(self, notebook: str, values: dict, recipe: object = None):
+        self.notebook = notebook
+        self.values = values
+        self.tier: str = values["tier"]
+        self.recipe = recipe
         os.environ |= graph.unseen(self.tier)  # in JupyterLab too
-        if graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND):  # no runner started it
+        self.by_hand = graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND)  # no runner started it
+        if self.by_hand:
             os.environ.pop(paths.RUN, None)
             os.environ |= graph.by_hand(notebook, self.tier)
         self.name = run_name(notebook)
+        self.setup = Setup.of(notebook, values, recipe)
+        self.changed = self._changed() if self.by_hand else []
         self.made_of = graph.made_of(self.name, self.tier, values, recipe)
         self.place = reports() / self.tier / self.name
         self.folder = self.place.with_name(f".{self.name}")  # until it is finished: the earlier report stays whole
-        self.sources, self.artefacts, self.verdicts = [], {}, {}  # as in the manifest
+        self.sources: list[dict] = []  # this and the next two as in the manifest
+        self.artefacts: dict[str, dict] = {}
+        self.verdicts: dict[str, dict] = {}
+        self.was_read: dict[str, str] = {}  # place of a data file or model -> its digest when it was read
+        self.was_written: set[str] = set()  # places of models
+        self.models: list[object] = []  # that ran: they know which texts they set aside, and how they were scored
+        self.kept_s = 0.0  # what earlier calls spent on work that this one only read
         self.warning = ""  # what every caption from here on must say: that a reward model is weak
         self.started = time.time()
         self.lock = processes.hold(self.place)  # against the same notebook in JupyterLab, say
@@ -94,6 +108,33 @@ class Run:
         """Whether anything in this run came from the small world."""
         return any(s["generated"] for s in self.sources)
 
+    def _changed(self) -> list[str]:
+        """Parameters that a hand, or papermill alone, set to other values than the tier's: captions name them."""
+        _, own, _ = graph.resolved(self.notebook, self.tier)
+        now = json.loads(json.dumps(self.values))
+        before = json.loads(json.dumps(own))
+        return [name for name in now if name != "tier" and now[name] != before.get(name)]
+
+    def reads(self, *things: object) -> None:
+        """Record what this run read: data sets, models, trainings and whatever else has a `read`, or paths.
+
+        A `read` is what `hs2lib.paths.as_read` returns. A model is kept in mind until `finish`, which reports what it
+        set aside; of a training that an earlier call did, the manifest's time has its seconds.
+        """
+        for thing in things:
+            if isinstance(thing, str | Path):
+                self.was_read |= paths.as_read(thing)
+                continue
+            self.was_read |= getattr(thing, "read", {})
+            self.kept_s += getattr(thing, "seconds_before", 0.0)
+            if hasattr(thing, "control_strings"):
+                self.models.append(thing)
+
+    def wrote(self, folder: Path) -> Path:
+        """Record that this run saved a model in a folder, and return that."""
+        self.was_written.add(paths.place(folder))
+        return folder
+
     def source(self, loaded, *, of_paper: bool = False, partial: bool = False) -> None:
         """Record a data source (`data.Loaded`); every later caption names it.
 
@@ -103,6 +144,7 @@ class Run:
         n, aside = len(loaded.groups), len(loaded.set_aside)
         about = {"name": loaded.source, "generated": loaded.generated, "partial": partial, "groups": n}
         self.sources.append(about | {"of_paper": of_paper and not (loaded.generated or loaded.own), "set_aside": aside})
+        self.reads(loaded)
         display(Markdown(f"Source: {loaded.source}; {n:,} groups, {aside:,} rows set aside."))
 
     def caption(self, text: str) -> str:
@@ -111,7 +153,10 @@ class Run:
         notes = f" {self.warning}" if self.warning else ""
         notes += " Generated data: says nothing about the paper's." if self.generated else ""
         notes += " Partial." if any(s["partial"] for s in self.sources) else ""
-        return public(f"{text} Source: {names}. Tier {self.tier}, seed {self.values.get('seed', DASH)}.{notes}")
+        tier = f"Tier {self.tier}"
+        if self.changed:
+            tier += f" with other values of {', '.join(self.changed)}"
+        return public(f"{text} Source: {names}. {tier}, seed {self.values.get('seed', DASH)}.{notes}")
 
     def table(self, frame: pd.DataFrame, name: str, caption: str, digits: int = 3) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it. Missing is a dash."""
@@ -180,16 +225,21 @@ class Run:
 
         Files of earlier runs (a table since renamed) are removed. A folder without a manifest is an incomplete report.
         """
-        left = {place: paths.digest(paths.located(place)) for place in sorted(paths.WRITTEN)}
-        read = {k: v for k, v in sorted(paths.READ.items()) if k not in left and not _scratch(k)}
+        left = {place: paths.digest(paths.located(place)) for place in sorted(self.was_written)}
+        read = {k: v for k, v in sorted(self.was_read.items()) if k not in left and not _scratch(k)}
         record = self.made_of | {"read": read, "written": {place: digest for place, digest in left.items() if digest}}
         manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
         manifest |= {"parameters": self.values, "read": {paths.published(k): v for k, v in read.items()}}
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
-        # Only where models ran: statistics do without torch.
-        manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
-        manifest |= {"control_strings": len(paths.SPELT), "refused_responses": sum(paths.SPELT.values())}
-        seconds = round(time.time() - self.started, 1)
+        alone = {}  # backbones whose sequences transformers scored one by one, and why
+        spelt = {}  # (prompt, text) of responses that spell out control strings -> whether they were set aside
+        for model in self.models:
+            spelt |= model.control_strings
+            if why := getattr(model.backbone, "hs2_alone", ""):
+                alone[type(model.backbone).__name__] = why
+        manifest |= {"scored_one_by_one": alone}
+        manifest |= {"control_strings": len(spelt), "refused_responses": sum(spelt.values())}
+        seconds = round(time.time() - self.started + self.kept_s, 1)
         manifest |= {"device": device(), "python": platform.python_version(), "wall_s": seconds}
         manifest |= {"versions": {name: version(name) for name in PACKAGES}}
         manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -203,13 +253,13 @@ class Run:
                 (self.folder / name).replace(self.place / name)
             shutil.rmtree(self.folder)
             self.folder = self.place
-        if graph.BY_HAND not in os.environ.get(paths.RUN, graph.BY_HAND):  # for the stamp, which the runner writes
+        if not self.by_hand:  # for the stamp, which the runner writes
             write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
-        if spelt := len(paths.SPELT):
+        if spelt:
             how = f"{manifest['refused_responses']:,} were set aside, the others read as plain text (control_text)"
-            display(Markdown(f"{spelt:,} responses, or their prompts, spell out control strings: {how}."))
-        display(Markdown(f"Finished in {seconds} s; {len(self.artefacts)} files and the manifest written."))
+            display(Markdown(f"{len(spelt):,} responses, or their prompts, spell out control strings: {how}."))
+        display(Markdown(f"Finished: {len(self.artefacts)} files and the manifest written."))
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
         """Write one more file into the report; the manifest names it with its caption and digest."""
@@ -218,24 +268,36 @@ class Run:
 
 
 def start(notebook: str, namespace: dict) -> Run:
-    """Begin a run: check the parameters in `namespace` (`globals()`), seed, show parameters, device and commit.
+    """Begin a run: check the parameters in `namespace` (`globals()`), seed, and show them.
 
-    Raises ParameterError naming the parameter, its range and the value that arrived.
+    Raises ParameterError naming the parameter, its range and the value that arrived; and for a parameter given to
+    papermill that the notebook does not have, of which papermill itself only warns.
     """
     known = parameters.specification(paths.notebook(notebook))
+    parameters.check(dict.fromkeys(sorted(injected(namespace) - known.keys())), known, "papermill's parameters")
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    for noted in (paths.READ, paths.WRITTEN, paths.SPELT):
-        noted.clear()
     pd.set_option("display.max_colwidth", None, "display.max_rows", 200)  # texts and tables are shown whole
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
     whole = values | (asdict(run.recipe) if run.recipe else {})
     shown = ", ".join(f"{name} = {value!r}" for name, value in whole.items() if name != "recipe")
-    display(Markdown(f"**{run.name}**, tier {run.tier}, commit {commit()}, {device()}  \nParameters: {shown}"))
+    display(Markdown(f"**{run.name}**, tier {run.tier}  \nParameters: {shown}"))
     return run
+
+
+def injected(namespace: dict) -> set[str]:
+    """The names that papermill's own cell gave values to, read from the kernel's history of executed cells."""
+    names = set()
+    for cell in namespace.get("In", []):
+        if not cell.startswith("# Parameters\n"):  # as papermill begins the cell that it adds
+            continue
+        for statement in ast.parse(cell).body:
+            if isinstance(statement, ast.Assign):
+                names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return names
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 backward), at a share of the accelerator's peak, `USED`. Paper: silent on cost.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 import torch
 
-from hs2lib import paper, paths
+from hs2lib import paper
 from hs2lib.engine.attention import CHUNK, KEPT
 from hs2lib.run import parameters
 
@@ -121,20 +120,6 @@ def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[s
     if model.causal:  # before any layer's way back
         most = max(most, min(KEPT, 2 * size * tokens) + size * (6 * CHUNK + copied * width) + 14 * width * tokens)
     return {"weights": weights, "step": step, "compute": step + gathered + tokens * 4 * width * len(layers) + most}
-
-
-# A random model, generated text, one process; `balance` is a tuple, which YAML has not.
-SMALL = {"balance": ()} | paths.read_yaml(__file__, "small.yaml")
-
-
-def small(parameters: dict, **more) -> dict:
-    """What a dry run replaces of a notebook's parameters (its `globals()`), its typed `recipe` among them.
-
-    `more`: what this notebook replaces besides.
-    """
-    values, recipe = SMALL | more, parameters["recipe"]
-    replaced = {name: value for name, value in values.items() if name in parameters and not callable(parameters[name])}
-    return replaced | {"recipe": replace(recipe, **{name: values[name] for name in vars(recipe).keys() & values})}
 
 
 def settings(recipe) -> pd.DataFrame:

@@ -51,6 +51,27 @@ class OwnRows(Settings):
     path: str = setting("", "file to read in place of the data set's own, or with ratings for data set ratings")
 
 
+class Rows(Settings):
+    """Which rows are read."""
+
+    dataset: str = setting("helpsteer2", "data set")
+    source: str = setting("embedded", "where its rows come from", one_of=names.SOURCES)
+    split: str = setting("train", "which split of it", one_of=names.SPLITS)
+    n_prompts: int = setting(1000, "prompts to generate when source is embedded", 10, 10_000_000)
+
+
+class Begun(Settings):
+    """What training begins with."""
+
+    start: str = setting("", 'policy to begin with, a folder or a name, or "" for that of an earlier notebook')
+
+
+class Steered(Settings):
+    """What a steered policy is asked for."""
+
+    target: str = setting("helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2", "attributes to ask for")
+
+
 class Resampled(Settings):
     """How intervals are made."""
 
@@ -127,10 +148,27 @@ class Aligned(Measured, Trained, Grader, Recipe):
 
     warmup: int = setting(0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000)
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
-    judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "gold", "endpoint"))
+    judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "truth", "endpoint"))
+
+    @property
+    def passes(self) -> dict:
+        """How a model is run without gradients, where twice the tokens fit: `budget` and `autocast` of a pass."""
+        return {"budget": 2 * self.budget, "autocast": self.autocast}
+
+    @property
+    def resampled(self) -> dict:
+        """How intervals are made: `n_boot` and `seed` of `hs2lib.evaluate`."""
+        return {"n_boot": self.n_boot, "seed": self.seed}
+
+    @property
+    def evaluation(self) -> dict:
+        """How a policy answers held-out prompts and is scored: options of `hs2lib.evaluate.policies.evaluate`."""
+        sampled = {"n": self.n_eval_samples, "temperature": self.eval_temperature, "top_p": self.eval_top_p}
+        sampled |= {"max_new_tokens": self.eval_tokens, "seed": self.seed}
+        return sampled | self.passes | {"weighting": self.weighting}
 
 
-class DPO(OwnRows, Limited, Aligned):
+class DPO(Begun, OwnRows, Limited, Rows, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
     reward: str = setting("", 'reward model that measures, a folder or repository, none, or "" for that of notebook 05')
@@ -142,8 +180,11 @@ class DPO(OwnRows, Limited, Aligned):
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-class RewardModel(OwnRows, Resampled, Limited, Trained, Recipe):
+class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
+
+    model_name: str = setting("small", "base: small, tiny, embedded, a folder, or a Hub repository")
+    attributes: tuple = setting(names.ATTRIBUTES, "the model's outputs")
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
     test_split: str = setting("validation", 'to test on, or "" to cut test_share off', one_of=("", *names.SPLITS))
@@ -161,8 +202,10 @@ class Supervised(Settings):
     backend: str = setting("groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl"))
 
 
-class SFT(OwnRows, Supervised, Written, Aligned):
+class SFT(OwnRows, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
+
+    model_name: str = setting("small", "base: small, embedded, a folder, or a Hub repository")
 
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 
@@ -186,14 +229,24 @@ class Served(Settings):
     backend: str = setting("transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS)
 
 
-class Compared(Served, Sampled):
+class Compared(Served, Sampled, Rows):
     """Prompts whose several responses are compared with each other."""
 
     n_prompts: int = setting(20_000, "prompts a round or an iteration; paper: sections 4.3 and 4.5", 1, 10_000_000)
     n_samples: int = setting(10, "responses sampled for each prompt, n; paper: as above", 2, 1000)
 
+    @property
+    def sampling(self) -> dict:
+        """How responses to train on are sampled: options of `hs2lib.models.rollout.rollouts`."""
+        sampled = {"n": self.n_samples, "temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
+        return sampled | {"max_new_tokens": self.max_new_tokens, "backend": self.backend, "autocast": self.autocast}
 
-class IterativeDPO(Compared, Written, Aligned):
+    @property
+    def evaluation(self) -> dict:
+        return super().evaluation | {"backend": self.backend}
+
+
+class IterativeDPO(Begun, Compared, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
 
     rounds: int = setting(1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100)
@@ -202,7 +255,7 @@ class IterativeDPO(Compared, Written, Aligned):
     beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
 
 
-class PPO(OwnRows, Sampled, Written, Aligned):
+class PPO(Begun, OwnRows, Sampled, Written, Rows, Aligned):
     """Notebook 10. Paper: section 4.4."""
 
     n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
@@ -228,8 +281,10 @@ class PPO(OwnRows, Sampled, Written, Aligned):
     n_best: int = setting(8, "answers to each, of which the best are taken", 2, 100_000)
 
 
-class SteerLM(OwnRows, Supervised, Tempered, Limited, Aligned):
+class SteerLM(Begun, Steered, OwnRows, Supervised, Tempered, Limited, Rows, Aligned):
     """Notebook 11. Paper: section 4.5."""
+
+    steer_by: tuple = setting(names.ATTRIBUTES, "attributes varied one by one")
 
     single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
     n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
@@ -241,7 +296,7 @@ class SteerLM(OwnRows, Supervised, Tempered, Limited, Aligned):
     steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
 
 
-class SteerLM2(Compared, Aligned):
+class SteerLM2(Begun, Steered, Compared, Aligned):
     """Notebook 12. Paper: section 4.5."""
 
     prior: str = setting("", 'SFT model without attributes, a folder or a name, or "" for the policy of notebook 07')

@@ -1,0 +1,116 @@
+"""One comparison of policies for notebooks 07 to 12: the same held-out prompts, the same random numbers, one table.
+
+    compared = Comparison.begin(setup, reward_model, sft)
+    compared.evaluate_first(sft, "SFT")        # unless earlier notebooks left their rows
+    compared.evaluate(policy, "DPO")
+    compared.save()                            # for later notebooks
+    compared.table(), compared.gains("SFT")
+
+Paper: section 4 compares policies on benchmarks that need a judge (notebook 13). This is what the truth, where it is
+known, and a reward model say of answers to prompts that nothing was trained on.
+"""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from hs2lib.corpus.generate import is_generated
+from hs2lib.data.load import Loaded, load
+from hs2lib.evaluate import policies
+from hs2lib.group import Group
+from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
+
+
+def held_out_prompts(setup: Setup) -> Loaded:
+    """Prompts that no training text holds, as many as the recipe's largest use of them asks for, at least ten."""
+    recipe = setup.recipe
+    uses = [getattr(recipe, name, 0) for name in ("n_eval_prompts", "n_best_prompts", "n_steer_prompts")]
+    return load(
+        recipe.eval_dataset,
+        recipe.eval_source,
+        split=recipe.eval_split,
+        strict=recipe.strict,
+        n_prompts=max(10, *uses),
+        seed=recipe.seed + 1,
+    )
+
+
+@dataclass
+class Comparison:
+    """Policies side by side. frames: of each policy the rows of `hs2lib.evaluate.policies.evaluate`.
+
+    reward_model: what scores answers; None for no scores. reference: the policy from which KL is measured, SFT.
+    read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
+    """
+
+    setup: Setup
+    held_out: Loaded
+    reward_model: RewardModel | None
+    reference: Policy
+    frames: list[pd.DataFrame] = field(default_factory=list)
+    read: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def begin(
+        cls, setup: Setup, reward_model: RewardModel | None, reference: Policy, *, earlier: bool = True
+    ) -> "Comparison":
+        """A comparison that holds the rows which earlier notebooks left, unless `earlier` is False."""
+        frames, read = policies.earlier(setup.folder) if earlier else ([], {})
+        return cls(setup, held_out_prompts(setup), reward_model, reference, frames, read)
+
+    @property
+    def prompts(self) -> list[Group]:
+        """The prompts that policies answer."""
+        return self.held_out.groups[: self.setup.recipe.n_eval_prompts]
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether the truth about answers to these prompts is known: they are of the small world."""
+        return is_generated(self.prompts)
+
+    @property
+    def caption(self) -> str:
+        """What was asked, in words."""
+        recipe = self.setup.recipe
+        return (
+            f"{recipe.n_eval_prompts} held-out prompts, {recipe.n_eval_samples} responses each "
+            f"of at most {recipe.eval_tokens} tokens."
+        )
+
+    def measure(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:
+        """One row an answer of a policy, as `policies.evaluate` has them. label: SteerLM's."""
+        return policies.evaluate(
+            policy,
+            self.prompts,
+            self.reward_model,
+            self.reference,
+            name=name,
+            label=label,
+            file=self.setup.folder,
+            progress=False,
+            **self.setup.recipe.evaluation,
+        )
+
+    def evaluate(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:
+        """`measure` a policy and put it beside the others."""
+        self.frames.append(self.measure(policy, name, label))
+        return self.frames[-1]
+
+    def evaluate_first(self, policy: Policy, name: str, label: str | None = None) -> None:
+        """`evaluate` a policy unless rows of earlier notebooks are here."""
+        if not self.frames:
+            self.evaluate(policy, name, label)
+
+    def save(self) -> None:
+        """Leave the last policy's rows for later notebooks."""
+        policies.save(self.setup.folder, self.frames[-1])
+
+    def table(self) -> pd.DataFrame:
+        """Means and 95 % intervals by measure and policy (`policies.table`)."""
+        return policies.table(self.frames, **self.setup.recipe.resampled)
+
+    def gains(self, against: str) -> pd.DataFrame:
+        """Differences from a policy, paired by prompt (`policies.gains_of`)."""
+        return policies.gains_of(self.frames, against, **self.setup.recipe.resampled)

@@ -1,0 +1,99 @@
+"""Figures by kind: arrays and frames in, a figure out. Nothing here computes a number.
+
+Colours mean one thing in all notebooks: the truth is blue, a reward model's score orange, a length green.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+sns.set_theme(style="whitegrid", context="paper")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one kind of number is drawn."""
+
+    color: str
+    marker: str = "o"
+    filled: bool = True
+
+
+TRUTH = Look("#0072b2")
+SCORE = Look("#d55e00", marker="s", filled=False)
+LENGTH = Look("#009e73", marker="D")
+LOOKS = {"truth": TRUTH, "reward model's score": SCORE, "characters": LENGTH}
+
+
+def dots(
+    ax: Axes,
+    at: Sequence[float],
+    value: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    look: Look,
+    *,
+    label: str = "",
+    across: bool = True,
+) -> None:
+    """Points with their intervals: values run across the page at heights `at`, or up it where `across` is False."""
+    value = np.asarray(value, dtype=float)
+    error = [value - np.asarray(low, dtype=float), np.asarray(high, dtype=float) - value]
+    style = {
+        "fmt": look.marker,
+        "color": look.color,
+        "mfc": look.color if look.filled else "white",
+        "ms": 5,
+        "capsize": 2,
+        "label": label or None,
+    }
+    if across:
+        ax.errorbar(value, at, xerr=np.abs(error), **style)
+    else:
+        ax.errorbar(at, value, yerr=np.abs(error), **style)
+
+
+def band(
+    ax: Axes,
+    x: Sequence[float],
+    value: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    look: Look,
+    *,
+    label: str = "",
+) -> None:
+    """A line through points and its interval as a band."""
+    ax.plot(x, value, "o-", ms=4, color=look.color, label=label or None)
+    ax.fill_between(x, low, high, color=look.color, alpha=0.2, lw=0)
+
+
+def legend_beside(ax: Axes, size: int = 8) -> None:
+    """The legend to the right of a panel, where it hides no point."""
+    ax.legend(fontsize=size, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) -> Figure:
+    """What a policy changed: each row of `rows` by the truth, where it is known, and by the reward model.
+
+    gains: rows (measure, policy, difference, low, high) of one policy, as `hs2lib.evaluate.policies.gains_of`. rows:
+    label -> (measure of the truth, measure of the reward model). unit: label of the horizontal axis.
+    """
+    by_measure = gains.set_index("measure").iloc[:, 1:]
+    fig, ax = plt.subplots(figsize=(6, 0.8 + 0.45 * len(rows)), layout="constrained")
+    for side, (label, look) in enumerate((("truth", TRUTH), ("reward model", SCORE))):
+        part = by_measure.reindex([measures[side] for measures in rows.values()])
+        if part.iloc[:, 0].notna().any():
+            at = np.arange(len(rows)) - 0.12 + 0.24 * side
+            dots(ax, at, *part.to_numpy().T, look, label=label)
+    ax.axvline(0, color="black", lw=0.8)
+    ax.set(yticks=range(len(rows)), yticklabels=list(rows), xlabel=unit)
+    ax.invert_yaxis()
+    legend_beside(ax)
+    return fig

@@ -1,0 +1,72 @@
+"""What one run of a notebook was asked to do: its checked parameters as one recipe, and the folders it works in.
+
+A notebook has it as `run.setup`; a stage that is started without its notebook makes the same one by `Setup.of`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hs2lib import paths
+from hs2lib.run import graph
+
+SMALL: dict[str, Any] = paths.read_yaml(__file__, "small.yaml")
+SMALL_OF: dict[str, dict] = SMALL.pop("by notebook")
+
+
+def small(recipe: Any, notebook: str) -> Any:
+    """The recipe of a dry run: a random model, generated text and few steps in place of what the recipe asks for.
+
+    Paper: silent. Settings that the recipe does not have are left out.
+    """
+    wanted = SMALL | SMALL_OF.get(notebook, {})
+    own = {field.name: getattr(recipe, field.name) for field in fields(recipe)}
+    replaced = {name: value for name, value in wanted.items() if name in own}
+    for name, value in replaced.items():
+        if isinstance(own[name], tuple):
+            replaced[name] = tuple(value)
+    return replace(recipe, **replaced)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One run's settings and folders.
+
+    notebook: its name, as 08_dpo. tier: one of `hs2lib.names.TIERS`. values: the parameters of the notebook's cell.
+    recipe: the whole typed recipe (`hs2lib.train.recipes`), that of a dry run where `dry_run` is set; None for a
+    notebook without one.
+    """
+
+    notebook: str
+    tier: str
+    values: Mapping[str, Any]
+    recipe: Any
+
+    @classmethod
+    def of(cls, notebook: str, values: Mapping[str, Any], recipe: Any) -> "Setup":
+        """The setup of a notebook with these checked values and this recipe."""
+        if values.get("dry_run"):
+            recipe = small(recipe, notebook)
+        return cls(notebook, values["tier"], values, recipe)
+
+    @classmethod
+    def of_run(cls, run: str, tier: str) -> "Setup":
+        """The setup of a run that the command line knows, as 08_dpo or 08_dpo@mine. Raises ParameterError."""
+        _, values, recipe = graph.resolved(run, tier)
+        return cls.of(run.partition("@")[0], values, recipe)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether only the cost is asked for, and a walk through with a tiny model."""
+        return bool(self.values.get("dry_run"))
+
+    @property
+    def folder(self) -> Path:
+        """Where the run keeps models, checkpoints and samples."""
+        folder = paths.work(self.tier, self.notebook)
+        return folder / "dry-run" if self.dry_run else folder
+
+    def saved(self, notebook: str, part: str = "policy") -> Path:
+        """Where another notebook's run, the one that this run reads, saves a model."""
+        return paths.work(self.tier, notebook) / part
