@@ -57,8 +57,8 @@ def evaluate(policy, prompts: Sequence[Group], reward_model, sft, *, name: str, 
 
     Columns: of generated prompts `TRUTH`, the goodness of the true attributes, and "true helpfulness" and so on, these
     themselves; `SCORE`, the goodness that the reward model sees, and "reward model's helpfulness" and so on;
-    characters, tokens, finished, kl. A response that the reward model refuses for its control strings has no scores and counts in
-    `refused`. Without a reward model (None) there are no scores.
+    characters, tokens, finished, kl. A response that the reward model refuses for its control strings has no scores and
+    counts in `refused`. Without a reward model (None) there are no scores.
 
     Paper: section 4.3 (goodness .65, .8, .45 of helpfulness, correctness, coherence; `weighting` by name, as in
     `hs2lib.paper.head_weights`). options: budget and autocast of every pass, and arguments of
