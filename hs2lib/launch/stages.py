@@ -1,0 +1,244 @@
+"""Stages: the heavy part of a notebook as a job of its own, in one process or in several.
+
+    python -m hs2lib.run --stage label --tier gpu 11
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage score --stream --tier paper 06
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
+    torchrun --nproc-per-node 8 -m hs2lib.run --stage evaluate --stream --tier paper 08
+
+`hs2lib.launch.steps` lists the steps of each notebook: the very statements of its cells, calls of library functions. A
+stage runs them up to its end, with the run's parameters. What they keep lies in the run folder under names made of its
+inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it. A notebook whose cells
+pass something else than these steps has no stages: it alone knows what it computes.
+
+Several processes share out all of it: labels, samples, scores, the training, the evaluation of what was trained. With
+`--stream` they hold the models in parts, and `export` writes the trained model out of these, a tensor at a time. Paper:
+silent (the reference code is started by Slurm's srun).
+"""
+
+import ast
+import difflib
+import functools
+import importlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from hs2lib import paths
+from hs2lib.paths import RUN, runs
+from hs2lib.run import graph, processes
+from hs2lib.run.parameters import ParameterError
+from hs2lib.run.setup import Setup
+
+STAGES = ("label", "sample", "train", "score", "evaluate", "export")  # in their order
+
+IGNORED = "callbacks"  # a keyword that changes what is shown and nothing else
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a notebook: a function of `hs2lib.launch.steps`, and what it reads before it evaluates.
+
+    What only the tables compare is left out of `reads`, names of notebooks: SFT trains beside the reward model.
+    """
+
+    function: str
+    reads: tuple[str, ...] = ()
+
+
+STEPS = {
+    "05_reward_model_training": Steps("reward_model"),
+    "06_rewardbench_evaluation": Steps("rewardbench", ("05_reward_model_training",)),
+    "07_sft": Steps("sft"),
+    "08_dpo": Steps("dpo", ("07_sft",)),
+    "09_iterative_dpo": Steps("iterative_dpo", ("05_reward_model_training", "08_dpo")),
+    "10_ppo": Steps("ppo", ("05_reward_model_training", "07_sft")),
+    "11_steerlm": Steps("steerlm", ("05_reward_model_training", "07_sft")),
+    "12_steerlm2": Steps("steerlm2", ("05_reward_model_training", "07_sft", "11_steerlm")),
+    "13_aligned_model_evaluation": Steps("evaluation", ("*",)),
+}
+
+SOURCE = Path(__file__).with_name("steps.py")  # read here without importing it: that takes seconds
+
+
+def parts_of(run: str, stage: str) -> list[tuple[list[ast.stmt], str]]:
+    """(statements, the stage that they end) of a run's notebook. Raises ParameterError where none ends this stage."""
+    parts = _parts(run.partition("@")[0])
+    ends = [end for _, end in parts]
+    if stage not in ends:
+        known = f"its stages are {', '.join(ends)}" if ends else "it has none"
+        raise ParameterError(f"{run} has no stage {stage}: {known}")
+    return parts
+
+
+def stages_of(run: str) -> list[str]:
+    """The stages of a run's notebook, in the order in which its steps reach them."""
+    return [end for _, end in _parts(run.partition("@")[0])]
+
+
+def upstream(run: str, tier: str, stage: str) -> list[str]:
+    """Runs whose results a stage reads. What only the tables compare is not waited for but by the last two stages.
+
+    So SFT trains beside the reward model, and DPO after SFT alone. Raises ParameterError as `parts_of`.
+    """
+    parts_of(run, stage)
+    last = stage in ("evaluate", "export")
+    needed = graph.upstream(run, tier, alone=not last)
+    read = STEPS[run.partition("@")[0]].reads
+    if last or "*" in read:
+        return needed
+    return [other for other in needed if other.partition("@")[0] in read]
+
+
+def compute(run: str, tier: str, stage: str) -> None:
+    """Run the steps of a stage in this process, one of torchrun's or the only one.
+
+    Raises ParameterError as `check`, BlockingIOError as `processes.hold`.
+    """
+    check(run, stage)
+    began = time.time()
+    if "LOCAL_RANK" in os.environ:  # one of several: "cuda" is then this process's own GPU
+        import torch
+        from accelerate import PartialState
+
+        # A process may wait for days while the first one asks a server.
+        PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
+    with processes.hold(runs()) as lock:
+        os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
+        os.environ[RUN] = graph.reading(run, tier)
+        steps = importlib.import_module("hs2lib.launch.steps")
+        function = getattr(steps, STEPS[run.partition("@")[0]].function)
+        for end in function(Setup.of_run(run, tier)):
+            if end == stage:
+                break
+    if os.environ.get("RANK", "0") == "0":
+        print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)
+
+
+# Whether a notebook's cells are these steps
+
+
+def check(run: str, stage: str) -> None:
+    """Raise ParameterError where the notebook's cells pass something else than the steps of the stage.
+
+    Every step has to stand in a cell as it is, and no cell may assign or change otherwise what a step assigns or reads.
+    """
+    notebook = run.partition("@")[0]
+    wanted = []
+    for statements, end in parts_of(run, stage):
+        wanted += statements
+        if end == stage:
+            break
+    cells = _cells(notebook)
+    here = {_text(statement): at for _, at, statement in cells}
+    for step in wanted:
+        if _text(step) not in here:
+            raise ParameterError(_missing(run, stage, step, [(id, statement) for id, _, statement in cells]))
+    last = max(here[_text(step)] for step in wanted)
+    allowed = {_text(step) for step in wanted} | {"setup = run.setup"}
+    names = {name for step in wanted for name in _assigned(step)} | {"setup"}
+    for id, at, statement in cells:
+        changed = sorted(names & _assigned(statement))
+        if at <= last and changed and _text(statement) not in allowed:
+            what = f"cell {id!r} of notebook {notebook} changes {changed[0]!r} ({_first_line(statement)})"
+            raise ParameterError(f"{what}, and --stage {stage} would not: run the notebook itself")
+    _check_imports(run, stage, wanted, [statement for _, _, statement in cells])
+
+
+@functools.cache
+def _module() -> ast.Module:
+    """The module of all steps, read and not run."""
+    return ast.parse(SOURCE.read_text())
+
+
+def _parts(notebook: str) -> list[tuple[list[ast.stmt], str]]:
+    """The statements before each `yield` of a notebook's steps, and the stage that ends there; none without steps."""
+    if notebook not in STEPS:
+        return []
+    name = STEPS[notebook].function
+    (definition,) = (node for node in _module().body if isinstance(node, ast.FunctionDef) and node.name == name)
+    parts = []
+    statements: list[ast.stmt] = []
+    for statement in definition.body:
+        value = getattr(statement, "value", None)
+        if isinstance(value, ast.Yield):
+            parts.append((statements, ast.literal_eval(value.value)))
+            statements = []
+        elif not (isinstance(statement, ast.Expr) and isinstance(value, ast.Constant)):  # the docstring
+            statements.append(statement)
+    return parts
+
+
+def _cells(notebook: str) -> list[tuple[str, int, ast.stmt]]:
+    """(cell id, position, statement) of every statement of the notebook's code cells."""
+    source = json.loads(paths.notebook(notebook).read_text())["cells"]
+    out = []
+    for cell in source:
+        if cell["cell_type"] == "code":
+            for statement in ast.parse("".join(cell["source"])).body:
+                out.append((cell["id"], len(out), statement))
+    return out
+
+
+class _WithoutCallbacks(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        node.keywords = [keyword for keyword in node.keywords if keyword.arg != IGNORED]
+        return node
+
+
+def _text(statement: ast.stmt) -> str:
+    """A statement as text, without what changes nothing."""
+    copied = ast.parse(ast.unparse(statement))
+    return ast.unparse(_WithoutCallbacks().visit(copied))
+
+
+def _first_line(statement: ast.stmt) -> str:
+    return ast.unparse(statement).splitlines()[0]
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    """The names that a statement binds, deletes, or changes a part of."""
+    names = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            while isinstance(node, ast.Attribute | ast.Subscript):
+                node = node.value
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return names
+
+
+def _missing(run: str, stage: str, step: ast.stmt, cells: list[tuple[str, ast.stmt]]) -> str:
+    """What to say of a step that no cell has."""
+    by_text = {ast.unparse(statement): id for id, statement in cells}
+    near = difflib.get_close_matches(ast.unparse(step), by_text, 1, 0.5)
+    there = f"cell {by_text[near[0]]!r} has `{near[0]}`" if near else "no cell has anything like it"
+    return f"--stage {stage} of {run} would run `{ast.unparse(step)}`, and {there}: run the notebook itself"
+
+
+def _check_imports(run: str, stage: str, wanted: list[ast.stmt], cells: list[ast.stmt]) -> None:
+    """Raise ParameterError where a name that the steps import is another thing in the notebook."""
+    ours = _imports(_module().body)
+    theirs = _imports(cells)
+    used = {node.id for step in wanted for node in ast.walk(step) if isinstance(node, ast.Name)}
+    for name in sorted(used & ours.keys()):
+        if theirs.get(name) != ours[name]:
+            what = f"{name} is {theirs.get(name, 'not imported')} in the notebook and {ours[name]} in its steps"
+            raise ParameterError(f"--stage {stage} of {run}: {what}: run the notebook itself")
+
+
+def _imports(statements: list[ast.stmt]) -> dict[str, str]:
+    """The names that `from .. import ..` binds, and what they are."""
+    names = {}
+    for statement in statements:
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                names[alias.asname or alias.name] = f"{statement.module}.{alias.name}"
+    return names
