@@ -5,8 +5,8 @@
     torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
     torchrun --nproc-per-node 8 -m hs2lib.run --stage evaluate --stream --tier paper 08
 
-`hs2lib.launch.steps` lists the steps of each notebook: the very statements of its cells, calls of library functions. A
-stage runs them up to its end, with the run's parameters. What they keep lies in the run folder under names made of its
+`hs2lib.launch.steps` has a function for each: the very statements of the notebook's cells, calls of library functions,
+with the run's parameters. What they keep lies in the run folder under names made of its
 inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it. A notebook whose cells
 pass something else than these steps has no stages: it alone knows what it computes.
 
@@ -22,7 +22,6 @@ import importlib
 import json
 import os
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,59 +36,54 @@ STAGES = ("label", "sample", "train", "score", "evaluate", "export")  # in their
 IGNORED = "callbacks"  # a keyword that changes what is shown and nothing else
 
 
-@dataclass(frozen=True)
-class Steps:
-    """The steps of a notebook: a function of `hs2lib.launch.steps`, and what it reads before it evaluates.
-
-    What only the tables compare is left out of `reads`, names of notebooks: SFT trains beside the reward model.
-    """
-
-    function: str
-    reads: tuple[str, ...] = ()
-
-
-STEPS = {
-    "05_reward_model_training": Steps("reward_model"),
-    "06_rewardbench_evaluation": Steps("rewardbench", ("05_reward_model_training",)),
-    "07_sft": Steps("sft"),
-    "08_dpo": Steps("dpo", ("07_sft",)),
-    "09_iterative_dpo": Steps("iterative_dpo", ("05_reward_model_training", "08_dpo")),
-    "10_ppo": Steps("ppo", ("05_reward_model_training", "07_sft")),
-    "11_steerlm": Steps("steerlm", ("05_reward_model_training", "07_sft")),
-    "12_steerlm2": Steps("steerlm2", ("05_reward_model_training", "07_sft", "11_steerlm")),
-    "13_aligned_model_evaluation": Steps("evaluation", ("*",)),
-}
-
 SOURCE = Path(__file__).with_name("steps.py")  # read here without importing it: that takes seconds
 
+# What a notebook's stages before the last two read. What only its tables compare is not here: SFT trains beside the
+# reward model, and DPO after SFT alone.
+READS = {
+    "06_rewardbench_evaluation": ("05_reward_model_training",),
+    "08_dpo": ("07_sft",),
+    "09_iterative_dpo": ("05_reward_model_training", "08_dpo"),
+    "10_ppo": ("05_reward_model_training", "07_sft"),
+    "11_steerlm": ("05_reward_model_training", "07_sft"),
+    "12_steerlm2": ("05_reward_model_training", "07_sft", "11_steerlm"),
+}
 
-def parts_of(run: str, stage: str) -> list[tuple[list[ast.stmt], str]]:
-    """(statements, the stage that they end) of a run's notebook. Raises ParameterError where none ends this stage."""
-    parts = _parts(run.partition("@")[0])
-    ends = [end for _, end in parts]
-    if stage not in ends:
-        known = f"its stages are {', '.join(ends)}" if ends else "it has none"
-        raise ParameterError(f"{run} has no stage {stage}: {known}")
-    return parts
+
+def function_of(run: str, stage: str) -> str:
+    """The name of the function of `hs2lib.launch.steps` for a stage of a run's notebook, as train_08."""
+    return f"{stage}_{run[:2]}"
 
 
 def stages_of(run: str) -> list[str]:
-    """The stages of a run's notebook, in the order in which its steps reach them."""
-    return [end for _, end in _parts(run.partition("@")[0])]
+    """The stages that a run's notebook has, in their order."""
+    return [stage for stage in STAGES if function_of(run, stage) in _functions()]
+
+
+def statements_of(run: str, stage: str) -> list[ast.stmt]:
+    """The statements of a stage, those of the steps that it begins with among them.
+
+    Raises ParameterError where the run's notebook has no such stage.
+    """
+    ends = stages_of(run)
+    if stage not in ends:
+        known = f"its stages are {', '.join(ends)}" if ends else "it has none"
+        raise ParameterError(f"{run} has no stage {stage}: {known}")
+    return _inlined(_functions()[function_of(run, stage)])
 
 
 def upstream(run: str, tier: str, stage: str) -> list[str]:
-    """Runs whose results a stage reads. What only the tables compare is not waited for but by the last two stages.
+    """Runs whose results a stage reads: the last two stages all that the notebook needs, the others what `READS` says.
 
-    So SFT trains beside the reward model, and DPO after SFT alone. Raises ParameterError as `parts_of`.
+    Raises ParameterError as `statements_of`.
     """
-    parts_of(run, stage)
+    statements_of(run, stage)
     last = stage in ("evaluate", "export")
     needed = graph.upstream(run, tier, alone=not last)
-    read = STEPS[run.partition("@")[0]].reads
-    if last or "*" in read:
+    notebook = run.partition("@")[0]
+    if last or notebook == "13_aligned_model_evaluation":  # it reads every policy
         return needed
-    return [other for other in needed if other.partition("@")[0] in read]
+    return [other for other in needed if other.partition("@")[0] in READS.get(notebook, ())]
 
 
 def compute(run: str, tier: str, stage: str) -> None:
@@ -109,10 +103,7 @@ def compute(run: str, tier: str, stage: str) -> None:
         os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
         os.environ[RUN] = graph.reading(run, tier)
         steps = importlib.import_module("hs2lib.launch.steps")
-        function = getattr(steps, STEPS[run.partition("@")[0]].function)
-        for end in function(Setup.of_run(run, tier)):
-            if end == stage:
-                break
+        getattr(steps, function_of(run, stage))(Setup.of_run(run, tier))
     if os.environ.get("RANK", "0") == "0":
         print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)
 
@@ -126,11 +117,7 @@ def check(run: str, stage: str) -> None:
     Every step has to stand in a cell as it is, and no cell may assign or change otherwise what a step assigns or reads.
     """
     notebook = run.partition("@")[0]
-    wanted = []
-    for statements, end in parts_of(run, stage):
-        wanted += statements
-        if end == stage:
-            break
+    wanted = statements_of(run, stage)
     cells = _cells(notebook)
     here = {_text(statement): at for _, at, statement in cells}
     for step in wanted:
@@ -153,22 +140,21 @@ def _module() -> ast.Module:
     return ast.parse(SOURCE.read_text())
 
 
-def _parts(notebook: str) -> list[tuple[list[ast.stmt], str]]:
-    """The statements before each `yield` of a notebook's steps, and the stage that ends there; none without steps."""
-    if notebook not in STEPS:
-        return []
-    name = STEPS[notebook].function
-    (definition,) = (node for node in _module().body if isinstance(node, ast.FunctionDef) and node.name == name)
-    parts = []
-    statements: list[ast.stmt] = []
-    for statement in definition.body:
+def _functions() -> dict[str, ast.FunctionDef]:
+    """The functions of that module, by name."""
+    return {node.name: node for node in _module().body if isinstance(node, ast.FunctionDef)}
+
+
+def _inlined(function: ast.FunctionDef) -> list[ast.stmt]:
+    """The statements of a function of steps, with those of another one in the place of its call."""
+    statements = []
+    for statement in function.body:
         value = getattr(statement, "value", None)
-        if isinstance(value, ast.Yield):
-            parts.append((statements, ast.literal_eval(value.value)))
-            statements = []
-        elif not (isinstance(statement, ast.Expr) and isinstance(value, ast.Constant)):  # the docstring
-            statements.append(statement)
-    return parts
+        if isinstance(statement, ast.Return) or isinstance(value, ast.Constant):  # a docstring
+            continue
+        called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        statements += _inlined(_functions()[called]) if called in _functions() else [statement]
+    return statements
 
 
 def _cells(notebook: str) -> list[tuple[str, int, ast.stmt]]:
