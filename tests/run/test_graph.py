@@ -332,6 +332,10 @@ def test_a_file_in_params_defines_a_named_run(checkout, capsys):
     assert "02_model@big is not defined at tier demo: add -p key=value, or write params/demo/02_model@big.yaml" in (
         capsys.readouterr().err
     )
+    paths.write(checkout / "params/demo/03_second@text.yaml", "n: 6\nreads: 02@big\n")
+    assert main("03@text", "--parameters") == 2
+    assert "03_second@text.yaml: reads is a list of runs, as [05@mine], got '02@big'" in capsys.readouterr().err
+    (checkout / "params/demo/03_second@text.yaml").unlink()
     paths.write(checkout / "params/demo/02_model@big.yaml", "n: 9\n")
     assert main("03@filed", "--parameters") == 0 and "n: int = 6" in capsys.readouterr().out
     assert graph.named_runs("demo") == ["02_model@big", "03_second@filed"]
