@@ -15,7 +15,7 @@ from hs2lib import paths
 from hs2lib.data.load import SETS, find
 from hs2lib.paths import root
 from hs2lib.report import report
-from hs2lib.run import graph, runner
+from hs2lib.run import graph, processes, runner
 from hs2lib.run.parameters import ParameterError
 
 CHECKOUT = root()
@@ -367,6 +367,29 @@ def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(checkout, cap
     assert main(*words, "--list") == 2
     assert message in capsys.readouterr().err
     assert graph.named_runs("demo") == []
+
+
+@pytest.mark.slow
+def test_a_named_run_whose_file_cannot_be_read_is_not_defined(checkout, capsys):
+    """It was refused and still defined: the next run of that name read it, and failed of it."""
+    assert main("02", "--name", "e", "-p", f"path={checkout}/none.jsonl") == 2
+    assert "none.jsonl cannot be read as it is (above), and nothing was run: 02_model@e needs it" in (
+        capsys.readouterr().err
+    )
+    assert graph.named_runs("demo") == [] and not (paths.runs() / "demo" / "02_model@e").exists()
+    assert main("03", "--name", "e", "-p", "n=3", "--list") == 0
+    assert graph.upstream("03_second@e", "demo") == [MODEL]
+
+
+def test_a_refused_command_leaves_a_named_run_as_it_was(checkout, monkeypatch):
+    """While another run holds the folder, what it runs must not be defined anew either."""
+    assert main("02", "--name", "e", "-p", "n=3", "--list") == 0
+    before = graph.definition("02_model@e", "demo")
+    monkeypatch.setattr(processes, "PATIENCE_S", 0)
+    monkeypatch.setenv(processes.OWNER, "the other")
+    with processes.hold(paths.runs()):
+        assert main("02", "--name", "e", "-p", "n=4") == 2
+    assert graph.definition("02_model@e", "demo") == before
 
 
 def test_a_run_by_hand_sees_no_gpu_in_the_small_world(checkout, monkeypatch):
