@@ -204,6 +204,23 @@ def test_a_number_out_of_range_or_none_is_refused_and_named(name):
             assert len(str(info.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beta": -0.1}, "DPO: beta = -0.1 is outside 1e-06 to 10"),
+        ({"batch": 0}, "DPO: batch = 0 is outside 1 to 100000"),
+        ({"autocast": "float16"}, "DPO: autocast = 'float16' is not one of float32, bfloat16"),
+        ({"clip": "1"}, "DPO: clip is float .* got str '1'"),
+    ],
+)
+def test_a_recipe_made_in_python_is_checked_too(changes, message):
+    """A notebook's was; of one made for `trainer.fit` by hand a batch of 0 or a beta below 0 passed."""
+    with pytest.raises(ParameterError, match=message):
+        recipes.DPO(**changes)
+    with pytest.raises(ParameterError, match=message):
+        dataclasses.replace(recipes.DPO(), **changes)
+
+
 def test_every_default_of_every_recipe_is_in_its_own_range():
     classes = [x for x in vars(recipes).values() if dataclasses.is_dataclass(x)]
     assert recipes.DPO in classes
