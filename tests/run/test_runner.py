@@ -151,9 +151,9 @@ def test_data_from_a_folder_that_is_not_named_stop_the_run_before_anything_start
     monkeypatch.setenv("HS2_DATA_DIR", folder or "")
     monkeypatch.setattr(runner, "snakemake", lambda *_: pytest.fail("started"))
     assert runner.main(["--tier", "laptop", "01"]) == 2
-    said = capsys.readouterr().err
-    assert f"01_dataset_statistics reads data sets from a folder at tier laptop, and HS2_DATA_DIR {what}" in said
-    assert "Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier laptop;" in said
+    printed = capsys.readouterr().err
+    assert f"01_dataset_statistics reads data sets from a folder at tier laptop, and HS2_DATA_DIR {what}" in printed
+    assert "Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier laptop;" in printed
     assert runner.main(["--tier", "laptop", "--stage", "train", "05"]) == 2
     assert f"HS2_DATA_DIR {what}" in capsys.readouterr().err
 

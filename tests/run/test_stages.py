@@ -113,9 +113,9 @@ def test_a_stage_of_what_has_not_run_is_one_line(capsys, tmp_path, monkeypatch):
     """It ended in a traceback of the model that was not there."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     assert runner.main(["--stage", "label", "--tier", "gpu", "11"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: stage label of 11_steerlm reads 05_reward_model_training, and there is no ")
-    assert said.endswith("model: run python -m hs2lib.run --tier gpu 05_reward_model_training first\n")
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: stage label of 11_steerlm reads 05_reward_model_training, and there is no ")
+    assert printed.endswith("model: run python -m hs2lib.run --tier gpu 05_reward_model_training first\n")
 
 
 def test_a_stage_reads_the_reports_of_what_it_waits_for(notebook, capsys):
