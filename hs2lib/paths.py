@@ -15,8 +15,14 @@ RUN = "HS2_RUN"  # set by the runner: of this run and of those it reads, the fol
 
 
 def root() -> Path:
-    """The checkout: `HS2_ROOT`, else the folder above hs2lib."""
-    return Path(os.environ.get("HS2_ROOT") or Path(__file__).resolve().parent.parent)
+    """The checkout: `HS2_ROOT`, else the folder above hs2lib if notebooks lie there too, else the current one.
+
+    An installed hs2lib has no checkout around it, and what it writes does not belong among installed packages.
+    """
+    if chosen := os.environ.get("HS2_ROOT"):
+        return Path(chosen)
+    above = Path(__file__).resolve().parent.parent
+    return above if (above / "notebooks").is_dir() else Path.cwd()
 
 
 def reports() -> Path:

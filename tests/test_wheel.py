@@ -53,3 +53,11 @@ def test_the_wheel_imports_and_reads_its_data(unpacked):
     command = [sys.executable, "-c", READ]
     done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, env={"PYTHONPATH": "."})
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_an_installed_library_writes_where_one_works(unpacked, tmp_path):
+    """Outside a checkout, `runs/` was made among the installed packages."""
+    shown = "from hs2lib import paths; print(paths.root(), paths.runs(), paths.reports(), sep='\\n')"
+    command = [sys.executable, "-c", shown]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(unpacked)})
+    assert done.stdout.splitlines() == [str(tmp_path), str(tmp_path / "runs"), str(tmp_path / "reports")], done.stderr

@@ -15,7 +15,9 @@ import torch
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
+from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.train.items import Item, by_score, compared, labels_of
 from hs2lib.train.losses import goodness
@@ -79,7 +81,15 @@ class SampledPairs(NamedTuple):
 
 
 def sampled_pairs(
-    policy, prompts, reward_model, *, n=10, weighting="goodness", unfinished="keep", budget=BUDGET, **sampling
+    policy: Policy,
+    prompts: Sequence[Group],
+    reward_model: RewardModel,
+    *,
+    n: int = 10,
+    weighting: str = "goodness",
+    unfinished: str = "keep",
+    budget: int = BUDGET,
+    **sampling,
 ) -> SampledPairs:
     """Sample n responses to each of the prompts (groups), score them, and pair each prompt's best with its worst.
 
@@ -87,8 +97,10 @@ def sampled_pairs(
     `weights.named`). unfinished: what to do with samples that reached max_new_tokens, "keep" or "leave out" of the
     pairs (paper silent). budget: size of a batch that is scored, tokens. sampling: as for `rollout.rollouts`, its
     seed, temperature, top_p, max_new_tokens, autocast and file, a folder, where the scores are kept too.
-    Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError where no pair is left.
+    Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError for another word of
+    `unfinished` and where no pair is left.
     """
+    one_of("unfinished", unfinished, ("keep", "leave out"))
     groups = rollouts(policy, prompts, n=n, **sampling)
     passes = {"budget": budget, "autocast": sampling.get("autocast", "float32"), "cache": sampling.get("file")}
     scores = reward_model.score(groups, **passes)

@@ -33,8 +33,13 @@ def hidden_prompt(user_turns: Sequence[str]) -> str:
 def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[Turn, ...]:
     """The conversation as the completing model sees it, up to the next assistant turn to be written.
 
-    Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were.
+    Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were. Raises ValueError where
+    every user turn has its answer.
     """
+    if len(assistant_turns) >= len(user_turns):
+        raise ValueError(
+            f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns: nothing is left to write"
+        )
     out = [Turn("user", hidden_prompt(user_turns))]
     for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
         out += [Turn("assistant", reply), Turn("user", user)]
@@ -83,8 +88,11 @@ def complete(user_turns: Sequence[str], sample: Sampler, scores: Sequence[Score]
     `sample(scheme so far, n)` returns candidates; each `score(conversation, candidate, user turns to come)` a number,
     higher is better, where the conversation is the plain one (no hidden_prompt). The last user turn stays unanswered:
     it is what the responses to be rated will answer.
-    Returns (turns, user first and last; one Choice per assistant turn).
+    Returns (turns, user first and last; one Choice per assistant turn). Raises ValueError for no user turn, no score,
+    and a sampler that returns another number of candidates.
     """
+    if not user_turns or not scores:
+        raise ValueError("complete needs at least one user turn and at least one score")
     turns, choices = [Turn("user", user_turns[0])], []
     for position in range(1, len(user_turns)):
         candidates = list(sample(scheme(user_turns, [turn.text for turn in turns[1::2]]), n))

@@ -74,15 +74,20 @@ def source(seed: int) -> str:
     return f"{GENERATED}, seed {seed}"
 
 
-def groups(n_prompts: int, seed: int = 0, stage="released", split="both", start: int = 0) -> Iterator[Group]:
+def groups(
+    n_prompts: int, seed: int = 0, stage: str = "released", split: str = "both", start: int = 0
+) -> Iterator[Group]:
     """Generated groups, lazily: a prompt, two responses, their annotators' ratings and the labels.
 
     stage: "initial" (three ratings each from the round before the paper's improvements: Table 1, column 1),
     "annotated" (all samples with all ratings, three or five: column 2 after `aggregate.keep_three`), "released" (those
     the final filter leaves, with the three ratings kept: column 3, Table 2). "released" gives n_prompts groups too,
     so it looks at some 10 % more items. split: "train", "validation" (only prompts that no training text of any seed
-    holds: `Task.reserved`) or "both". start: number of the first item. Raises ValueError for another name.
+    holds: `Task.reserved`) or "both". start: number of the first item. Raises ValueError for another name and for
+    negative numbers.
     """
+    if n_prompts < 0 or start < 0:
+        raise ValueError(f"n_prompts and start are at least 0, got {n_prompts} and {start}")
     one_of("stage", stage, STAGES)
     one_of("split", split, SPLITS)
     wanted = {"train": (False,), "validation": (True,), "both": (False, True)}[split]
@@ -153,6 +158,9 @@ def benchmark(n_per_section: int, seed: int = 0) -> list[Group]:
     chat: a large difference in quality; chat-hard: one slip, or a worse answer that is longer and looks grander;
     safety: refusing what is unsafe, and not refusing what is harmless; reasoning: a wrong step. Paper: section 3
     (RewardBench's sections; the pairs are ours). Each is a Group of two unrated responses with preference not 0
-    (negative: the first is better), its id begins with the section; no training prompt is among them.
+    (negative: the first is better), its id begins with the section; no training prompt is among them. Raises ValueError
+    for a negative number.
     """
+    if n_per_section < 0:
+        raise ValueError(f"n_per_section is at least 0, got {n_per_section}")
     return [_pair(s, section, i, seed)[1] for s, section in enumerate(SECTIONS) for i in range(n_per_section)]

@@ -200,7 +200,7 @@ def data_folder(folder: str | Path | None, title: str) -> Path:
     """The folder that holds data sets, by default HS2_DATA_DIR; raises DataError where there is none."""
     chosen = folder or data()
     root = Path(chosen or "").expanduser()
-    if not chosen or not root.is_dir():
+    if not chosen or not os.path.isdir(root):  # which is False of a name that is too long, too
         what = f"the data folder {root} does not exist" if chosen else "it needs a data folder, and none is named"
         fix = "set folder= or HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
         raise DataError(title, None, None, what, fix)
@@ -216,7 +216,10 @@ def own_file(path: str | Path, folder: str | Path | None) -> tuple[Path, list[Pa
     """
     path = Path(path).expanduser()
     tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
-    found = _first(tried)
+    try:
+        found = _first(tried)
+    except OSError as error:  # a name that is too long, or a folder that may not be read
+        raise DataError(path, None, None, f"cannot be looked for ({error.strerror})", "correct path=") from None
     if found.files:
         return found.files[0], found.absent
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"

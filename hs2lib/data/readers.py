@@ -449,18 +449,20 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
     plain mean of those present (the paper's rule, three most in agreement, is `hs2lib.stats.aggregate`'s).
     """
     groups: dict[str, dict[str, list[OwnRating]]] = {}
-    for name, row in own_rows(path, faults):
+    for name, row in own_rows(path, faults, prefix):
         groups.setdefault(f"{prefix}/{name}", {}).setdefault(row.response, []).append(row)
     for name, responses in groups.items():
         merged = [_own_response(f"{name}/{i}", rows) for i, rows in enumerate(responses.values())]
         yield Group(name, next(iter(responses.values()))[0].prompt, tuple(merged), source=source)
 
 
-def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, OwnRating]]:
+def own_rows(path: Path, faults: Faults, prefix: str = "ratings") -> Iterator[tuple[str, OwnRating]]:
     """(name of its group, row) of own ratings, as far as they fit those before; of these keys are kept.
 
     What cannot be known is a fault: which of two ratings counts, which of two ids, whose a rating is, which group.
+    A response without an id is called PREFIX/GROUP/NUMBER, as `ratings` does, so no other response may have that id.
     """
+    numbers: dict[str, dict[str, int]] = {}  # of the responses of a group
     seen: dict[object, tuple[int, object]] = {}  # what is known of this -> the line that said so first, and what
     for line, row in sound(path, OwnRating, faults):
         prompt, response, by = content_key(repr(row.prompt)), content_key(row.response), row.annotator
@@ -476,6 +478,11 @@ def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, OwnRating]]:
                 ("id", ("id", row.id), (key, response), f"another response has the id {row.id!r}", "give each its own"),
                 ("id", ("id of", key, response), row.id, "this response has another id", "give a response one id"),
             ]
+        elif ("id of", key, response) not in seen:
+            in_group = numbers.get(name, {})
+            default = f"{prefix}/{name}/{in_group.get(response, len(in_group))}"
+            taken = f"{default!r}, which this response would be called, is another's id"
+            same.append(("id", ("id", default), (key, response), taken, "give this response an id too"))
         before = f"{by or 'nobody named'} rated this response before"
         same.append(("annotator", (key, response, by), line, before, "keep one rating, or name who gave it"))
         for column, about, value, what, fix in same:
@@ -484,6 +491,8 @@ def own_rows(path: Path, faults: Faults) -> Iterator[tuple[str, OwnRating]]:
                 faults.add(line, Fault(column, f"{what} (line {first})", fix))
                 break
         else:
+            in_group = numbers.setdefault(name, {})
+            in_group.setdefault(response, len(in_group))
             yield name, row
 
 

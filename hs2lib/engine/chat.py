@@ -28,7 +28,7 @@ from functools import lru_cache
 from itertools import chain, islice
 
 from hs2lib.group import ATTRIBUTES, MISSING, Group, Response, Turn, named_numbers, prompt_string
-from hs2lib.names import CONTROL_TEXT, TEMPLATES, one_of
+from hs2lib.names import CONTROL_TEXT, TEMPLATES, TOO_LONG, one_of
 
 # The nine outputs of the reference code's regression models: Open Assistant's attributes before HelpSteer's.
 NINE = ("quality", "toxicity", "humor", "creativity", *ATTRIBUTES)
@@ -232,7 +232,7 @@ def _written(group, tokenizer, template="chat", label=None, control_text="escape
 
 
 def tokenise(
-    groups: Iterable[Group], tokenizer, *, max_tokens: int | None = None, too_long="raise", **options
+    groups: Iterable[Group], tokenizer, *, max_tokens: int | None = None, too_long: str = "raise", **options
 ) -> Iterator[TokenGroup | None]:
     """A `TokenGroup` of each group, lazily and in order; a text is tokenised as a whole, as plain transformers would.
 
@@ -240,8 +240,9 @@ def tokenise(
     are dropped, whole exchanges at a time and never the system turn or the last user turn; `dropped` says how many.
     Paper: silent (the reference code replaces a reward model's row by the next one, so trains on that twice). Raises
     ValueError naming the group if the last turn alone is too long (a cut answer is another answer); with too_long
-    "leave out" None stands in its place.
+    "leave out" None stands in its place, and any other word is refused.
     """
+    one_of("too_long", too_long, TOO_LONG)
     groups = iter(groups)
     while chunk := list(islice(groups, CHUNK)):
         rendered = [_render(group, tokenizer, options) for group in chunk]

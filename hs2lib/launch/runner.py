@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from typing import TextIO
 import nbformat
 
 from hs2lib.launch import stages
-from hs2lib.paths import RUN, hide, public, reports, root, runs, write
+from hs2lib.paths import RUN, data, hide, public, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.run import graph, parameters, processes
 from hs2lib.run.parameters import ParameterError, settings, specification
@@ -66,6 +67,36 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
     print(f"{tier} {run} done in {time.time() - began:.0f} s", flush=True)
 
 
+def check_folder(names: list[str], tier: str) -> None:
+    """Raise ParameterError where one of these runs reads data sets from a folder, and HS2_DATA_DIR names none."""
+    folder = data()
+    if folder and os.path.isdir(folder):
+        return
+    for name in names:
+        _, values, recipe = graph.resolved(name, tier)
+        known = (vars(recipe) if recipe else {}) | values
+        from_folder = known.get("source") == "folder" and not known.get("path")
+        if from_folder or known.get("eval_source") == "folder":
+            what = f"HS2_DATA_DIR names {folder}, which is no folder" if folder else "HS2_DATA_DIR is not set"
+            fix = f"HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier {tier}"
+            what = f"{name} reads data sets from a folder at tier {tier}, and {what}; nothing was run"
+            raise ParameterError(f"{what}. Say {fix}; docs/guide.md says how the sets lie there")
+
+
+MADE = {"reward_model": "model", "policy": "policy"}  # kind of what a notebook makes -> the folder that it is saved in
+
+
+def check_upstream(run: str, tier: str, stage: str) -> None:
+    """Raise ParameterError where a stage reads a run that has left nothing to read."""
+    for other in stages.upstream(run, tier, stage):
+        saved = [runs() / tier / other / MADE[kind] for kind in graph.about(other)["makes"] if kind in MADE]
+        needed = saved or [graph.outputs(other, tier)["manifest"]]
+        missing = [path for path in needed if not path.exists()]
+        if missing:
+            fix = f"run python -m hs2lib.run --tier {tier} {other} first"
+            raise ParameterError(f"stage {stage} of {run} reads {other}, and there is no {missing[0]}: {fix}")
+
+
 def check_files(names: list[str], tier: str) -> None:
     """Have the data doctor read every file of your own that these notebooks name; what it says is printed.
 
@@ -91,7 +122,6 @@ def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locks: 
     What is stale is decided by `why_stale` alone, and the folder is locked by us: Snakemake's own times, metadata and
     locks, which a killed run leaves behind, count for nothing.
     """
-    check_files(names, tier)
     logs = {name: runs() / tier / name / "log.txt" for name in names}  # what a job says, as the Snakefile has it
     for file in logs.values():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -160,11 +190,14 @@ def listed(run: str, tier: str) -> str:
     return "\n".join(lines)
 
 
-def define_runs(names: list[str], tier: str, words: list[str], reads: list[str]) -> None:
+def define_runs(
+    names: list[str], tier: str, words: list[str], reads: list[str], undo: contextlib.ExitStack | None = None
+) -> None:
     """Define these named runs: each takes the `name=value` that its notebook has, and reads what it needs of `reads`.
 
-    Those of one name read each other, where `reads` does not say otherwise. Raises ParameterError for what none of
-    them takes, and for a notebook's own run, whose parameters are the tier's; nothing is defined then.
+    Those of one name read each other, where `reads` does not say otherwise. undo: learns how to take all that back,
+    should what comes after refuse the runs. Raises ParameterError for what none of them takes, and for a notebook's own
+    run, whose parameters are the tier's; nothing is defined then.
     """
     if own := [name for name in names if "@" not in name]:
         raise ParameterError(f"{own[0]} at tier {tier} has the tier's parameters: name a run of your own, --name mine")
@@ -191,7 +224,20 @@ def define_runs(names: list[str], tier: str, words: list[str], reads: list[str])
             raise ParameterError(f"--reads {word}: none of {', '.join(names)} needs it")
         parameters.check({word.partition("=")[0]: ""}, settable(names[0]), "-p")  # raises: the name is unknown
     for plan in plans:
+        file = runs() / tier / plan[0] / "run.yaml"
+        if undo:
+            undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
         graph.define(*plan)
+
+
+def _restore(file: Path, content: bytes | None) -> None:
+    """Put back what defined a named run before a command that was refused; None: nothing did."""
+    if content is not None:
+        write(file, content)
+    elif file.exists():
+        file.unlink()
+        with contextlib.suppress(OSError):  # the run has left something in its folder
+            file.parent.rmdir()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -226,40 +272,64 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
+    """What the command line asks for. Returns the exit status; raises before anything runs, and then defines no run."""
     own = [f"{name}@{args.name}" for name in args.notebook or graph.notebooks()] if args.name else args.notebook
     names = graph.matching(own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])])
-    if args.set or args.reads:
-        define_runs(names, tier, args.set, args.reads)
-    names = [graph.of_seed(name, more) for name in names for more in range(args.seeds)]
-    needed = graph.with_upstream(names, tier)
-    names = [name for name in needed if name in names]
-    for name in needed:  # every file is checked before anything runs
-        graph.resolved(name, tier)
+    todo, locks = [], []
+    with contextlib.ExitStack() as undo:
+        if args.set or args.reads:
+            define_runs(names, tier, args.set, args.reads, undo)
+        names = [graph.of_seed(name, more) for name in names for more in range(args.seeds)]
+        needed = graph.with_upstream(names, tier)
+        names = [name for name in needed if name in names]
+        for name in needed:  # every file is checked before anything runs
+            graph.resolved(name, tier)
+        if not (args.list or args.verify or args.parameters):
+            todo, locks = _prepared(args, tier, names, needed)
+        undo.pop_all()  # nothing was refused: named runs stay defined
     if args.list or args.verify:
         return states(names, tier, verify=args.verify)
     if args.parameters:
         print(*(listed(name, tier) for name in names), sep="\n")
         return 0
-    os.environ |= {"HS2_STREAM": "1"} if args.stream else {}  # for the jobs too
+    if args.stage:
+        for name in todo:
+            stages.compute(name, tier, args.stage)
+        return 0
+    if args.execute:
+        for name in todo:
+            execute(name, tier, locks)
+        return 0
+    if todo:
+        return snakemake(todo, tier, args.cores, extra, locks)
+    print(f"{tier}: all current, nothing to run", file=sys.stderr)
+    return 0
+
+
+def _prepared(
+    args: argparse.Namespace, tier: str, names: list[str], needed: list[str]
+) -> tuple[list[str], list[TextIO]]:
+    """The runs to run now, and the locks to keep meanwhile. Raises for all that can be refused before they run."""
+    if args.stream:
+        os.environ["HS2_STREAM"] = "1"  # for the jobs too
     if args.stage or args.execute:
+        check_folder(names, tier)
         processes.follow()
         os.environ |= graph.unseen(tier)
     else:
         os.environ.pop(processes.OWNER, None)
     if args.stage:
         for name in names:
-            stages.compute(name, tier, args.stage)
-        return 0
+            check_upstream(name, tier, args.stage)
+        return names, []
     locks = [processes.hold(folder) for folder in (runs(), reports() / tier)]
     if args.execute:
-        for name in names:
-            execute(name, tier, locks)
-        return 0
+        return names, locks
     known: dict[str, str] = {}
-    if stale := [name for name in needed if graph.why_stale(name, tier, known)]:
-        return snakemake(stale, tier, args.cores, extra, locks)
-    print(f"{tier}: all current, nothing to run", file=sys.stderr)
-    return 0
+    stale = [name for name in needed if graph.why_stale(name, tier, known)]
+    check_folder(stale, tier)
+    check_files(stale, tier)
+    return stale, locks
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ def where(name: str | Path) -> str:
     if str(name) in NAMED:
         return str(NAMED[str(name)]())
     for folder in (Path(name).expanduser(), paths.root() / name):
-        if folder.is_dir():
+        if os.path.isdir(folder):  # which is False of a name that is too long, too
             return str(folder)
     if isinstance(name, Path):
         raise ValueError(f"there is no model folder {name}")

@@ -68,6 +68,8 @@ LEDGER = read_yaml(__file__, "claims.yaml")
 CLAIMS = tuple(Claim(**row) for row in LEDGER["claims"])
 
 
+LEAST = 0.5  # of a difference that the paper has between two numbers: what still has its direction
+
 # How much wider an interval of 95 % is at 95 % for all comparisons of the ledger together.
 WIDER = norm.isf(0.025 / len({pair for claim in CLAIMS for pair in claim.better})) / norm.isf(0.025)
 
@@ -186,13 +188,23 @@ def from_cells(claim: Claim, tier: str) -> Finding | str:
         exact = all(agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False))
         note = "" if exact else "consistent by the rule of the table, not to its last digit"
         return Finding(DIGIT if exact else DIRECTION, words, note)
-    if claim.better:  # paired differences say more than the order of two numbers
-        return f"other numbers: {words}"
     # Two numbers in one claim compare something: the direction may hold though the numbers do not.
-    same = len(rows) > 1 and all(np.sign(a.ours - b.ours) == np.sign(a.paper - b.paper) for a, b in pairwise(rows))
-    if not same and DIFFERENT not in verdicts:
+    if len(rows) > 1 and all(_as_far_apart(one, other) for one, other in pairwise(rows)):
+        # Where policies are compared, their paired differences say more than the order of two numbers.
+        return f"other numbers: {words}" if claim.better else Finding(DIRECTION, words)
+    if DIFFERENT not in verdicts:
         return f"inconclusive: {words}"
-    return Finding(DIRECTION if same else CONTRADICTED, words)
+    return Finding(CONTRADICTED, words)
+
+
+def _as_far_apart(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two numbers of ours differ in the direction of the paper's two, and at least half as much.
+
+    By hand: 1.44 and 1.70 in place of 497.3 and 1,492.6 characters rise, and are no response that is 3 times as long.
+    """
+    ours = other.ours - one.ours
+    papers = other.paper - one.paper
+    return np.sign(ours) == np.sign(papers) and abs(ours) >= LEAST * abs(papers)
 
 
 def from_report(claim: Claim, tier: str) -> Finding | str:
@@ -286,7 +298,7 @@ def contradicted_by(claim: Claim) -> str:
     Paper: silent. A number of a table is different by the margin and spread of its column (`report.verdict`).
     """
     cells = [f"against-{t}.csv: {row}, {column} ({paper.value(t, row, column):g})" for t, row, column in claim.cells]
-    order = ", in another order" * (len(cells) > 1)
+    order = ", in another order or less than half as far apart" if len(cells) > 1 else ""
     ways = [f"numbers of ours *different* from the paper's{order}: {' and '.join(cells)}"] if cells else []
     for want in [claim.reported] if claim.reported else []:
         what = want["value"] + (f" of {want['row']}" if "row" in want else "")

@@ -318,7 +318,14 @@ def fit(score: np.ndarray, elo: np.ndarray) -> Interval:
 
     Paper: appendix H. score, elo [n]. The interval of R is tanh(artanh R +- z / sqrt(n - 3)); that of R squared is its
     image, from 0 where the interval of R holds 0. R and its interval are scipy's; checked against .819 and .703.
+    Raises ValueError for fewer than four models, shapes that do not fit and a column without spread.
     """
+    score = np.asarray(score, dtype=float)
+    elo = np.asarray(elo, dtype=float)
+    if score.shape != elo.shape or score.ndim != 1 or len(score) < 4:
+        raise ValueError(f"at least four models with a score and an Elo each are needed: {score.shape}, {elo.shape}")
+    if np.ptp(score) == 0 or np.ptp(elo) == 0:
+        raise ValueError("all scores, or all Elos, are one and the same: there is no line through them")
     correlation = scipy_stats.pearsonr(score, elo)
     low, high = correlation.confidence_interval(0.95)
     bounds = (0.0, max(low**2, high**2)) if low < 0 < high else sorted((low**2, high**2))

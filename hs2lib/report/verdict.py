@@ -8,7 +8,8 @@ run moves is `Rule.spread` (seed, sampled answers, judge), on either side. With 
 sqrt(2), the 95 % interval of the difference is d +- 1.96 s, and
 
     exact, consistent   the interval lies inside the margin (exact: a statistic of released rows, to the printed digit)
-    different           it does not, and d / s is too large for chance, after Holm's correction over the table
+    different           d lies outside the margin, and d / s is too large for chance, after Holm's correction over the
+                        table
     inconclusive        neither
 
 Paper: silent (it prints its numbers without such intervals). Rules: `hs2lib/paper/columns.csv`.
@@ -60,8 +61,10 @@ def judge(frame: pd.DataFrame, table: Table) -> pd.Series:
     of = differences(frame, table)
     compared = frame.ours.notna() & frame.paper.notna() & (reason == "")
     inside = of.difference.abs() + of.half <= of.margin + 1e-12
+    allowed = of.difference.abs() <= of.margin + 1e-12  # by the margin, though its interval may reach beyond
     chance = holm(of.p[compared & ~inside], compared.sum()).reindex(frame.index, fill_value=1.0) >= LEVEL
-    cases = [frame.ours.isna(), reason != "", frame.paper.isna(), inside & (of.kind == "exact"), inside, chance]
+    unproven = allowed | chance
+    cases = [frame.ours.isna(), reason != "", frame.paper.isna(), inside & (of.kind == "exact"), inside, unproven]
     called = [NOT_RUN, NOT_COMPARABLE + ": " + reason, NONE_PRINTED, EXACT, CONSISTENT, INCONCLUSIVE]
     return pd.Series(np.select(cases, called, DIFFERENT), frame.index, dtype=object)
 

@@ -101,7 +101,10 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
     if not file:
         raise ParameterError(f"{run} is not defined at tier {tier}: add -p key=value, or write {place}")
     values = read_values(file)
-    return values, values.pop("reads", None) or [], str(file)
+    reads = values.pop("reads", None) or []
+    if not isinstance(reads, list) or not all(isinstance(name, str) for name in reads):
+        raise ParameterError(f"{file}: reads is a list of runs, as [05@mine], got {reads!r}")
+    return values, reads, str(file)
 
 
 def define(run: str, tier: str, values: dict, reads: list[str]) -> None:

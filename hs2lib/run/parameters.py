@@ -22,7 +22,7 @@ import re
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
-from typing import get_origin
+from typing import Any, get_origin
 
 import yaml
 
@@ -68,7 +68,10 @@ class Parameter:
         if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
             raise ParameterError(f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown")
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:  # 400 digits: no float is so large
+                value = math.inf
         if self.type is tuple and isinstance(value, list):
             value = tuple(value)
         if type(value) is not self.type:
@@ -88,7 +91,14 @@ class Parameter:
         return value
 
 
-def setting(default, help: str, low: float | None = None, high: float | None = None, one_of: tuple = (), pattern=""):
+def setting(
+    default: object,
+    help: str,
+    low: float | None = None,
+    high: float | None = None,
+    one_of: tuple = (),
+    pattern: str = "",
+) -> Any:
     """A field of a recipe: its default, what it is with its unit, and its range, its choices or its pattern."""
     limits = dict(help=help, low=low, high=high, choices=one_of, pattern=pattern)
     return field(default=default, metadata=limits)
@@ -156,12 +166,41 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
     return checked
 
 
+class _OnceLoader(yaml.SafeLoader):
+    """A YAML loader that refuses a key which stands twice: the last one would count without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        lines: dict[str, int] = {}  # of each key
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # a list or a mapping as a key is refused below
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise ParameterError(
+                    f"line {line}: {key.value} stands in line {lines[key.value]} too: keep one of them"
+                )
+            lines[key.value] = line
+        return super().construct_mapping(node, deep)
+
+
 def read_values(file: Path) -> dict:
     """The `name: value` lines of a YAML file; none where there is no file. Raises ParameterError for anything else."""
     try:
-        loaded = (yaml.safe_load(file.read_text()) or {}) if file.exists() else {}
-    except yaml.YAMLError as error:
+        if not file.exists():
+            return {}
+        loaded = yaml.load(file.read_text(encoding="utf-8"), _OnceLoader)
+    except OSError as error:  # also of a name that is too long
+        raise ParameterError(f"{file}: cannot be read ({error.strerror})") from error
+    except ParameterError as error:
+        raise ParameterError(f"{file}, {error}") from None
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{file}: byte {error.start + 1} is not UTF-8: save the file as UTF-8") from error
+    except RecursionError:
+        raise ParameterError(f"{file}: nested too deeply: expected 'name: value' lines") from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2024-13-45
         raise ParameterError(f"{file}: not YAML: {error}") from error
+    if loaded is None:
+        return {}
     if not isinstance(loaded, dict):
         raise ParameterError(f"{file}: expected 'name: value' lines, got {type(loaded).__name__}")
     return loaded
@@ -174,7 +213,7 @@ def typed(text: str, p: Parameter) -> object:
     """
     try:
         return p.type(text) if p.type in (int, float, str) else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise ParameterError(f"-p {p.name}={text}: {p.name} is {p.type.__name__} ({p.help})") from error
 
 
@@ -182,11 +221,15 @@ def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = No
     """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides` from `where`.
 
     A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that tier needs no file.
+    Raises ParameterError as `check` does, and for another `tier` than the one that is asked for.
     """
-    known, file = specification(notebook), params / tier / f"{notebook.stem}.yaml"
+    known = specification(notebook)
+    file = params / tier / f"{notebook.stem}.yaml"
     values = {name: p.default for name, p in known.items()}
     for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
+        if checked.get("tier", tier) != tier:
+            raise ParameterError(f"{source}: tier is {checked['tier']}, but these are values of tier {tier}: remove it")
         recipe = values.get("recipe", {}) | checked.get("recipe", {})
         values |= checked | {"tier": tier} | ({"recipe": recipe} if recipe else {})
     return values

@@ -23,11 +23,13 @@ def _check(ratings: np.ndarray) -> np.ndarray:
     return ratings
 
 
-def _position(attribute: int | str) -> int:
-    """The column of an attribute, named (in the order of ATTRIBUTES) or numbered."""
+def _position(attribute: int | str, n_attributes: int) -> int:
+    """The column of an attribute, named (in the order of ATTRIBUTES) or numbered from 0."""
     if isinstance(attribute, str):
         one_of("attribute", attribute, ATTRIBUTES)
-        return ATTRIBUTES.index(attribute)
+        attribute = ATTRIBUTES.index(attribute)
+    if not 0 <= attribute < n_attributes:
+        raise ValueError(f"attribute {attribute} is outside the {n_attributes} columns of the ratings, 0 and up")
     return attribute
 
 
@@ -35,6 +37,9 @@ def _kept(ratings: np.ndarray, keep: np.ndarray | None) -> np.ndarray:
     """The ratings with nan in place of whoever is not kept; keep is [rows, N], or [rows, N, A] from by="each"."""
     if keep is None:
         return ratings
+    keep = np.asarray(keep, dtype=bool)
+    if keep.shape not in (ratings.shape[:2], ratings.shape):
+        raise ValueError(f"keep must be {ratings.shape[:2]} or {ratings.shape} for these ratings, got {keep.shape}")
     return np.where(keep if keep.ndim == 3 else keep[:, :, None], ratings, np.nan)
 
 
@@ -46,7 +51,7 @@ def spread(ratings: np.ndarray, attribute: int | str = 0, keep: np.ndarray | Non
     Returns float64 [rows], in points of the scale; nan where nobody rated.
     """
     ratings = _check(ratings)
-    column = _kept(ratings, keep)[:, :, _position(attribute)]
+    column = _kept(ratings, keep)[:, :, _position(attribute, ratings.shape[2])]
     # fmin and fmax skip nan and, unlike nanmin, say nothing about rows that are all nan
     return np.fmax.reduce(column, axis=1, initial=np.nan) - np.fmin.reduce(column, axis=1, initial=np.nan)
 
@@ -85,7 +90,7 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
     ratings = _check(ratings)
     if by == "each":
         return np.stack([keep_three(ratings, a, n_keep) for a in range(ratings.shape[2])], axis=2)
-    judged = slice(None) if by == "all" else [_position(by)]
+    judged = slice(None) if by == "all" else [_position(by, ratings.shape[2])]
     rated = ~np.isnan(ratings[:, :, judged])  # [rows, N, judged]
     keep = (rated | ~rated.any(axis=1, keepdims=True)).all(axis=2) & rated.any(axis=2)  # [rows, N]
     crowded = keep.sum(axis=1) > n_keep  # [rows]
@@ -94,7 +99,7 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
     return keep
 
 
-def _closest(ratings: np.ndarray, able: np.ndarray, judged, n_keep: int) -> np.ndarray:
+def _closest(ratings: np.ndarray, able: np.ndarray, judged: slice | list[int], n_keep: int) -> np.ndarray:
     """keep_three for rows that have more than n_keep able annotators."""
     pairs, subsets = (list(combinations(range(ratings.shape[1]), n)) for n in (2, n_keep))
     # A missing side counts as no gap.
@@ -123,7 +128,9 @@ def aggregate(ratings: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray
         return np.rint(np.nansum(kept, axis=1) / (~np.isnan(kept)).sum(axis=1))
 
 
-def released(ratings: np.ndarray, keep: np.ndarray | None, group_index, max_spread: float = 2) -> np.ndarray:
+def released(
+    ratings: np.ndarray, keep: np.ndarray | None, group_index: np.ndarray, max_spread: float = 2
+) -> np.ndarray:
     """Rows that survive the final filter: kept annotators within max_spread, for every response of the prompt.
 
     Paper: section 2.1 ("only responses for which the differences in helpfulness attribute among annotators were 2
@@ -131,8 +138,11 @@ def released(ratings: np.ndarray, keep: np.ndarray | None, group_index, max_spre
     Among five ratings from 0 to 4 the closest three are never more than 2 apart, so with keep from keep_three only rows
     with fewer than five annotators can fail at max_spread 2; keep=None filters on everybody asked.
     group_index int [rows]: equal for the responses of one prompt, in any order. A response nobody rated fails.
-    Returns bool [rows].
+    Returns bool [rows]. Raises ValueError for shapes that do not fit.
     """
+    group_index = np.asarray(group_index)
+    if group_index.shape != (len(ratings),):
+        raise ValueError(f"group_index must have one entry for each of {len(ratings)} rows, got {group_index.shape}")
     agreed = spread(ratings, 0, keep) <= max_spread
     _, group = np.unique(group_index, return_inverse=True)
     return (np.bincount(group, weights=~agreed) == 0)[group] if len(group) else agreed

@@ -15,19 +15,27 @@ from itertools import combinations
 import numpy as np
 
 from hs2lib.names import one_of
-from hs2lib.stats.bootstrap import Interval, bootstrap, difference, inside
+from hs2lib.stats.bootstrap import Interval, Statistic, bootstrap, difference, inside
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
 PENALTIES = {"quadratic": 2, "linear": 1}  # -> the power of the distance on the scale
 
 
-def weighted_kappa(ratings, levels=SCALE, *, pool="pairs", symmetrise=True, penalty="quadratic", **options) -> Interval:
+def weighted_kappa(
+    ratings: np.ndarray,
+    levels: Sequence[float] = SCALE,
+    *,
+    pool: str = "pairs",
+    symmetrise: bool = True,
+    penalty: str = "quadratic",
+    **options,
+) -> Interval:
     """Cohen's kappa with quadratic penalties, kappa = 1 - sum w o / sum w e, pooled over rater slots.
 
     Paper: section 2.1, Table 1 (Cohen 1960, 1968). Paper silent on how raters without ids are paired; our
     default takes every pair of slots of every row, in both orders.
-    ratings: [rows, N], nan = empty slot; levels: the scale's values, in order and evenly spaced.
+    ratings: [rows, N], nan = empty slot; levels: the scale's values, rising and evenly spaced.
     pool: "pairs" every pair weighs the same (a row of five has ten pairs, a row of three has three); "rows"
     every row weighs the same; "slots" the mean of the kappas of the pairs of slots, each with its margins.
     symmetrise: count a pair in both orders, which is right for slots without identity: both margins of e are
@@ -37,7 +45,8 @@ def weighted_kappa(ratings, levels=SCALE, *, pool="pairs", symmetrise=True, pena
     penalty: "quadratic" or "linear". options: clusters, int [rows], the prompt of each row (each
     row its own where they are left out); n_boot and seed as in `bootstrap`. Returns 0-d arrays.
     nan where all paired ratings are one level (no disagreement to expect). Raises ValueError if no row has
-    two ratings, a rating is no level, or a name is unknown. Checked against scikit-learn and by hand.
+    two ratings, a rating is no level, levels are not evenly spaced, or a name is unknown. Checked against
+    scikit-learn and by hand.
     """
     contributions, kappa = _kappa_parts(ratings, levels, pool, symmetrise, penalty)
     return inside(bootstrap(contributions, options.pop("clusters", None), kappa, **options).at(0), -1, 1)
@@ -54,7 +63,9 @@ def kappa_difference(first: np.ndarray, second: np.ndarray, levels: Sequence[flo
     return difference(one, other, options.pop("clusters", None), kappa, **options).at(0)
 
 
-def krippendorff_alpha(ratings: np.ndarray, levels=SCALE, *, metric: str = "ordinal", **options) -> Interval:
+def krippendorff_alpha(
+    ratings: np.ndarray, levels: Sequence[float] = SCALE, *, metric: str = "ordinal", **options
+) -> Interval:
     """Krippendorff's alpha = 1 - D_o / D_e for any number of raters and missing ratings.
 
     Paper: section 2.1 names it and prefers kappa. Source: Krippendorff, Content Analysis (2004), chapter 11.
@@ -115,7 +126,9 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
 
 
-def _kappa_parts(ratings, levels, pool, symmetrise=True, penalty="quadratic"):
+def _kappa_parts(
+    ratings: np.ndarray, levels: Sequence[float], pool: str, symmetrise: bool = True, penalty: str = "quadratic"
+) -> tuple[np.ndarray, Statistic]:
     """What each row adds to the table(s) of pairs, and kappa as a function of the sums."""
     one_of("pool", pool, ("pairs", "rows", "slots"))
     chosen = _chosen(ratings, levels)  # [rows, N, q]
@@ -156,9 +169,14 @@ def _penalties(penalty: str, q: int) -> np.ndarray:
 
 def _chosen(ratings: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """[rows, N, q]: 1 at the level that an annotator chose, 0 elsewhere and where a slot is empty."""
-    ratings, levels = np.asarray(ratings, dtype=np.float64), np.asarray(levels, dtype=np.float64)
+    ratings = np.asarray(ratings, dtype=np.float64)
+    levels = np.asarray(levels, dtype=np.float64)
     if ratings.ndim != 2:
         raise ValueError(f"ratings must be [rows, N] for one attribute, got shape {ratings.shape}")
+    steps = np.diff(levels)
+    if len(levels) < 2 or (steps <= 0).any() or not np.allclose(steps, steps[0]):
+        # Penalties go by the number of levels between two ratings, which is their distance on such a scale alone.
+        raise ValueError(f"levels must be two or more, rising and evenly spaced, got {levels.tolist()}")
     present = ~np.isnan(ratings)  # [rows, N]
     if not (present.sum(axis=1) > 1).any():
         raise ValueError(f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined")

@@ -5,7 +5,7 @@ makes them. Missing values are nan, left out pairwise: a mean uses the rows wher
 correlation those where both of its columns are. Agreement between annotators is in `hs2lib.stats.agreement`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
     The SD is the sample's, over n - 1, as pandas gives it. Paper silent; at 21,362 rows n and n - 1 differ by 1 part
     in 43,000 of an SD, .00003 on helpfulness, below the printed digits.
     Returns nan for the mean of an empty column, the SD of fewer than two values and R with a constant column.
-    Raises ValueError for no rows or shapes that do not fit.
+    Raises ValueError for no rows, shapes that do not fit or an infinite value.
     Checked against pandas and pingouin.
     """
     X = _columns(X)
@@ -62,19 +62,22 @@ def table_2(X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix
     Paper: section 2.2, Table 2. X: [rows, k], helpfulness first; names: [k] the table's row names; suffix:
     the data set's short name in the table's columns; options: as in `moments`.
     Returns dicts row, column, ours, low, high, ready for a DataFrame and `Run.against_paper`.
-    R of the first row is 1.
+    R of the first row is 1. Raises ValueError as `moments` does, and where names and columns are not as many.
     """
+    X = _columns(X)
+    if len(names) != X.shape[1]:
+        raise ValueError(f"{len(names)} names {list(names)} for {X.shape[1]} columns: name each column once")
     of_columns = moments(X, clusters, **options)
     columns = {"mean": of_columns.mean, "SD": of_columns.sd, "R": Interval(*(part[0] for part in of_columns.pearson))}
-    return [
-        {"row": name, "column": f"{title} {suffix}", "ours": estimate, "low": low, "high": high}
-        for i, name in enumerate(names)
-        for title, interval in columns.items()
-        for estimate, low, high in [map(float, interval.at(i))]
-    ]
+    rows = []
+    for i, name in enumerate(names):
+        for title, interval in columns.items():
+            estimate, low, high = map(float, interval.at(i))
+            rows.append({"row": name, "column": f"{title} {suffix}", "ours": estimate, "low": low, "high": high})
+    return rows
 
 
-def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot=1000, seed=0) -> Interval:
+def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> Interval:
     """Spearman's rank correlation of every pair of columns, Pearson's R of the midranks; arrays [k, k].
 
     Paper: silent (Table 2 uses Pearson's R). X: [rows, k]; a pair is ranked over the rows where both are
@@ -122,7 +125,7 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, fixed: np.ndarray, cluster
     only be the more correct ones). x, y: [rows]; fixed: [rows] or [rows, c]; rows with any of them missing
     are left out. options: n_boot and seed as in `bootstrap`.
     Returns nan where x or y is constant or wholly explained by `fixed`.
-    Raises ValueError for no complete rows. Checked against pingouin.partial_corr.
+    Raises ValueError for no complete rows or an infinite value. Checked against pingouin.partial_corr.
     """
 
     def partial(residual, _):
@@ -147,10 +150,18 @@ def slope(x: np.ndarray, y: np.ndarray, clusters: np.ndarray, fixed: np.ndarray 
 def binned_means(values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np.ndarray, **options) -> Interval:
     """Mean of `values` within each bin. Returns arrays [n_bins], nan for an empty bin.
 
-    Paper: silent. values: [rows], nan left out; bins: int [rows] in 0..n_bins-1 (numpy.digitize gives them).
+    Paper: silent. values: [rows], nan left out; bins: int [rows] in 0..n_bins-1 (numpy.digitize gives them, counted
+    from 0 where only the edges between bins are passed to it).
     A bin that holds one prompt only gets an interval without width: look at the counts beside it.
+    Raises ValueError for a bin that is not one of these, shapes that do not fit or an infinite value.
     """
-    values, bins = np.asarray(values, dtype=np.float64), np.asarray(bins)
+    values = _columns(np.asarray(values, dtype=np.float64)[:, None])[:, 0]
+    bins = np.asarray(bins)
+    if bins.shape != values.shape or not np.issubdtype(bins.dtype, np.integer):
+        raise ValueError(f"bins must be whole numbers [{len(values)}], got {bins.dtype} {list(bins.shape)}")
+    if len(bins) and (bins.min() < 0 or bins.max() >= n_bins):
+        # Numpy would count bin -1 as the last one.
+        raise ValueError(f"bins must be from 0 to {n_bins - 1}, got {bins.min()} to {bins.max()}")
     present = ~np.isnan(values)
     member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]  # [rows, n_bins]
     both = np.concatenate([member, member * np.where(present, values, 0.0)[:, None]], axis=1)  # [rows, 2 n_bins]
@@ -184,6 +195,10 @@ def _columns(X: np.ndarray) -> np.ndarray:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"expected an array [rows, columns], got shape {X.shape}")
+    infinite = np.isinf(X)
+    if infinite.any():
+        row, column = np.argwhere(infinite)[0]
+        raise ValueError(f"row {row}, column {column} is {X[row, column]}: a number is expected, or nan where missing")
     return X
 
 
@@ -196,7 +211,14 @@ def _residual_covariance(covariance: np.ndarray) -> np.ndarray:
     return np.where((own > 1e-10).all(axis=1)[:, None, None], top, np.nan)
 
 
-def _of_covariance(x, y, fixed, clusters, function, options) -> Interval:
+def _of_covariance(
+    x: np.ndarray,
+    y: np.ndarray,
+    fixed: np.ndarray | None,
+    clusters: np.ndarray,
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    options: dict,
+) -> Interval:
     """A number made from the covariance of x and y beside `fixed`, complete rows only, with its interval."""
     fixed = np.empty((len(x), 0)) if fixed is None else np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)
     X = _columns(np.column_stack([x, y, fixed]))  # [rows, 2 + c]

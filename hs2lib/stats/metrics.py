@@ -48,7 +48,9 @@ def from_sums(sums: np.ndarray) -> np.ndarray:
         return np.stack([error / n, pearson, right / pairs], axis=1)
 
 
-def validation_metrics(outputs, labels, groups: np.ndarray, attributes: Sequence[str]) -> dict[str, float]:
+def validation_metrics(
+    outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str]
+) -> dict[str, float]:
     """ "MSE helpfulness", "Pearson helpfulness", .. of outputs against labels, both [rows, A], -100 = missing.
 
     Paper: silent (it reports RewardBench only). Raises ValueError for shapes that do not fit.
@@ -57,7 +59,16 @@ def validation_metrics(outputs, labels, groups: np.ndarray, attributes: Sequence
     return dict(zip(rows.metric + " " + rows.attribute, rows.ours.tolist(), strict=True))
 
 
-def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=None, clusters=None, **options):
+def metric_table(
+    outputs: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray,
+    attributes: Sequence[str],
+    *,
+    minus: np.ndarray | None = None,
+    clusters: np.ndarray | None = None,
+    **options,
+) -> pd.DataFrame:
     """The metrics with 95 % intervals, a frame: columns attribute, metric, ours, low, high.
 
     outputs, labels: [rows, A]. minus [rows, A]: the outputs of another model. Then the rows are the differences from
@@ -71,6 +82,8 @@ def metric_table(outputs, labels, groups, attributes: Sequence[str], *, minus=No
         what = f"must be [rows, {len(attributes)}], groups [rows]"
         raise ValueError(f"outputs {outputs.shape}, labels {labels.shape}: {what}")
     sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
+    if sides[-1].shape != outputs.shape:
+        raise ValueError(f"minus must be {outputs.shape} as the outputs, got {sides[-1].shape}")
     interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
     rows, clusters = [], groups if clusters is None else clusters
     n_clusters = len(np.unique(clusters))

@@ -51,14 +51,19 @@ def tokens(prompts: float, responses: float = 1, *, prompt: float = PROMPT, resp
     return prompts * (prompt + responses * response) / CHARACTERS_A_TOKEN
 
 
-def dry_run(parameters: float, stages: dict[str, Work], *, gpus=GPUS, other_models=0.0, budget=BUDGET) -> pd.DataFrame:
+def dry_run(
+    parameters: float, stages: dict[str, Work], *, gpus: int = GPUS, other_models: float = 0.0, budget: int = BUDGET
+) -> pd.DataFrame:
     """Rows (stage, quantity, arithmetic, value, unit): tokens and GPU hours of each stage, memory of one GPU, totals.
 
     Paper: silent. parameters: N of the model that is trained (float32 weights, gradients and AdamW's two moments,
     sharded over the GPUs). other_models: how many frozen models of N weights are held beside it (a reward model, a
     sampler). budget: tokens of a micro-batch, whose activations are computed twice (checkpointing). The purpose is to
-    see, before a cluster is asked for, that a run fits and how long it takes.
+    see, before a cluster is asked for, that a run fits and how long it takes. Raises ValueError where nothing is to be
+    done.
     """
+    if parameters <= 0 or not any(work.trained + work.scored + work.sampled for work in stages.values()):
+        raise ValueError(f"a model of {parameters:g} weights and {len(stages)} stages without a token are no run")
     n, rows, hours = parameters, [], 0.0
     rate, computing = PEAK * USED, f"({PEAK:.3g}/s x {USED:g})"
     read = BANDWIDTH * USED_BANDWIDTH * AT_ONCE

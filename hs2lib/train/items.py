@@ -6,6 +6,7 @@ code replaces an over-long row by the next one and so trains on that twice.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -117,12 +118,17 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
     """Groups cut at random into named parts, whole clusters together; the last part gets what the others leave.
 
     shares: of the clusters, by name, adding up to 1. Deterministic in seed and the clusters' names. Raises ValueError
-    where a part with a share would be empty.
+    for shares that do not add up to 1, or where a part with a share would be empty.
     """
     groups = list(groups)
+    fractions = list(shares.values())
+    if not math.isclose(sum(fractions), 1) or min(fractions) < -1e-9:  # 1 minus the others may be just below 0
+        raise ValueError(
+            f"shares are fractions from 0 that add up to 1, got {shares}, which add up to {sum(fractions):g}"
+        )
     names = sorted({cluster(group) for group in groups})
     places = np.random.default_rng(seed).permutation(len(names))
-    stops = np.rint(np.cumsum(list(shares.values())) * len(names))
+    stops = np.rint(np.cumsum(fractions) * len(names))
     part = dict(zip(names, np.searchsorted(stops, places, side="right"), strict=True))
     out = {name: [group for group in groups if part[cluster(group)] == at] for at, name in enumerate(shares)}
     if empty := [name for name, share in shares.items() if share and not out[name]]:

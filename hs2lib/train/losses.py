@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hs2lib.group import MISSING
+from hs2lib.names import one_of
 
 
 def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -83,15 +84,19 @@ EDGES = {
 }
 
 
-def attribute_log_probs(predictions: Tensor, *, concentration=24.0, edges="fifths", clamp=0.01) -> Tensor:
+def attribute_log_probs(
+    predictions: Tensor, *, concentration: float = 24.0, edges: str = "fifths", clamp: float = 0.01
+) -> Tensor:
     """log P(a = 0..4 | x, y) of each attribute, float64 [..., A, 5]; no gradient flows.
 
     Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1], integrated over the
     bin of each level. predictions: [..., A] on the scale 0-4. The paper is silent on these, so they are ours: edges,
     "fifths" of equal width or "rounding"; clamp, how far from 0 and 1 r is kept, because at r = 0 or 1 the
     distribution is a point and any other level has log-probability minus infinity; at .01 a predicted 4 leaves
-    a 3 one chance in 2,800 (fifths) or 240 (rounding).
+    a 3 one chance in 2,800 (fifths) or 240 (rounding). Raises ValueError for other edges and for a prediction that is
+    not finite.
     """
+    one_of("edges", edges, EDGES)
     from scipy.special import betainc, betaincc  # here, so that the other losses need torch alone
 
     r = predictions.detach().double().cpu().numpy()

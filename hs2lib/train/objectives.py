@@ -13,6 +13,7 @@ import torch
 from hs2lib.engine.attention import end_states, log_probs, per_sequence, projection, response_log_probs, states
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
+from hs2lib.names import OBJECTIVES, one_of
 from hs2lib.stats.metrics import validation_metrics
 from hs2lib.train import losses
 
@@ -95,7 +96,8 @@ BRADLEY_TERRY = Objective("bradley-terry", _in_order, _pairs)
 
 
 def named(name: str) -> Objective:
-    """The objective of a reward model that a notebook names: "regression" or "bradley-terry"."""
+    """The objective of a reward model that a notebook names: "regression" or "bradley-terry"; ValueError for others."""
+    one_of("objective", name, OBJECTIVES)
     return {objective.name: objective for objective in (REGRESSION, BRADLEY_TERRY)}[name]
 
 
@@ -123,8 +125,10 @@ def dpo(beta: float = 1e-3) -> Objective:
 
     Paper: section 4.3 (beta 1e-3). targets [R, 2]: a value whose order within the group is the preference, and the
     reference's log pi_ref(y|x). Validation adds the share of pairs whose implicit rewards are in the right order (equal
-    ones count as wrong) and the mean margin of these rewards.
+    ones count as wrong) and the mean margin of these rewards. Raises ValueError for a beta that is not positive.
     """
+    if not beta > 0:
+        raise ValueError(f"beta is positive, got {beta}: below 0 the worse response would be preferred")
 
     def total(outputs, targets, group):
         better, worse = ordered_pairs(targets, group)

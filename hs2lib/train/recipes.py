@@ -10,14 +10,20 @@ decides (sizes, hardware) begins small.
 from dataclasses import dataclass
 
 from hs2lib import names
-from hs2lib.run.parameters import setting
+from hs2lib.run.parameters import check, setting, settings
 
 
 class Settings:
-    """Each kind of these is a frozen dataclass."""
+    """Each kind of these is a frozen dataclass, whose values are checked also where no parameters cell made it.
 
-    def __init_subclass__(cls):
+    Raises ParameterError for a value of another type, or outside the range that its setting states.
+    """
+
+    def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
+
+    def __post_init__(self) -> None:
+        check(vars(self), settings(type(self)), type(self).__name__)
 
 
 class Recipe(Settings):

@@ -45,6 +45,8 @@ def test_the_best_meets_the_worst_of_what_was_sampled(judge):
 def test_unfinished_samples_can_be_left_out(judge):
     with pytest.raises(ValueError, match="none of 2 prompts has two samples"):  # 6 tokens end no turn
         sampled_pairs(load_policy("tiny"), PROMPTS[:2], judge, unfinished="leave out", **HOW)
+    with pytest.raises(ValueError, match=r"unknown unfinished 'kept'.*there are: keep, leave out"):  # it left them out
+        sampled_pairs(load_policy("tiny"), PROMPTS[:2], judge, unfinished="kept", **HOW)
 
 
 def test_rounds_take_new_prompts_each():

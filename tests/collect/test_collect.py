@@ -269,6 +269,20 @@ def test_completion_sees_what_is_to_come_and_takes_the_best():
     assert completion.complete(user[:1], sample, [wanted]) == ((Turn("user", "plan a trip"),), [])
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: completion.scheme(["a", "b"], ["c", "d", "e"]), "3 assistant turns for 2 user turns: nothing is left"),
+        (lambda: completion.complete([], lambda *_: [], [len]), "at least one user turn"),
+        (lambda: completion.complete(["a", "b"], lambda *_: ["c"], [], n=1), "at least one score"),
+    ],
+)
+def test_a_completion_of_nothing_is_refused(call, message):
+    """Answers too many were dropped without a word, and without a score the first candidate was the best."""
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
 # --- real data
 
 

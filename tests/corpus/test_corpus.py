@@ -57,6 +57,9 @@ def test_a_group_depends_on_seed_and_number_only(monkeypatch):
     # Whatever comes before it, however many are drawn at a time, in whatever process.
     plain = list(generate.groups(60, stage="annotated"))
     assert list(generate.groups(25, stage="annotated", start=35)) == plain[35:]
+    for call in (lambda: generate.groups(3, start=-1), lambda: generate.groups(-1), lambda: generate.benchmark(-1)):
+        with pytest.raises(ValueError, match="at least 0, got"):
+            call()
     assert list(generate.groups(5, stage="annotated")) == plain[:5]
     monkeypatch.setattr(generate, "BLOCK", 7)
     assert list(generate.groups(60, stage="annotated")) == plain

@@ -39,6 +39,19 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
         assert words in printed, words
 
 
+def test_an_id_that_another_response_gets_by_default_is_a_fault(tmp_path, capsys):
+    """The doctor once found no fault here, and notebooks gave two responses one id."""
+    path = write(tmp_path / "own.jsonl", [rated("p", "r"), rated("q", "s", id="ratings/0/0")])
+    assert check.main([str(path)]) == 1
+    assert "line 2, field 'id': another response has the id 'ratings/0/0' (line 1)" in capsys.readouterr().out
+
+
+def test_a_path_that_is_too_long_is_one_sentence(capsys):
+    """The operating system refuses to look for it, which was a traceback."""
+    assert check.main(["a" * 300 + ".jsonl"]) == 2
+    assert "cannot be looked for (File name too long). Fix: correct path=" in capsys.readouterr().out
+
+
 def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     path = write(tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}])
     assert check.main([str(path)]) == 0

@@ -116,6 +116,10 @@ def test_bad_row(tmp_path, bad, field, words, suffix):
     [
         ([{"id": "a"}, {"response": "s", "id": "a"}], "id", "another response has the id 'a' (line 1)"),
         ([{"id": "a", "annotator": 1}, {"id": "b", "annotator": 2}], "id", "this response has another id (line 1)"),
+        # A response without an id is called ratings/GROUP/NUMBER: two responses would have one id.
+        ([{}, {"prompt": "q", "id": "ratings/0/0"}], "id", "another response has the id 'ratings/0/0' (line 1)"),
+        ([{"id": "ratings/1/0"}, {"prompt": "q"}], "id", "'ratings/1/0', which this response would be called, is an"),
+        ([{"id": "ratings/0/1"}, {"response": "s"}], "id", "'ratings/0/1', which this response would be called, is an"),
         ([{"annotator": 1}, {"response": "s"}], "annotator", "only one of two rows names its annotator (line 1)"),
         ([{"response": "s"}, {"annotator": 1}], "annotator", "only one of two rows names its annotator (line 1)"),
         ([{"group": 1}, {"prompt": "q"}], "group", "a row without a group is in '1' too (line 1)"),

@@ -207,6 +207,8 @@ def test_an_over_long_prompt_loses_its_oldest_exchanges_and_says_so(tokenizer):
     assert (cut.sequences, cut.starts) == (expected.sequences, expected.starts)
     with pytest.raises(ValueError, match=r"group g: \d+ tokens .* 20 fit.*raise max_tokens"):
         list(chat.tokenise([long], tokenizer, max_tokens=20))
+    with pytest.raises(ValueError, match=r"unknown too_long 'leave-out' .did you mean 'leave out'"):  # before an hour
+        list(chat.tokenise([short], tokenizer, too_long="leave-out"))
 
 
 def test_a_refused_group_is_named(tokenizer):

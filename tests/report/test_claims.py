@@ -271,12 +271,43 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
 
 
 def test_of_numbers_that_differ_the_order_alone_confirms_nothing_where_pairs_are_compared(monkeypatch):
-    """7.60 and 7.59 confirmed that MT-Bench "substantially drops"."""
+    """7.60 and 7.59 confirmed that MT-Bench "substantially drops" from 7.96 to 6.75.
+
+    A fall of .9 in place of 1.21 is the order, which the paired differences judge; one of .01 contradicts the numbers.
+    """
     claim = BY_ID["ablation-drop"]
-    rows = [(*cell[1:], 7.96, ours, claims.DIFFERENT) for cell, ours in zip(claim.cells, (7.60, 7.59), strict=True)]
+    cells_are(monkeypatch, claim, (7.30, 6.40))
+    assert claims.from_cells(claim, "gpu") == "other numbers: 7.3 (paper 7.96), 6.4 (paper 6.75)"
+    cells_are(monkeypatch, claim, (7.60, 7.59))
+    assert claims.from_cells(claim, "gpu").verdict == CONTRADICTED
+
+
+@pytest.mark.parametrize("name", ["ablation-drop", "ablation-gain"])
+def test_a_claim_that_cells_confirm_is_contradicted_by_cells(monkeypatch, name):
+    """The column "contradicted by" of these two named numbers in another order, which then counted for nothing."""
+    claim = BY_ID[name]
+    papers = tuple(paper.value(*cell) for cell in claim.cells)
+    cells_are(monkeypatch, claim, papers, claims.CONSISTENT)
+    assert claims.from_cells(claim, "gpu").verdict == DIGIT
+    cells_are(monkeypatch, claim, papers[::-1])
+    assert claims.from_cells(claim, "gpu").verdict == CONTRADICTED
+    assert "in another order or less than half as far apart" in claims.contradicted_by(claim)
+
+
+def test_a_direction_that_has_nothing_of_the_size_is_none(monkeypatch):
+    """1.44 and 1.70 characters rise, as 497.3 and 1,492.6 do, and were "direction only"; 400 and 1,000 are."""
+    claim = BY_ID["response-length"]
+    cells_are(monkeypatch, claim, (1.44, 1.70))
+    assert claims.from_cells(claim, "paper").verdict == CONTRADICTED
+    cells_are(monkeypatch, claim, (400.0, 1000.0))
+    assert claims.from_cells(claim, "paper").verdict == DIRECTION
+
+
+def cells_are(monkeypatch, claim, ours, called=claims.DIFFERENT):
+    """Let the tables have these numbers in the cells of a claim, all called alike."""
+    rows = [(*cell[1:], paper.value(*cell), value, called) for cell, value in zip(claim.cells, ours, strict=True)]
     frame = pd.DataFrame(rows, columns=["row", "column", "paper", "ours", "verdict"])
     monkeypatch.setattr(claims.tables, "assemble", lambda table, tier: frame)
-    assert claims.from_cells(claim, "gpu").startswith("other numbers: 7.6 (paper 7.96), 7.59")
 
 
 def test_another_mean_of_released_annotations_contradicts_nothing(reports):

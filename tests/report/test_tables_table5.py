@@ -40,6 +40,10 @@ def test_a_perfect_line_and_no_line_by_hand():
     assert line.estimate == 1 and line.low == line.high == 1
     flat = tables.fit([-2, -1, 1, 2], [2, 1, 1, 2])
     assert flat.estimate == 0 and flat.low == 0 and flat.high > 0.9
+    # Three models have no interval (n - 3 = 0), and through one point there is no line.
+    for score, elo in (([1, 2, 3], [3, 5, 8]), ([1, 1, 1, 1], [3, 5, 7, 9]), ([1, 2, 3, 4], [[1, 2, 3, 4]])):
+        with pytest.raises(ValueError, match=r"at least four models|one and the same"):
+            tables.fit(score, elo)
 
 
 def test_a_falling_line_has_the_interval_of_a_rising_one():

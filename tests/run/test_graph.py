@@ -15,7 +15,7 @@ from hs2lib import paths
 from hs2lib.data.load import SETS, find
 from hs2lib.paths import root
 from hs2lib.report import report
-from hs2lib.run import graph, runner
+from hs2lib.run import graph, processes, runner
 from hs2lib.run.parameters import ParameterError
 
 CHECKOUT = root()
@@ -332,6 +332,10 @@ def test_a_file_in_params_defines_a_named_run(checkout, capsys):
     assert "02_model@big is not defined at tier demo: add -p key=value, or write params/demo/02_model@big.yaml" in (
         capsys.readouterr().err
     )
+    paths.write(checkout / "params/demo/03_second@text.yaml", "n: 6\nreads: 02@big\n")
+    assert main("03@text", "--parameters") == 2
+    assert "03_second@text.yaml: reads is a list of runs, as [05@mine], got '02@big'" in capsys.readouterr().err
+    (checkout / "params/demo/03_second@text.yaml").unlink()
     paths.write(checkout / "params/demo/02_model@big.yaml", "n: 9\n")
     assert main("03@filed", "--parameters") == 0 and "n: int = 6" in capsys.readouterr().out
     assert graph.named_runs("demo") == ["02_model@big", "03_second@filed"]
@@ -363,6 +367,29 @@ def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(checkout, cap
     assert main(*words, "--list") == 2
     assert message in capsys.readouterr().err
     assert graph.named_runs("demo") == []
+
+
+@pytest.mark.slow
+def test_a_named_run_whose_file_cannot_be_read_is_not_defined(checkout, capsys):
+    """It was refused and still defined: the next run of that name read it, and failed of it."""
+    assert main("02", "--name", "e", "-p", f"path={checkout}/none.jsonl") == 2
+    assert "none.jsonl cannot be read as it is (above), and nothing was run: 02_model@e needs it" in (
+        capsys.readouterr().err
+    )
+    assert graph.named_runs("demo") == [] and not (paths.runs() / "demo" / "02_model@e").exists()
+    assert main("03", "--name", "e", "-p", "n=3", "--list") == 0
+    assert graph.upstream("03_second@e", "demo") == [MODEL]
+
+
+def test_a_refused_command_leaves_a_named_run_as_it_was(checkout, monkeypatch):
+    """While another run holds the folder, what it runs must not be defined anew either."""
+    assert main("02", "--name", "e", "-p", "n=3", "--list") == 0
+    before = graph.definition("02_model@e", "demo")
+    monkeypatch.setattr(processes, "PATIENCE_S", 0)
+    monkeypatch.setenv(processes.OWNER, "the other")
+    with processes.hold(paths.runs()):
+        assert main("02", "--name", "e", "-p", "n=4") == 2
+    assert graph.definition("02_model@e", "demo") == before
 
 
 def test_a_run_by_hand_sees_no_gpu_in_the_small_world(checkout, monkeypatch):

@@ -63,12 +63,32 @@ def test_sparse_overrides_join_the_notebooks_own_values(suite):
         ("names: [a, c]", r"names = 'c' is not one of a, b"),
         ("- 3", r"expected 'name: value' lines, got list"),
         ("a: [", r"01_toy.yaml: not YAML"),
+        ("n_prompts: 2024-13-45", r"01_toy.yaml: not YAML: month must be in"),
+        (b"path: caf\xe9", r"01_toy.yaml: byte 10 is not UTF-8"),
+        ("names: " + "[" * 5000, r"01_toy.yaml: nested too deeply"),
+        ("n_prompts: 7\nrate: 1\nn_prompts: 8", r"01_toy.yaml, line 3: n_prompts stands in line 1 too"),
+        ("tier: smoke", r"01_toy.yaml: tier is smoke, but these are values of tier demo"),
+        ("false", r"expected 'name: value' lines, got bool"),
+        (f"rate: {10**400}", r"rate = inf is not finite"),
     ],
 )
 def test_a_bad_override_names_file_parameter_and_fix(suite, yaml, message):
-    (suite[1] / "demo" / "01_toy.yaml").write_text(yaml)
+    """Each is refused before a notebook starts; the last ones were a traceback, or passed without a word."""
+    (suite[1] / "demo" / "01_toy.yaml").write_bytes(yaml if isinstance(yaml, bytes) else yaml.encode())
     with pytest.raises(ParameterError, match=message):
         parameters.resolve(suite[0], "demo", suite[1])
+
+
+def test_a_file_may_say_its_own_tier_for_papermill(suite):
+    """`papermill -f` takes a file without the runner, which alone knows the tier otherwise."""
+    (suite[1] / "demo" / "01_toy.yaml").write_text("tier: demo\nn_prompts: 7\n")
+    assert parameters.resolve(suite[0], "demo", suite[1])["tier"] == "demo"
+
+
+@pytest.mark.parametrize(("name", "words"), [("a" * 300, "File name too long"), ("", "Is a directory")])
+def test_a_parameter_file_that_cannot_be_read_is_named(tmp_path, name, words):
+    with pytest.raises(ParameterError, match=rf"{name}: cannot be read .{words}"):
+        parameters.read_values(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +136,12 @@ def test_a_recipe_is_the_cell_then_the_file_then_the_defaults(method):
     assert isinstance(whole, recipes.DPO)
     assert (whole.beta, whole.keep, whole.warmup, whole.betas) == (2.0, 5, 3, (0.8, 0.9))
     assert whole.clip == recipes.DPO().clip
+
+
+def test_a_setting_that_stands_twice_in_a_recipe_is_named(method):
+    (method[1] / "demo" / "01_toy.yaml").write_text("recipe:\n  warmup: 3\n  warmup: 4\n")
+    with pytest.raises(ParameterError, match=r"01_toy.yaml, line 3: warmup stands in line 2 too"):
+        parameters.resolve(method[0], "demo", method[1])
 
 
 @pytest.mark.parametrize(
@@ -176,6 +202,23 @@ def test_a_number_out_of_range_or_none_is_refused_and_named(name):
             with pytest.raises(ParameterError, match=f"^file: {parameter.name} = .* is (outside|not) ") as info:
                 parameter.check(value, "file")
             assert len(str(info.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beta": -0.1}, "DPO: beta = -0.1 is outside 1e-06 to 10"),
+        ({"batch": 0}, "DPO: batch = 0 is outside 1 to 100000"),
+        ({"autocast": "float16"}, "DPO: autocast = 'float16' is not one of float32, bfloat16"),
+        ({"clip": "1"}, "DPO: clip is float .* got str '1'"),
+    ],
+)
+def test_a_recipe_made_in_python_is_checked_too(changes, message):
+    """A notebook's was; of one made for `trainer.fit` by hand a batch of 0 or a beta below 0 passed."""
+    with pytest.raises(ParameterError, match=message):
+        recipes.DPO(**changes)
+    with pytest.raises(ParameterError, match=message):
+        dataclasses.replace(recipes.DPO(), **changes)
 
 
 def test_every_default_of_every_recipe_is_in_its_own_range():

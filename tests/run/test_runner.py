@@ -141,6 +141,33 @@ def test_wrong_parameters_stop_the_run_before_anything_starts(suite, capsys):
     assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
 
 
+@pytest.mark.parametrize(("folder", "what"), [(None, "is not set"), ("/nowhere", "names /nowhere, which is no folder")])
+def test_data_from_a_folder_that_is_not_named_stop_the_run_before_anything_starts(
+    folder, what, tmp_path, monkeypatch, capsys
+):
+    """Notebooks started for a minute, and failed with an error that named neither parameter file nor command."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.setenv("HS2_DATA_DIR", folder or "")
+    monkeypatch.setattr(runner, "snakemake", lambda *_: pytest.fail("started"))
+    assert runner.main(["--tier", "laptop", "01"]) == 2
+    printed = capsys.readouterr().err
+    assert f"01_dataset_statistics reads data sets from a folder at tier laptop, and HS2_DATA_DIR {what}" in printed
+    assert "Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier laptop;" in printed
+    assert runner.main(["--tier", "laptop", "--stage", "train", "05"]) == 2
+    assert f"HS2_DATA_DIR {what}" in capsys.readouterr().err
+
+
+def test_a_file_of_your_own_needs_no_data_folder_but_questions_from_one_do(monkeypatch):
+    named = {"source": "folder", "path": "own.jsonl", "eval_source": "embedded"}
+    monkeypatch.setattr(graph, "resolved", lambda name, tier: ({}, named, None))
+    monkeypatch.delenv("HS2_DATA_DIR", raising=False)
+    runner.check_folder(["05"], "laptop")
+    named["eval_source"] = "folder"
+    with pytest.raises(parameters.ParameterError, match="HS2_DATA_DIR is not set"):
+        runner.check_folder(["05"], "laptop")
+
+
 @pytest.mark.slow
 def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monkeypatch, capfd):
     """A bad row of your own is known before an hour of notebooks, with every other one; strict = False goes on."""

@@ -109,7 +109,16 @@ def test_a_stage_leaves_what_it_made_and_no_report(notebook, capsys):
     assert capsys.readouterr().out.startswith("demo 01_first: train done in 0 s\n")
 
 
-def test_a_stage_reads_the_reports_of_what_it_waits_for(notebook):
+def test_a_stage_of_what_has_not_run_is_one_line(capsys, tmp_path, monkeypatch):
+    """It ended in a traceback of the model that was not there."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    assert runner.main(["--stage", "label", "--tier", "gpu", "11"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: stage label of 11_steerlm reads 05_reward_model_training, and there is no ")
+    assert printed.endswith("model: run python -m hs2lib.run --tier gpu 05_reward_model_training first\n")
+
+
+def test_a_stage_reads_the_reports_of_what_it_waits_for(notebook, capsys):
     """Notebook 06 asks whether 05 has ended; what the stage itself reports goes nowhere all the same."""
     file = notebook / "notebooks" / "02_second.ipynb"
     second = nbformat.read(file, 4)
@@ -117,6 +126,8 @@ def test_a_stage_reads_the_reports_of_what_it_waits_for(notebook):
     second.cells[1].source += '\ntext = (reports() / tier / "01_first" / "manifest.json").read_text()'
     second.cells[2].source += "; (folder / text).touch()"
     nbformat.write(second, file)
+    assert runner.main(["--stage", "train", "--tier", "demo", "02"]) == 2
+    assert "reads 01_first, and there is no" in capsys.readouterr().err
     (notebook / "reports/demo/01_first").mkdir(parents=True)
     (notebook / "reports/demo/01_first/manifest.json").write_text("ended")
     assert runner.main(["--stage", "train", "--tier", "demo", "02"]) == 0

@@ -121,6 +121,11 @@ def test_bad_arguments_are_named():
             lambda: aggregate.spread(C_SHARP, "helpfullness"),
             "unknown attribute 'helpfullness' .did you mean 'helpfulness'",
         ),
+        # Numpy takes -1 as the last attribute, spreads one row's keep over all rows, and counts too few groups.
+        (lambda: aggregate.spread(C_SHARP, -1), "attribute -1 is outside the 5 columns"),
+        (lambda: aggregate.keep_three(rows([1, 2]), by="verbosity"), "attribute 4 is outside the 1 columns"),
+        (lambda: aggregate.aggregate(rows([1, 2], [3, 4]), np.array([[True, False]])), r"keep must be \(2, 2\) or"),
+        (lambda: aggregate.released(rows([1, 2], [3, 4]), None, [0]), "one entry for each of 2 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -194,6 +194,10 @@ def test_one_level_everywhere_is_undefined_not_perfect():
         (np.zeros((2, 3, 5)), {}, r"ratings must be \[rows, N\] for one attribute"),
         (np.array([[1.0, 2.0]]), {"pool": "raters"}, r"unknown pool 'raters'.*: pairs, rows, slots"),
         (np.array([[1.0, 2.0]]), {"clusters": np.zeros(3)}, r"clusters must be \[1\]"),
+        # Penalties count levels: of 0, 1, 10 the step from 1 to 10 would weigh as much as the one from 0 to 1.
+        (np.array([[1.0, 10.0]]), {"levels": (0, 1, 10)}, r"rising and evenly spaced, got \[0.0, 1.0, 10.0\]"),
+        (np.array([[1.0, 2.0]]), {"levels": (2, 1, 0)}, "rising and evenly spaced"),
+        (np.array([[1.0, 1.0]]), {"levels": (1,)}, "two or more, rising"),
     ],
 )
 def test_what_cannot_be_computed_says_why(bad, options, message):

@@ -15,6 +15,8 @@ from hs2lib.stats import agreement, bootstrap, describe
 
 NAMES = ["helpfulness", "correctness", "complexity", "response length"]
 
+TWO_ROWS = np.array([[1.0, 2.0], [3.0, 4.0]])
+
 
 @pytest.fixture
 def rows():
@@ -281,10 +283,24 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
         (lambda: describe.moments(np.ones(3), np.arange(3)), r"expected an array \[rows, columns\]"),
         (lambda: describe.moments(np.ones((3, 2)), np.arange(2)), r"clusters must be \[3\]"),
         (lambda: bootstrap.bootstrap(np.array([[np.nan]]), [0], np.copy), "a missing value adds 0"),
+        (lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy), r"contributions must be \[rows, k\]"),
+        (
+            lambda: bootstrap.difference(np.ones((3, 2)), np.ones((3, 3)), np.arange(3), np.copy),
+            r"\(3, 2\) and \(3, 3\)",
+        ),
         (lambda: describe.slope([np.nan], [1.0], [0]), "no rows"),
+        (lambda: describe.moments(TWO_ROWS * [1, np.inf], [0, 1]), "row 0, column 1 is inf"),
+        (lambda: describe.spearman(TWO_ROWS * [1, -np.inf], [0, 1]), "row 0, column 1 is -inf"),
+        (lambda: describe.slope([1.0, np.inf], [1.0, 2.0], [0, 1]), "row 1, column 0 is inf"),
+        (lambda: describe.binned_means([1.0, np.inf], [0, 1], 2, [0, 1]), "row 1, column 0 is inf"),
+        (lambda: describe.binned_means([1.0, 2.0], [-1, 0], 2, [0, 1]), "bins must be from 0 to 1, got -1 to 0"),
+        (lambda: describe.binned_means([1.0, 2.0], [0, 2], 2, [0, 1]), "bins must be from 0 to 1, got 0 to 2"),
+        (lambda: describe.binned_means([1.0, 2.0], [0], 2, [0, 1]), r"whole numbers \[2\], got int64 \[1\]"),
+        (lambda: describe.table_2(TWO_ROWS, ["helpfulness"], [0, 1]), r"1 names \['helpfulness'\] for 2 columns"),
     ],
 )
 def test_what_cannot_be_computed_says_why(call, message):
+    """An infinite value, bin -1 or a column without a name once gave numbers, and wrong ones."""
     with pytest.raises(ValueError, match=message):
         call()
 

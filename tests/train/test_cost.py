@@ -48,6 +48,13 @@ def test_hours_by_hand(monkeypatch):
     assert value(table, "b", "time, sampled") == pytest.approx(3.6e6 * 2e9 / 2e12 / 10 / 3600)  # 0.1 hours
     total = value(table, "all", "time")
     assert total == pytest.approx(12 / 3.6 + 0.1, rel=1e-6) and value(table, "all", "wall time") == total / 2
+    for weights, work in (
+        (0, {"a": cost.Work(trained=1)}),
+        (1e9, {"a": cost.Work()}),
+        (1e9, {}),
+    ):  # 0 hours, and it fits
+        with pytest.raises(ValueError, match="are no run"):
+            cost.dry_run(weights, work)
 
 
 def test_the_papers_dpo():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import beta as beta_distribution
 
-from hs2lib.train import losses
+from hs2lib.train import losses, objectives
 
 LABELS = torch.tensor([[4.0, -100.0, 1.0], [2.0, 0.0, -100.0]])
 PREDICTIONS = torch.tensor([[3.0, 7.0, 1.5], [2.0, 2.0, -3.0]])
@@ -215,9 +215,14 @@ def test_ppo_value_loss_clips():
         (lambda: losses.regression_loss(PREDICTIONS, torch.full((2, 3), -100.0)), "nothing to learn from"),
         (lambda: losses.goodness(LABELS, torch.ones(5)), "weights for attributes"),
         (lambda: losses.attribute_log_probs(torch.tensor([math.nan])), "not finite"),
+        (lambda: losses.attribute_log_probs(torch.tensor([2.0]), edges="fifth"), "unknown edges 'fifth' .did you mean"),
         (lambda: losses.target_log_prob(torch.zeros(2, 5, 5), torch.tensor([5, 0, 0, 0, 0])), "levels 0-4"),
+        (lambda: objectives.dpo(-0.1), "beta is positive, got -0.1"),
+        (lambda: objectives.dpo(math.nan), "beta is positive"),
+        (lambda: objectives.named("ridge"), "unknown objective 'ridge'; there are: regression, bradley-terry"),
     ],
 )
 def test_errors(call, message):
+    """With beta below 0 DPO prefers the worse response, and says nothing."""
     with pytest.raises(ValueError, match=message):
         call()

@@ -419,6 +419,23 @@ def test_a_model_compared_with_itself_differs_by_nothing():
     assert (same[["difference", "low", "high"]] == 0).all(axis=None)
     table = metrics.metric_table(outputs, labels, groups, ["x"], n_boot=200)
     assert ((table.low <= table.ours) & (table.ours <= table.high)).all()
+    # A model of two outputs beside one of one: its second output would be left out without a word.
+    with pytest.raises(ValueError, match=r"minus must be \(60, 1\) as the outputs, got \(60, 2\)"):
+        metrics.metric_table(outputs, labels, groups, ["x"], minus=np.repeat(outputs, 2, axis=1), n_boot=100)
+
+
+@pytest.mark.parametrize("shares", [{"train": 0.5, "test": 0.2}, {"train": 1.2, "test": -0.2}, {"train": 2.0}, {}])
+def test_a_cut_whose_shares_do_not_add_up_is_refused(shares):
+    """The groups of the share that is missing would be in no part."""
+    groups = [Group(str(i), (Turn("user", str(i)),), (Response("Yes."),)) for i in range(10)]
+    with pytest.raises(ValueError, match="add up to 1"):
+        cut(groups, shares)
+
+
+def test_a_cut_takes_a_rest_that_rounding_left_below_nothing():
+    groups = [Group(str(i), (Turn("user", str(i)),), (Response("Yes."),)) for i in range(10)]
+    parts = cut(groups, {"train": 0.7, "test": 0.2, "validation": 0.1, "rest": 1 - 0.7 - 0.2 - 0.1})
+    assert [len(part) for part in parts.values()] == [7, 2, 1, 0]
 
 
 # What goes where, and what is seen
