@@ -16,7 +16,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import NamedTuple
@@ -245,16 +245,16 @@ def _is_one_of(name: str, rooms: Iterable[str]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-def reach(names: Iterable[str]) -> set[str]:
+def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
     """The modules of hs2lib that these dotted names use, directly or through others, by name.
 
-    Those of `STARTS` are left out, with what only they import. Raises ImportError as `module_file`.
+    Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError as `module_file`.
     """
     modules: set[str] = set()
     waiting = list(names)
     while waiting:
         name = _module(package(), waiting.pop())[0]
-        if name in modules or _is_one_of(name, STARTS):
+        if name in modules or name in without or _is_one_of(name, STARTS):
             continue
         modules.add(name)
         waiting += imports(source_of(name))
@@ -310,8 +310,9 @@ class _Things:
         """Take in a module by name, a function, a class, or what holds functions, as a tuple of them."""
         if isinstance(thing, str):
             self.modules |= reach([thing])
-        else:
-            self.content(thing, of_library=True)
+            return
+        content = self.content(thing, of_library=True)
+        self.parts["what was passed"] = hashed([self.parts.get("what was passed"), content])
 
     def content(self, value: object, *, of_library: bool) -> object:
         """What a value is, as JSON.
@@ -334,6 +335,7 @@ class _Things:
             both = (value.__self__, value.__func__)
             return ["method", *(self.content(one, of_library=of_library) for one in both)]
         if isinstance(value, functools.partial):
+            of_library &= getattr(value.func, "__module__", "").split(".")[0] == "hs2lib"
             held = (value.func, value.args, value.keywords)
             return ["partial", *(self.content(one, of_library=of_library) for one in held)]
         if isinstance(value, FunctionType):

@@ -131,8 +131,8 @@ class Decoder(nn.Module):
         groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.
         cache: a folder or a .jsonl file; the results are kept there as they come, under this name, by the weights, the
         tokens and the code that computes them, and read again. A run that was killed goes on, and ends with the same
-        numbers bit for bit. progress: with a cache, a bar of groups. Several processes call this alike, share the batches out, and all get all rows.
-        Paper: silent. Raises ValueError for no groups.
+        numbers bit for bit. progress: with a cache, a bar of groups. Several processes call this alike, share the
+        batches out, and all get all rows. Paper: silent. Raises ValueError for no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)

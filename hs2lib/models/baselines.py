@@ -34,9 +34,7 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
     file = cache and Path(cache) / f"{name}-{by[:8]}.safetensors"
     if file and not file.exists():
         others = sorted(file.parent.glob(f"{name}*.safetensors"), key=lambda other: other.stat().st_mtime)
-        if other := code.reusable(
-            others, "a file of states", lambda other: f"its name ends in today's {by[:8]} no more"
-        ):
+        if other := code.reusable(others, "a file of states", lambda other: f"today's code has the digest {by[:8]}"):
             file = other
             model.reused = (*model.reused, other)
     if file and file.exists():

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Container
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -253,12 +254,12 @@ def code_cells(notebook: str) -> list[str]:
     return ["".join(cell["source"]) for cell in coded]
 
 
-def modules(notebook: str) -> set[str]:
-    """The modules of hs2lib that a notebook uses, directly or through others, by name.
+def modules(notebook: str, without: Container[str] = ()) -> set[str]:
+    """The modules of hs2lib that a notebook uses, directly or through others, by name, as `code.reach` has them.
 
     Raises ImportError where one is imported that is not there.
     """
-    return code.reach(name for cell in code_cells(notebook) for name in code.imports(cell))
+    return code.reach((name for cell in code_cells(notebook) for name in code.imports(cell)), without)
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:
@@ -271,7 +272,8 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
     reached = modules(run)
     drawing = {name for name in reached if name in code.DRAWS}
     world = {name for name in reached if name.startswith(WORLD) and name != RULES and tier not in SMALL_WORLD}
-    computing = code.parts(reached - drawing - world)
+    real = modules(run, without=world)
+    computing = code.parts(real - drawing)
     if values.get("model_name") == "small":
         computing[f"hs2lib/{SMALL_BASE}"] = digest(code.package() / SMALL_BASE)
     parameters, *cells = code_cells(run)
@@ -280,7 +282,7 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
     place = f"notebooks/{notebook_path(run).name}"
     own = code.hashed([code.read(parameters, hints=True).digest, *(code.read(cell).digest for cell in cells)])
     drawn = code.parts(drawing) | {f"the text of {place}": sha256(notebook_path(run))}
-    generating = code.parts(world)
+    generating = code.parts(reached - real)
     used = {"computes": computing, "draws": drawn, "world": generating}
     digests = {use: code.hashed(files) for use, files in used.items()} | {"notebook": own}
     files = computing | drawn | generating | {place: own}

@@ -192,7 +192,7 @@ def test_models_that_were_read_or_written_count(checkout, monkeypatch):
     (model / "weights").write_text("9")
     assert stale(MODEL) == "changed since: runs/demo/02_model/model"
     assert stale(SECOND) == "02_model is stale"
-    assert graph.changes(SECOND, "demo") == ["runs/demo/02_model/model"]
+    assert graph.state(SECOND, "demo").changes == ("runs/demo/02_model/model",)
     shutil.rmtree(model)
     assert stale(MODEL) == "changed since: runs/demo/02_model/model is missing"
     execute(MODEL, monkeypatch)
@@ -205,10 +205,10 @@ def test_parameters_recipes_and_code_are_named_with_what_they_were(checkout, mon
     assert stale(DATA) == "changed since: parameter n (was 2, is 5)"
     paths.write(checkout / "params/demo/01_data.yaml", "")
     notebook = checkout / "notebooks" / f"{DATA}.ipynb"
-    notebook.write_text(notebook.read_text() + "\n")
+    notebook.write_text(notebook.read_text().replace("run.finish()", "run.finish(); n + 1"))
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb"
     stamp = json.loads(graph.outputs(DATA, "demo")["stamp"].read_text())
-    assert "hs2lib/report/report.py" in stamp["code"] and "hs2lib/run/graph.py" not in stamp["code"]
+    assert "hs2lib/report/report.py" in stamp["files"] and "hs2lib/run/graph.py" not in stamp["files"]
     stamp["recipe"]["n"] = stamp["parameters"].pop("n")  # where it stood when the notebook ran
     paths.write(graph.outputs(DATA, "demo")["stamp"], json.dumps(stamp))
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb", "a setting that only moved did not change"
@@ -314,7 +314,8 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     shown = capsys.readouterr()
     assert "demo 02_model@big: changed since: parameter" in shown.out
     assert shown.err.endswith("02_model@big is defined anew, without its earlier rate\n"), "each command is whole"
-    assert graph.changes("02_model@big", "demo") == ["parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)"]
+    changes = graph.state("02_model@big", "demo").changes
+    assert changes == ("parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)")
 
 
 def test_a_named_run_is_alone_when_its_inputs_are_named(checkout, monkeypatch):
@@ -405,8 +406,9 @@ def test_named_runs_have_rows_of_their_own_in_the_site(checkout, monkeypatch, ca
     site.build()
     assert (paths.reports() / "site/demo/02_model@big/index.html").exists()
     (paths.reports() / "demo" / MODEL / "made.csv").unlink()
-    shutil.rmtree(paths.runs())  # a clone: nothing was run here
     assert states()[MODEL] == "stale: changed since: reports/demo/02_model/made.csv is missing"
+    shutil.rmtree(paths.runs())  # a clone: nothing was run here
+    assert states()[MODEL] == "stale: never run here"
     assert states()["02_model@big"].startswith("stale: "), "what the command line defined is not here"
 
 
