@@ -120,10 +120,10 @@ def code_css() -> str:
 COMMITTED_TIERS = ("demo", "laptop")
 
 
-def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = None) -> dict:
+def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | None = None) -> dict:
     """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete.
 
-    known: what `graph.why_stale` has said of this tier so far.
+    known: what `graph.state` has said of this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -132,10 +132,11 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = N
         state = "run by hand"
     else:
         try:
-            why = graph.why_stale(notebook, tier, known, elsewhere=True)
+            judged = graph.state(notebook, tier, known)
+            words = {graph.CURRENT: "current", graph.REDRAW: judged.why, graph.STALE: f"stale: {judged.why}"}
+            state = words[judged.kind]
         except Exception as error:  # its notebook is gone, say, or a manifest holds something else
-            why = f"not judged, {public(str(error))}"
-        state = f"stale: {why}" if why else "current"
+            state = f"stale: not judged, {public(str(error))}"
     return {"tier": tier, "notebook": notebook, "state": state, "run": run}
 
 
@@ -177,7 +178,7 @@ def build() -> Path:
 
     for tier, about in graph.TIERS.items():
         here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
-        known: dict[str, str] = {}
+        known: dict[str, graph.State] = {}
         rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
         tiers += [(tier, about, rows)] if here else []
         for shown in (shown for shown in rows if shown["run"]):

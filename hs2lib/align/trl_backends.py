@@ -12,7 +12,6 @@ accumulation, keep, budget and fsdp. A run that was killed goes on from its last
 
 import math
 import os
-import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -25,7 +24,7 @@ from hs2lib.models.policy import Policy
 from hs2lib.paths import write
 from hs2lib.train import checkpoints, objectives
 from hs2lib.train.items import Item, order
-from hs2lib.train.trainer import Recipe, TrainingResult, arguments, run_folder, steps_of, targets_of
+from hs2lib.train.trainer import Clock, Recipe, TrainingResult, arguments, run_folder, steps_of, targets_of
 
 
 class TokenSFTTrainer(checkpoints.WholeCheckpoints, SFTTrainer):
@@ -114,16 +113,20 @@ def _fit(kind, own, policy, items, validation, recipe, parent, *, rows_a_batch=1
             f"judge {recipe.judge!r} wants every checkpoint, and TRL's are not kept: take backend 'groups'"
         )
     trainer, configuration, rows, objective = kind
-    folder, text = run_folder(parent, policy, items, validation, objective, recipe, {"backend": "trl"})
+    place = run_folder(parent, policy, items, validation, objective, recipe, {"backend": "trl"}, trainer)
+    folder = place.folder
     args = settings(configuration, folder, recipe, len(items), rows_a_batch, bool(validation), **own)
     # In the order in which `trainer.fit` would train on them, as many as all steps take.
     positions = islice(order([item.id for item in items], recipe.seed), args.max_steps * recipe.batch)
     data = {"train_dataset": rows(items).select(list(positions)), "eval_dataset": rows(validation) or None}
-    started, last = time.time(), checkpoints.last(folder)
+    last = checkpoints.last(folder)
+    clock = Clock(folder, resumes=last is not None)
     args.eval_on_start &= last is None
-    trainer = trainer(policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=list(callbacks), **data)
-    if args.should_save:
-        write(folder / "run.json", text + "\n")
+    trainer = trainer(
+        policy.backbone, args=args, processing_class=policy.tokenizer, callbacks=[clock, *callbacks], **data
+    )
+    if args.should_save and not place.reused:
+        write(folder / "run.json", place.record)
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     policy.eval()
@@ -133,4 +136,4 @@ def _fit(kind, own, policy, items, validation, recipe, parent, *, rows_a_batch=1
     history = [{names.get(name, name): value for name, value in entry.items()} for entry in trainer.state.log_history]
     losses = [math.nan, *(entry["eval_loss"] for entry in history if "eval_loss" in entry)]
     steps = args.max_steps
-    return TrainingResult(history, steps, losses[-1], steps, round(time.time() - started, 1), folder)
+    return TrainingResult(history, steps, losses[-1], steps, clock.seconds(), folder, place.code, place.reused)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.trees import Batch, pack
 
@@ -39,11 +39,11 @@ def verdict(model, what: str, compare: Callable[[], str]) -> str:
         return known[now]
     device, training = model.device.type, model.training
     name = torch.cuda.get_device_name(model.device) if device == "cuda" else device
-    code = [file.read_text() for file in sorted(Path(__file__).parent.glob("*.py"))]
+    engine = code.digest(*(f"hs2lib.engine.{file.stem}" for file in Path(__file__).parent.glob("[!_]*.py")))
     config = {k: v for k, v in model.config.to_diff_dict().items() if k != "_name_or_path"}
     attention = getattr(model, "hs2_own", model.config._attn_implementation)  # what transformers itself runs
     key = [what, type(model).__name__, config, attention, version("torch"), version("transformers")]
-    key = content_key([*key, code, str(dtype), name])
+    key = content_key([*key, engine, str(dtype), name])
     verdicts = Cache(paths.runs() / "models" / "contract.jsonl", {}, name="verdicts")
     if key not in verdicts:
         known[now] = ""

@@ -162,14 +162,11 @@ def states(names: list[str], tier: str, *, verify: bool = False) -> int:
 
     verify: then all that has changed or is missing, every file hashed anew; 1 where anything is.
     """
-    known: dict[str, str] = {}
-    bad = False
+    known: dict[str, graph.State] = {}
     for name in names:
-        why, ended = graph.why_stale(name, tier, known), graph.outputs(name, tier)["manifest"].exists()
-        changed = graph.changes(name, tier, again=True) if verify and ended else []
-        print("\n  ".join([f"{tier} {name}: {why or 'current'}", *changed]))
-        bad |= bool(why or changed)
-    return int(verify and bad)
+        judged = graph.state(name, tier, known, again=verify)
+        print("\n  ".join([f"{tier} {name}: {judged.why or 'current'}", *(judged.changes if verify else ())]))
+    return int(verify and any(known[name].why for name in names))
 
 
 def settable(run: str) -> dict[str, parameters.Parameter]:
@@ -325,7 +322,7 @@ def _prepared(
     locks = [processes.hold(folder) for folder in (runs(), reports() / tier)]
     if args.execute:
         return names, locks
-    known: dict[str, str] = {}
+    known: dict[str, graph.State] = {}
     stale = [name for name in needed if graph.why_stale(name, tier, known)]
     check_folder(stale, tier)
     check_files(stale, tier)

@@ -4,7 +4,7 @@
 function that begins with another's call begins with its steps. What is returned is what a later stage goes on with.
 """
 
-# ruff: noqa: F841  (a statement is the notebook's own, which names what a later cell shows)
+# ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)
 
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.evaluate import attained, preferences, reward_metrics, rewardbench, selection, steering, weights

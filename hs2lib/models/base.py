@@ -12,7 +12,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.engine.attention import bare
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
@@ -38,6 +38,7 @@ class Decoder(nn.Module):
     causal = False  # whether the backbone keeps its vocabulary projection
     rounded: Mapping[str, str] = {}  # of each weight its digest before `frozen` rounded some of them
     root = None  # what gathers the weights where they are shared out over processes: `checkpoints.shard` sets it
+    reused: tuple[Path, ...] = ()  # files of scores and samples by other code that were read all the same (`--reuse`)
     kind, settings = "", ()  # what errors call it, and what a subclass's constructor takes of hs2.json besides
 
     def __init__(
@@ -140,15 +141,18 @@ class Decoder(nn.Module):
         """What this model computes of every response, float32 [R, ...], in the caller's order.
 
         groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast: "bfloat16" for speed.
-        cache: a folder or a .jsonl file; the results are kept there as they come, under this name, by the weights and
-        the tokens, and read again. A run that was killed goes on, and ends with the same numbers bit for bit. progress:
-        with a cache, a bar of groups. Several processes call this alike, share the batches out, and all get all rows.
-        Paper: silent. Raises ValueError for no groups.
+        cache: a folder or a .jsonl file; the results are kept there as they come, under this name, by the weights, the
+        tokens and the code that computes them, and read again. A run that was killed goes on, and ends with the same
+        numbers bit for bit. progress: with a cache, a bar of groups. Several processes call this alike, share the
+        batches out, and all get all rows. Paper: silent. Raises ValueError for no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)
         several = distributed.is_initialized()
-        kept = Cache(cache, {"model": self.fingerprint(), "autocast": autocast}, name=name, shared=several)
+        settings = {"model": self.fingerprint(), "autocast": autocast}
+        kept = Cache(cache, settings, name=name, shared=several, code=code.digest(__name__, type(self)))
+        if kept.reused:
+            self.reused = (*self.reused, kept.reused)
         rows, groups, size = [], list(groups), CHUNK * (distributed.get_world_size() if several else 1)
 
         def computed() -> list[dict]:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save
 from sklearn.linear_model import Ridge
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.group import MISSING
 from hs2lib.train.checkpoints import weights_digest
@@ -26,10 +26,17 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
 
     Several processes share out the work; all of them call this alike.
 
-    cache: a folder; states of these items under this base (before any training) are read from there, or written.
+    cache: a folder; states of these items under this base (before any training), by this code, are read from there, or
+    written. Raises `code.MadeByOtherCode` as `Cache` does; what of other code was read is in `model.reused`.
     """
-    name = f"states-{weights_digest(model.backbone)}-{digest(items)}-{autocast}.safetensors"
-    file = cache and Path(cache) / name
+    name = f"states-{weights_digest(model.backbone)}-{digest(items)}-{autocast}"
+    by = code.digest(__name__, type(model)) if cache else ""
+    file = cache and Path(cache) / f"{name}-{by[:8]}.safetensors"
+    if file and not file.exists():
+        others = sorted(file.parent.glob(f"{name}*.safetensors"), key=lambda other: other.stat().st_mtime)
+        if other := code.reusable(others, "a file of states", lambda other: f"today's code has the digest {by[:8]}"):
+            file = other
+            model.reused = (*model.reused, other)
     if file and file.exists():
         return load_file(file)["states"].numpy()
     with computing(model, autocast):

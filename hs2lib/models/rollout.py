@@ -34,6 +34,7 @@ import tenacity
 import torch
 from torch import distributed
 
+from hs2lib import code
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, closing_tokens, prompt_tokens, tokenise
@@ -70,7 +71,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     max_new_tokens: with the end of the turn. label: SteerLM's label string that opens every answer; it is no part of
     the text. A prompt too long to leave room loses its oldest turns, here and in the group that comes back.
     file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
-    stands for a file in it that is named by the policy and the settings.
+    stands for a file in it that is named by the policy, the settings and the code that samples.
     batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
     backend: "transformers", or "vllm" (a server, see `Server`; its samples are its own, seeded alike).
     Several processes call this alike and all get all samples; where each holds the whole policy they share them out.
@@ -95,7 +96,10 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     several = distributed.is_initialized()
     alike = bool(policy.root) or (several and backend == "vllm")  # all sample in step, or the first asks for all
     rank, processes = (distributed.get_rank(), distributed.get_world_size()) if several and not alike else (0, 1)
-    kept = Cache(file, settings, name="samples", shared=alike)
+    by = code.digest(__name__, type(policy)) if file else ""
+    kept = Cache(file, settings, name="samples", shared=alike, code=by)
+    if kept.reused:
+        policy.reused = (*policy.reused, kept.reused)
     digests = {id: content_key(ids, 16) for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:

@@ -6,25 +6,25 @@ command line writes. Its key `reads` names runs that it reads in place of a note
 defines `06@seed-1` and `06@mine-seed-1`: 06 and 06@mine with a seed one higher, and so with all that they read.
 
 A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still says what is there now:
-parameters, the recipe, the notebook, the modules and data files of hs2lib that it uses, the results it reads, the data
-files and models it read, and all it wrote. `why_stale` is the one judge of that, for the runner and for the site.
+parameters, the recipe, the code of the notebook and of hs2lib that computes (`hs2lib.code`), the results it reads, the
+data files and models it read, and all it wrote. Where only the notebook's text or a module that draws is another, it is
+to redraw: it runs again on what is kept, and what reads its results stays current. `state` is the one judge of that.
 """
 
-import ast
-import functools
 import json
 import os
 import re
 import sys
-from dataclasses import asdict
+from collections.abc import Container
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.paths import RUN, digest, hide, located, public, read_json, reports, root, runs, sha256, write
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.run.parameters import Parameter, ParameterError, read_values, resolve, settings, specification, whole_recipe
+from hs2lib.run.parameters import Parameter, ParameterError, read_values, resolve, specification, whole_recipe
 
 SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
 
@@ -242,109 +242,117 @@ def threads(run: str, tier: str, cores: int) -> int:
 # What a run was made of.
 
 
-@functools.cache
-def _read(code: str) -> tuple[frozenset[str], frozenset[str]]:
-    """What `code` imports of hs2lib, as dotted names (of a name in a module, the module too), and its short strings.
+SMALL_BASE = "corpus/base/model.safetensors"  # the weights that `model_name` "small" means
 
-    Read without running it.
-    """
-    imports, strings = set(), set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
-            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            imports |= {alias.name for alias in node.names if alias.name.split(".")[0] == "hs2lib"}
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
-            strings.add(str(node.value))
-    return frozenset(imports), frozenset(strings)
+# The small world. Of it the rules of annotators, by which 04 simulates, count for real data too.
+WORLD = "hs2lib.corpus."
+RULES = "hs2lib.corpus.rules"
 
 
-def package() -> Path:
-    """The folder of hs2lib."""
-    return Path(paths.__file__).parent
-
-
-def module_file(name: str) -> Path:
-    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
-    place = package().joinpath(*name.split(".")[1:])
-    for file in (place.with_suffix(".py"), place / "__init__.py", place.parent.with_suffix(".py")):
-        if file.is_file():
-            return file
-    raise ImportError(f"{name} is imported, and hs2lib has no such module")
-
-
-def data_files(module: Path) -> set[Path]:
-    """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
-    places = [module.parent / text for text in _read(module.read_text())[1]]
-    rooms = [place for place in places if not (place / "__init__.py").exists()]
-    files = {file for place in rooms for file in (place, *place.rglob("*")) if file.is_file()}
-    return {file for file in files if file.suffix not in (".py", ".pyc")}
-
-
-def generates(notebook: str, values: dict, recipe: object) -> bool:
-    """Whether the notebook makes rows by `hs2lib.corpus` with these values.
-
-    It does where a source is "embedded", where its code passes that word to a function, and where it dry-runs.
-    """
-    known = (settings(type(recipe)) if recipe else {}) | specification(notebook_path(notebook))
-    named = (vars(recipe) if recipe else {}) | values
-    # A model may be called embedded too; a source is a parameter with embedded among its choices.
-    chosen = any(named.get(name) == "embedded" and "embedded" in known[name].choices for name in known)
-    always = re.search(r"""[(,]\s*(\w+=)?["']embedded["']""", _code(notebook))
-    return bool(values.get("dry_run") or chosen or always)
-
-
-def _code(notebook: str) -> str:
+def code_cells(notebook: str) -> list[str]:
+    """The sources of a notebook's code cells, the parameters cell first."""
     cells = json.loads(notebook_path(notebook).read_text())["cells"]
-    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    coded = [cell for cell in cells if cell["cell_type"] == "code"]
+    coded.sort(key=lambda cell: "parameters" not in cell["metadata"].get("tags", []))
+    return ["".join(cell["source"]) for cell in coded]
 
 
-def library(notebook: str, generated: bool) -> list[Path]:
-    """Files of hs2lib that the notebook uses: modules it imports, directly or through others, and their data files.
+def modules(notebook: str, without: Container[str] = ()) -> set[str]:
+    """The modules of hs2lib that a notebook uses, directly or through others, by name, as `code.reach` has them.
 
-    The small world, `hs2lib.corpus`, counts only where rows are `generated`: real data never reach it. Only the rules
-    of annotators, by which 04 simulates, count at any tier. How runs are started and judged changes no result, and
-    does not count. Raises ImportError as `module_file`.
+    Raises ImportError where one is imported that is not there.
     """
-    corpus, modules, todo = package() / "corpus", set(), [_code(notebook)]
-    while todo:
-        used = set(map(module_file, _read(todo.pop())[0])) - modules
-        used = {file for file in used if generated or corpus not in file.parents or file.name == "rules.py"}
-        modules |= used
-        todo += [file.read_text() for file in used]
-    modules -= {package() / "run" / name for name in ("graph.py", "runner.py", "processes.py")}
-    return sorted(modules.union(*map(data_files, modules)))
+    return code.reach((name for cell in code_cells(notebook) for name in code.imports(cell)), without)
+
+
+def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:
+    """The code of a run: its digests by what they are for, and that of each file, by which a change is named.
+
+    computes: the modules that the notebook reaches. draws: those of `code.DRAWS`, and the notebook's text. notebook:
+    its code. world: at the tiers of real data the modules of the small world, which count unless the manifest says
+    that no row was generated; at the others they are among `computes`.
+    """
+    reached = modules(run)
+    drawing = {name for name in reached if name in code.DRAWS}
+    world = {name for name in reached if name.startswith(WORLD) and name != RULES and tier not in SMALL_WORLD}
+    real = modules(run, without=world)
+    computing = code.parts(real - drawing)
+    if values.get("model_name") == "small":
+        computing[f"hs2lib/{SMALL_BASE}"] = digest(code.package() / SMALL_BASE)
+    parameters, *cells = code_cells(run)
+    for cell in (parameters, *cells):
+        computing |= {f"notebooks/{name}.py": hex for name, hex in code.beside(cell, root() / "notebooks").items()}
+    place = f"notebooks/{notebook_path(run).name}"
+    own = code.hashed([code.read(parameters, hints=True).digest, *(code.read(cell).digest for cell in cells)])
+    drawn = code.parts(drawing) | {f"the text of {place}": sha256(notebook_path(run))}
+    generating = code.parts(reached - real)
+    used = {"computes": computing, "draws": drawn, "world": generating}
+    digests = {use: code.hashed(files) for use, files in used.items()} | {"notebook": own}
+    files = computing | drawn | generating | {place: own}
+    return digests, {name: hex[:12] for name, hex in sorted(files.items())}
 
 
 def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
-    """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream."""
+    """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream.
+
+    "code" holds the digests that count; "files" that of each file, which only names a change; "drawn", of a notebook
+    that shows the reports of others, their figures and captions.
+    """
     above = upstream(run, tier, (values, recipe))
     read = {name: outputs(name, tier)["manifest"] for name in above}
     for other in {tier, *values["beside"]} if "beside" in values else ():  # it reads reports, those of named runs too
         named = [its for name in above for its in reported(name.partition("@")[0], other)]
         whose = "" if other == tier else f"{other}/"
         read |= {f"{whose}{name}": outputs(name, other)["manifest"] for name in [*above, *named]}
-    used = library(run, generates(run, values, recipe))
-    if values.get("model_name") == "small":
-        used.append(package() / "corpus" / "base" / "model.safetensors")
-    code = {f"hs2lib/{file.relative_to(package()).as_posix()}": file for file in used}
-    code[f"notebooks/{notebook_path(run).name}"] = notebook_path(run)
+    digests, files = _code_of(run, tier, values)
     made = {
         "parameters": {name: value for name, value in values.items() if name != "recipe"},
         "recipe": asdict(recipe) if recipe else {},
-        "code": {name: digest(file) for name, file in code.items()},
+        "code": digests,
+        "files": files,
         "upstream": {name: _results(manifest) for name, manifest in sorted(read.items())},
+        "drawn": {name: _drawn(manifest) for name, manifest in sorted(read.items()) if "beside" in values},
     }
     return json.loads(json.dumps(made))  # as a stamp has it, without tuples
 
 
+DRAWN = (".pdf", ".png", ".tex", ".html")  # artefacts that show what others hold
+
+
 def _results(manifest: Path) -> str:
-    """Digest of what the artefacts of a manifest say, not of times and devices; "" without any."""
+    """Digest of what the artefacts of a manifest say, not of times, devices, figures and captions; "" without any."""
     artefacts = (read_json(manifest) or {}).get("artefacts")
-    return paths.content_key(artefacts, 64) if artefacts else ""
+    if not artefacts:
+        return ""
+    kept = {name: about for name, about in artefacts.items() if not name.endswith(DRAWN)}
+    return code.hashed({name: about["sha256"] if isinstance(about, dict) else about for name, about in kept.items()})
+
+
+def _drawn(manifest: Path) -> str:
+    """Digest of the artefacts of a manifest with figures and captions; "" without any."""
+    artefacts = (read_json(manifest) or {}).get("artefacts")
+    return code.hashed(artefacts) if artefacts else ""
 
 
 # Whether that still holds.
+
+
+CURRENT = "current"
+REDRAW = "redraw"
+STALE = "stale"
+
+
+@dataclass(frozen=True)
+class State:
+    """What is to be done with a run.
+
+    kind: `CURRENT`, nothing; `REDRAW`, it runs again on what is kept, and nothing that reads it has to; `STALE`, it
+    runs again, and what reads it too. why: in words, "" where it is current. changes: all that has changed since.
+    """
+
+    kind: str
+    why: str = ""
+    changes: tuple[str, ...] = ()
 
 
 def stamp(run: str, tier: str) -> None:
@@ -354,61 +362,91 @@ def stamp(run: str, tier: str) -> None:
     write(made["stamp"], json.dumps(kept, indent=1) + "\n")
 
 
-def changes(run: str, tier: str, *, again: bool = False) -> list[str]:
-    """What has changed since the run, or is missing, in words. again: hash large files again too.
+def _changes(run: str, tier: str, record: dict, again: bool) -> tuple[list[str], list[str]]:
+    """What has changed since the run that left this stamp, or is missing, in words.
 
-    Judged by its stamp, or by its manifest alone where the run was made elsewhere: then what is not here may be there.
+    Returns (what makes it stale, what makes it one to redraw). again: hash large files again too.
     """
     made = outputs(run, tier)
-    kept, manifest = read_json(made["stamp"]) or {}, read_json(made["manifest"]) or {}
-    here = kept.get("manifest") == sha256(made["manifest"])
-    record = kept if here else manifest
-    if not {"code", "parameters", "recipe", "upstream", "read", "written"} <= record.keys():
-        return ["its manifest does not say what it was made of"]
+    manifest = read_json(made["manifest"])
     _, values, recipe = resolved(run, tier)
     hide(values)
     now = made_of(run, tier, values, recipe)
-    published = json.loads(public(json.dumps(now, ensure_ascii=False)))
-    for each in (record, now, published):  # a setting may stand in the cell today, and have stood in the recipe
-        each["parameters"] |= each["recipe"]
-    out = []
-    for part, word in (("parameters", "parameter "), ("code", ""), ("upstream", "results of ")):
-        for name in sorted((record[part].keys() | now[part].keys()) - {"recipe"}):
-            before, after = record[part].get(name), now[part].get(name)
-            if before not in (after, published[part].get(name)):
-                both = f" (was {before!r:.40}, is {after!r:.40})" if part == "parameters" else ""
-                out.append(f"{word}{name}{both}")
+    # A setting may stand in the cell today, and have stood in the recipe.
+    before, after = (each["parameters"] | each["recipe"] for each in (record, now))
+    stale = []
+    for name in sorted((before.keys() | after.keys()) - {"recipe"}):
+        if before.get(name) != after.get(name):
+            stale.append(f"parameter {name} (was {before.get(name)!r:.40}, is {after.get(name)!r:.40})")
+    changed = {use for use, hex in now["code"].items() if record["code"].get(use) != hex}
+    if not manifest.get("generated", True):
+        changed -= {"world"}
+    names = code.differing(record["files"], now["files"]) if changed else []
+    draws = [name for name in names if _only_draws(name)]
+    if changed - {"draws"}:
+        stale += [name for name in names if name not in draws] or ["the code that computes"]
+    stale += [f"results of {name}" for name in code.differing(record["upstream"], now["upstream"])]
     left = {f"{made['manifest'].parent}/{name}": about["sha256"] for name, about in manifest["artefacts"].items()}
-    left |= {str(made["notebook"]): kept["executed"]} if here else {}
-    for where, before in (record["read"] | record["written"] | left).items():
-        after = digest(path, again=again) if (path := located(where)) else before
-        if before != after and (after or here or where in left):
-            out.append(public(where) + ("" if after else " is missing"))
-    return out
+    left |= {str(made["notebook"]): record["executed"]}
+    for where, hex in (record["read"] | record["written"] | left).items():
+        path = located(where)
+        today = digest(path, again=again) if path else hex
+        if hex != today:
+            stale.append(public(where) + ("" if today else " is missing"))
+    redraw = (draws or ["what draws"]) if "draws" in changed else []
+    redraw += [f"figures of {name}" for name in code.differing(record.get("drawn", {}), now["drawn"])]
+    return stale, redraw
 
 
-def why_stale(run: str, tier: str, known: dict[str, str] | None = None, *, elsewhere: bool = False) -> str:
-    """Why the run has to run again at this tier, in words; empty when it is current.
+def _only_draws(name: str) -> bool:
+    """Whether a file, as a stamp names it, is a module of `code.DRAWS`, a page of theirs or a notebook's text."""
+    modules = {f"{module.replace('.', '/')}.py" for module in code.DRAWS}
+    return name in modules or name.startswith(("hs2lib/report/pages/", "the text of "))
 
-    known: answers so far, added to. elsewhere: judge its report, whether the run was made here or not.
+
+RECORD = {"code", "files", "parameters", "recipe", "upstream", "read", "written"}
+
+
+def state(run: str, tier: str, known: dict[str, State] | None = None, *, again: bool = False) -> State:
+    """What is to be done with a run at this tier, as its stamp says.
+
+    known: answers so far, added to. again: hash large files again too.
     """
     known = {} if known is None else known
-    if run in known:
-        return known[run]
+    if run not in known:
+        known[run] = _judged(run, tier, known, again)
+    return known[run]
+
+
+def _judged(run: str, tier: str, known: dict[str, State], again: bool) -> State:
     made = outputs(run, tier)
-    missing = [name for name, file in made.items() if not file.exists() and not (elsewhere and name == "stamp")]
-    stale = [name for name in upstream(run, tier) if not missing and why_stale(name, tier, known, elsewhere=elsewhere)]
+    missing = [name for name, file in made.items() if not file.exists()]
     if "stamp" in missing:
-        why = "never run here"
-    elif missing:
-        why = f"its {' and '.join(missing)} is gone"
-    elif stale:
-        why = f"{stale[0]} is stale"
-    elif not elsewhere and (read_json(made["stamp"]) or {}).get("manifest") != sha256(made["manifest"]):
-        why = "its manifest is not the one its stamp names"
+        return State(STALE, "never run here")
+    if missing:
+        return State(STALE, f"its {' and '.join(missing)} is gone")
+    above = [name for name in upstream(run, tier) if state(name, tier, known, again=again).kind == STALE]
+    record = read_json(made["stamp"]) or {}
+    if record.get("manifest") != sha256(made["manifest"]):
+        return State(STALE, f"{above[0]} is stale" if above else "its manifest is not the one its stamp names")
+    if record.keys() >= RECORD and "computes" in record["code"]:
+        stale, redraw = _changes(run, tier, record, again)
     else:
-        changed = changes(run, tier)
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        why = f"changed since: {', '.join(changed[:3])}{more}" if changed else ""
-    known[run] = why
-    return why
+        stale, redraw = ["its stamp does not say what it was made of"], []
+    every = (*stale, *redraw)
+    if above:
+        return State(STALE, f"{above[0]} is stale", every)
+    if not every:
+        return State(CURRENT)
+    words = stale or redraw
+    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+    why = f"{'changed since' if stale else 'to redraw'}: {', '.join(words[:3])}{more}"
+    return State(STALE if stale else REDRAW, why, every)
+
+
+def why_stale(run: str, tier: str, known: dict[str, State] | None = None) -> str:
+    """Why the run has to run again at this tier, be it only to redraw, in words; empty when it is current.
+
+    known: answers so far, as of `state`.
+    """
+    return state(run, tier, known).why

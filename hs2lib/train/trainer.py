@@ -10,10 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +23,12 @@ from accelerate.utils import broadcast_object_list, release_memory
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
-from transformers import PrinterCallback, TrainingArguments
+from transformers import PrinterCallback, TrainerCallback, TrainingArguments
 
+from hs2lib import code
 from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import plan
-from hs2lib.paths import write
+from hs2lib.paths import read_json, write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, order, shares, tokens
 from hs2lib.train.objectives import Objective
@@ -243,7 +245,11 @@ FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss."""
+    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss.
+
+    seconds: the work of the whole training, over all calls that went on with it, not the last call. code: digest of
+    the code that made it; reused: this is not the code of today, and `--reuse` asked for it all the same.
+    """
 
     history: list[dict]
     best_step: int
@@ -251,6 +257,28 @@ class TrainingResult:
     steps: int
     seconds: float
     folder: Path
+    code: str = ""
+    reused: bool = False
+
+
+class Clock(TrainerCallback):
+    """Keeps in a training's folder how many seconds of work went into it, over all calls: `work.json`.
+
+    What a killed call did after its last checkpoint is done again, and counts once.
+    """
+
+    def __init__(self, folder: Path, resumes: bool):
+        self.file = folder / "work.json"
+        self.began = time.time()
+        self.before = (read_json(self.file) or {}).get("seconds", 0.0) if resumes else 0.0
+
+    def seconds(self) -> float:
+        """Of all calls, this one up to now among them."""
+        return round(self.before + time.time() - self.began, 1)
+
+    def on_save(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            write(self.file, json.dumps({"seconds": self.seconds()}) + "\n")
 
 
 def fit(
@@ -259,33 +287,37 @@ def fit(
 ) -> TrainingResult:  # fmt: skip
     """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
 
-    Each configuration has a folder of its own under `parent`, the result's `folder`. Where it holds a part of the run,
-    training goes on from its last checkpoint. Where it holds all of the run, the weights are read and nothing is
-    trained. Paper: section 3, "Training". about: what else names the run (how the head began). callbacks:
+    Each configuration has a folder of its own under `parent` for each code that trains it, the result's `folder`. Where
+    it holds a part of the run, training goes on from its last checkpoint. Where it holds all of the run, the weights
+    are read and nothing is trained. What becomes of a training by other code `code.kept_policy` says.
+    Paper: section 3, "Training". about: what else names the run (how the head began). callbacks:
     transformers' own, as `progress.Live`. trainer: makes the trainer; PPO's samples its items on the way
     (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
     Raises ValueError, before anything is written, where there is nothing to train on or to train, ids are not unique,
     the number of outputs is not the objective's, or the recipe asks for no step; FloatingPointError, before the
-    weights change, for a loss or gradient that is not finite; MemoryError, which says what takes less.
+    weights change, for a loss or gradient that is not finite; MemoryError, which says what takes less;
+    `code.MadeByOtherCode`, before anything is written.
     """
     # What a model computed, log-probabilities say, differs between processes in its last bits: the first one's holds.
     PartialState(cpu=not torch.cuda.is_available())
     items, validation, about = broadcast_object_list([items, validation, about])
-    steps, started = _checked(model, items, validation, objective, recipe), time.time()
+    steps = _checked(model, items, validation, objective, recipe)
     processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
     held = sum(p.numel() * (16 if p.requires_grad else 4) for p in model.parameters())  # as `cost.held` counts
     checkpoints.check_room(held / processes, "training with gradients and AdamW's moments")
-    named = run_folder(parent, model, items, validation, objective, recipe, about)
-    folder, configuration = broadcast_object_list(list(named))
+    place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
+    place = Place(*broadcast_object_list(list(place)))
+    folder = place.folder
     outputs = Outputs(model, objective, recipe.autocast)
     _free()
-    if (folder / "done.json").exists():
-        return restore(outputs, TrainingResult(**json.loads((folder / "done.json").read_text()), folder=folder))
+    if done := read_json(folder / "done.json"):
+        return restore(outputs, TrainingResult(**done | {"code": place.code, "reused": place.reused}, folder=folder))
     last = checkpoints.last(folder)
     if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
         raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
-    callbacks = [Log(folder / "progress.log"), *callbacks]
+    clock = Clock(folder, resumes=last is not None)
+    callbacks = [Log(folder / "progress.log"), clock, *callbacks]
     trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, callbacks)
     main = trainer.args.should_save
     if not trainer.sharded:
@@ -293,19 +325,20 @@ def fit(
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     trainer.args.eval_on_start = bool(validation) and last is None
-    if main:
-        write(folder / "run.json", configuration + "\n")
+    if main and not place.reused:
+        write(folder / "run.json", place.record)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     history = trainer.state.log_history
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
     loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
-    result = TrainingResult(history, step, loss, steps, round(time.time() - started, 1), folder)
+    result = TrainingResult(history, step, loss, steps, clock.seconds(), folder, place.code, place.reused)
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     trainer.accelerator.wait_for_everyone()
     if main:
-        write(folder / "done.json", json.dumps({k: v for k, v in vars(result).items() if k != "folder"}) + "\n")
+        done = {name: value for name, value in asdict(result).items() if name not in ("folder", "reused")}
+        write(folder / "done.json", json.dumps(done) + "\n")
         if ranked and not trainer.judged:
             shutil.rmtree(folder / f"checkpoint-{steps}")
         checkpoints.strip(folder / f"checkpoint-{steps}")
@@ -356,8 +389,26 @@ def steps_of(recipe: Recipe, number: int) -> int:
     return steps
 
 
-def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe, about: dict | None):
-    """The folder of a run under `parent`, always the same for one configuration, and that configuration as JSON."""
+class Place(NamedTuple):
+    """Where a training lies. record: what run.json says; code: the digest of the code that made it, or is to make it.
+
+    reused: it is other code's, and is read or gone on with all the same.
+    """
+
+    folder: Path
+    record: str
+    code: str
+    reused: bool
+
+
+def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe, about: dict | None,
+               *makers: object) -> Place:  # fmt: skip
+    """The place of a run under `parent`, always the same for one configuration and the code that trains it.
+
+    makers: functions and classes that train besides the objective, the model's class and this module, as PPO's trainer
+    with its sampler. Paper: silent. Raises `code.MadeByOtherCode` where other code made this training, and
+    `code.kept_policy` is to ask.
+    """
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
     described = {name: getattr(model, name, None) for name in names}
     # Of the head not: where it starts, its last bits may differ by processes.
@@ -369,4 +420,23 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
     what |= {"recipe": fixed, "model": described, "about": about or {}}
     text = json.dumps(what, indent=1, default=sorted, sort_keys=True)
-    return Path(parent) / f"training-{hashlib.sha256(text.encode()).hexdigest()[:10]}", text
+    configuration = hashlib.sha256(text.encode()).hexdigest()[:10]
+    by = code.record(__name__, objective, type(model), *makers)
+    own = Path(parent) / f"training-{configuration}-{by['digest'][:8]}"
+    record = json.dumps(json.loads(text) | {"code": by}, indent=1) + "\n"
+    if not own.exists():
+        others = [place for place in Path(parent).glob(f"training-{configuration}*") if (place / "run.json").exists()]
+        others.sort(key=lambda place: ((place / "done.json").exists(), (place / "run.json").stat().st_mtime))
+        if other := code.reusable(others, "a training", lambda place: _differs(place, by["files"])):
+            made_by = (read_json(other / "run.json") or {}).get("code", {}).get("digest", "")
+            return Place(other, record, made_by, reused=True)
+    return Place(own, record, by["digest"], reused=False)
+
+
+def _differs(place: Path, files: dict[str, str]) -> str:
+    """Which files of the code that made a training differ from these, in words."""
+    before = (read_json(place / "run.json") or {}).get("code", {}).get("files")
+    if before is None:
+        return "nothing says by which code it was made"
+    names = code.differing(before, files)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

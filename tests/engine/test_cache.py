@@ -6,6 +6,7 @@ import multiprocessing
 import pytest
 from full_disk import full
 
+from hs2lib import code
 from hs2lib.engine.cache import Cache
 
 
@@ -102,3 +103,52 @@ def test_a_file_held_alone(tmp_path):
     with pytest.raises(ValueError, match=r"paid\.jsonl, line 1: no results: 'no row'; remove the line"):
         Cache(file, {}, name="results", check=lambda row: "key" in row)
     assert file.read_text() == "no row\n"
+
+
+def rows_of(cache):
+    return {key: row["x"] for key, row in cache.items()}
+
+
+@pytest.mark.parametrize("place", ["folder", "folder/mine.jsonl"])
+def test_rows_of_other_code_are_made_again_asked_about_or_read(tmp_path, monkeypatch, place):
+    """Scores by a formula that was mended since passed for scores by today's."""
+    one, two = "1" * 64, "2" * 64
+    monkeypatch.delenv(code.KEPT, raising=False)
+
+    def cache(by):
+        return Cache(tmp_path / place, {"seed": 1}, name="scores", code=by)
+
+    cache(one).add({"a": {"x": 1}, "b": {"x": 1}})
+    assert rows_of(cache(one)) == {"a": 1, "b": 1} and cache(one).reused is None
+    (before,) = (tmp_path / "folder").iterdir()
+    assert json.loads(before.read_text().splitlines()[0]) == {"settings": {"seed": 1, "code": one}}
+    monkeypatch.setenv(code.KEPT, "ask")
+    with pytest.raises(
+        code.MadeByOtherCode, match=r"(?s)a file of scores .*the code had the digest 11111111, now 2222"
+    ):
+        cache(two)
+    monkeypatch.setenv(code.KEPT, "reuse")
+    reused = cache(two)
+    assert reused.reused == before and rows_of(reused) == {"a": 1, "b": 1}
+    reused.add({"c": {"x": 2}})
+    assert rows_of(cache(two)) == {"a": 1, "b": 1, "c": 2}, "new rows are of today's code, and in its file"
+    monkeypatch.setenv(code.KEPT, "again")
+    again = cache(two)
+    assert rows_of(again) == {"c": 2} and again.reused is None
+    again.add({"a": {"x": 2}})
+    assert rows_of(cache(two)) == {"a": 2, "c": 2} and rows_of(cache(one)) == {"a": 1, "b": 1}, "side by side"
+    assert len(list((tmp_path / "folder").iterdir())) == 2
+
+
+def test_settings_and_a_torn_first_line_are_told_from_other_code(tmp_path):
+    """Other settings stay an error; the first line may have been cut by a kill."""
+    file = tmp_path / "mine.jsonl"
+    Cache(file, {"seed": 1}, name="scores", code="1" * 64).add({"a": {"x": 1}})
+    with pytest.raises(ValueError, match="seed was 1, now 2"):
+        Cache(file, {"seed": 2}, name="scores", code="1" * 64)
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text('{"settings": {"se')
+    Cache(torn, {"seed": 1}, name="scores", code="1" * 64).add({"a": {"x": 1}})
+    assert rows_of(Cache(torn, {"seed": 1}, name="scores", code="1" * 64)) == {"a": 1}
+    Cache(torn, {"seed": 1}, name="scores", code="2" * 64).add({"a": {"x": 2}})
+    assert rows_of(Cache(torn, {"seed": 1}, name="scores", code="1" * 64)) == {"a": 1}

@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.data.load import SETS, find
 from hs2lib.paths import root
 from hs2lib.report import report
@@ -75,7 +76,7 @@ def cells(run, **values):
     """Run the cells of a notebook here, as a kernel would."""
     space = {"__name__": "notebook"}
     for cell in nbformat.read(paths.notebook(run), 4).cells:
-        exec(cell.source, space)
+        exec(cell.source if cell.cell_type == "code" else "", space)
         if cell.id == "parameters":
             space |= {"tier": "demo"} | values
     return space["run"]
@@ -192,7 +193,7 @@ def test_models_that_were_read_or_written_count(checkout, monkeypatch):
     (model / "weights").write_text("9")
     assert stale(MODEL) == "changed since: runs/demo/02_model/model"
     assert stale(SECOND) == "02_model is stale"
-    assert graph.changes(SECOND, "demo") == ["runs/demo/02_model/model"]
+    assert graph.state(SECOND, "demo").changes == ("runs/demo/02_model/model",)
     shutil.rmtree(model)
     assert stale(MODEL) == "changed since: runs/demo/02_model/model is missing"
     execute(MODEL, monkeypatch)
@@ -205,10 +206,10 @@ def test_parameters_recipes_and_code_are_named_with_what_they_were(checkout, mon
     assert stale(DATA) == "changed since: parameter n (was 2, is 5)"
     paths.write(checkout / "params/demo/01_data.yaml", "")
     notebook = checkout / "notebooks" / f"{DATA}.ipynb"
-    notebook.write_text(notebook.read_text() + "\n")
+    notebook.write_text(notebook.read_text().replace("run.finish()", "run.finish(); n + 1"))
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb"
     stamp = json.loads(graph.outputs(DATA, "demo")["stamp"].read_text())
-    assert "hs2lib/report/report.py" in stamp["code"] and "hs2lib/run/graph.py" not in stamp["code"]
+    assert "hs2lib/report/report.py" in stamp["files"] and "hs2lib/run/graph.py" not in stamp["files"]
     stamp["recipe"]["n"] = stamp["parameters"].pop("n")  # where it stood when the notebook ran
     paths.write(graph.outputs(DATA, "demo")["stamp"], json.dumps(stamp))
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb", "a setting that only moved did not change"
@@ -282,6 +283,126 @@ def test_a_commit_of_the_hub_is_in_the_manifest(checkout, monkeypatch):
     assert list(read) == ["hub:owner/name@0123", "hub:owner/set@4567/train.jsonl"]
 
 
+# Each kind of edit, and what follows from it: a copy of the library is edited.
+
+EDITS = {
+    "a comment": ("hs2lib/stats/metrics.py", "import numpy as np\n", "import numpy as np  # arrays\n", "current"),
+    "a docstring": ("hs2lib/train/losses.py", '"""Every formula', '"""All formulas', "current"),
+    "a hint": ("hs2lib/train/losses.py", "beta: float", "beta: object", "current"),
+    "a renamed local": ("hs2lib/paths.py", "partial", "unfinished", "current"),
+    "layout": ("hs2lib/paths.py", "def runs() -> Path:\n", "def runs() -> Path:\n\n", "current"),
+    "the style of the site": ("hs2lib/report/pages/page.css", "", "/* wider */\n", "current"),
+    "a page of the site": ("hs2lib/report/pages/index.html", "", "<!-- more -->\n", "current"),
+    "a caption in a module that draws": ("hs2lib/report/show.py", '"unrated"', '"not rated"', "redraw"),
+    "how a group is shown": ("hs2lib/report/pages/group.html", "", "<hr>\n", "redraw"),
+    "the notebook's prose": ("notebooks/01_data.ipynb", "Some prose.", "Better prose.", "redraw"),
+    "a comment in a cell": ("notebooks/01_data.ipynb", "run.finish()", "run.finish()  # the end", "redraw"),
+    "a constant of a loss": ("hs2lib/train/losses.py", "lam=0.95", "lam=0.9", "stale"),
+    "an operator": ("hs2lib/stats/metrics.py", " - ", " + ", "stale"),
+    "a class's field": ("hs2lib/group.py", "    role: str\n", "    role: object\n", "stale"),
+    "a rule of verdicts": ("hs2lib/report/verdict.py", " <= ", " < ", "stale"),
+    "a phrase of the small world": ("hs2lib/corpus/phrases/animal.tsv", "", "zebu\n", "stale"),
+    "a cell": ("notebooks/01_data.ipynb", "run.finish()", "n += 1; run.finish()", "stale"),
+    "a parameter": ("params/demo/01_data.yaml", "n: 2", "n: 3", "stale"),
+    "a row of data": ("my.jsonl", '"n": 1', '"n": 4', "stale"),
+}
+
+USED = """from hs2lib.corpus import generate
+from hs2lib.report import show, verdict
+from hs2lib.stats import metrics
+from hs2lib.train import losses"""
+
+
+@pytest.fixture
+def edited(checkout, monkeypatch):
+    """The first notebook and the second, which needs it and uses no module that the first does not; a copied hs2lib."""
+    ratings(checkout / "my.jsonl")
+    paths.write(checkout / "params/demo/01_data.yaml", f"path: {checkout}/my.jsonl\nn: 2\n")
+    skip = shutil.ignore_patterns("__pycache__", "*.safetensors")
+    shutil.copytree(CHECKOUT / "hs2lib", checkout / "hs2lib", ignore=skip)
+    monkeypatch.setattr(code, "package", lambda: checkout / "hs2lib")
+    file = checkout / "notebooks" / f"{DATA}.ipynb"
+    notebook = nbformat.read(file, 4)
+    notebook.cells.insert(0, new_markdown_cell("Some prose."))
+    notebook.cells.insert(2, new_code_cell(f"if False:\n{textwrap.indent(USED, '    ')}"))
+    nbformat.write(notebook, file)
+    other = checkout / "notebooks" / f"{MODEL}.ipynb"
+    other.write_text(other.read_text().replace('"needs": []', f'"needs": ["{DATA}"]'))
+    return checkout
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_what_follows_from_each_kind_of_edit(edited, monkeypatch, kind):
+    """A tidied line costs nothing, a figure drawn anew costs no training, and nothing that computes goes unseen."""
+    place, before, after, expected = EDITS[kind]
+    for run in (DATA, MODEL):
+        execute(run, monkeypatch)
+    assert graph.state(DATA, "demo") == graph.state(MODEL, "demo") == graph.State(graph.CURRENT)
+    file = edited / place
+    changed = file.read_text().replace(before, after) if before else file.read_text() + after
+    assert changed != file.read_text()
+    file.write_text(changed)
+    state = graph.state(DATA, "demo")
+    assert state.kind == expected, state.why
+    if expected == "redraw":
+        assert state.why.startswith("to redraw: ") and stale(MODEL) == "", "what reads it stays as it is"
+        execute(DATA, monkeypatch)
+        assert graph.state(DATA, "demo").kind == "current" and stale(MODEL) == ""
+    if expected == "stale":
+        assert place.removeprefix("params/") in state.why or "parameter n" in state.why, "it says what changed"
+        assert graph.state(MODEL, "demo").kind == "stale"
+
+
+def test_a_run_to_redraw_runs_again_and_nothing_else_does(edited, monkeypatch, capsys):
+    """The command line lists it with the reason, and starts it alone."""
+    for run in (DATA, MODEL):
+        execute(run, monkeypatch)
+    file = edited / "hs2lib/report/show.py"
+    file.write_text(file.read_text().replace('"unrated"', '"not rated"'))
+    capsys.readouterr()
+    assert runner.main(["--tier", "demo", "--list", "01", "02"]) == 0
+    lines = ["demo 01_data: to redraw: hs2lib/report/show.py", "demo 02_model: current"]
+    assert capsys.readouterr().out.splitlines() == lines
+    started = []
+    monkeypatch.setattr(runner, "snakemake", lambda names, *others: started.append(names) or 0)
+    assert runner.main(["--tier", "demo", "02"]) == 0
+    assert started == [[DATA]]
+
+
+GENERATED = {"name": "toy", "generated": True, "partial": False, "groups": 1, "of_paper": False, "set_aside": 0}
+
+
+@pytest.mark.parametrize("generated", [True, False])
+def test_the_small_world_counts_for_real_tiers_where_the_run_generated_rows(edited, monkeypatch, generated):
+    """No report of real data is stale because a greeting was reworded; one of a dry run is."""
+    file = edited / "notebooks" / f"{DATA}.ipynb"
+    body = f"run.sources.append({GENERATED}); run.finish()" if generated else "run.finish()"
+    file.write_text(file.read_text().replace("run.finish()", body).replace("smoke, demo", "smoke, laptop"))
+    paths.write(edited / "params/laptop/01_data.yaml", "n: 2\n")
+    execute(DATA, monkeypatch, "laptop")
+    assert stale(DATA, "laptop") == ""
+    phrases = edited / "hs2lib/corpus/phrases/animal.tsv"
+    phrases.write_text(phrases.read_text() + "zebu\n")
+    expected = "changed since: hs2lib/corpus/phrases/animal.tsv" if generated else ""
+    assert stale(DATA, "laptop") == expected
+    rules = edited / "hs2lib/corpus/rules.yaml"
+    before = stale(DATA, "laptop")
+    rules.write_text(rules.read_text() + "\n")
+    assert stale(DATA, "laptop") == (f"{before}, hs2lib/corpus/rules.yaml" if generated else "")
+
+
+def test_a_notebook_that_shows_the_figures_of_others_is_redrawn_with_them(checkout, monkeypatch):
+    """The last notebook puts figures into one document: a figure drawn anew makes it one to redraw, not stale."""
+    manifest = checkout / "manifest.json"
+    about = {"n.csv": {"sha256": "1", "caption": "a"}, "n.png": {"sha256": "2", "caption": "a"}}
+    digests = []
+    for changed in ({}, {"n.png": {"sha256": "3", "caption": "b"}}, {"n.csv": {"sha256": "4", "caption": "a"}}):
+        manifest.write_text(json.dumps({"artefacts": about | changed}))
+        digests.append((graph._results(manifest), graph._drawn(manifest)))
+    (first, _), (drawn, _), (counted, _) = digests
+    assert first == drawn != counted and len({figures for _, figures in digests}) == 3
+
+
 # Named runs.
 
 
@@ -314,7 +435,8 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     shown = capsys.readouterr()
     assert "demo 02_model@big: changed since: parameter" in shown.out
     assert shown.err.endswith("02_model@big is defined anew, without its earlier rate\n"), "each command is whole"
-    assert graph.changes("02_model@big", "demo") == ["parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)"]
+    changes = graph.state("02_model@big", "demo").changes
+    assert changes == ("parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)")
 
 
 def test_a_named_run_is_alone_when_its_inputs_are_named(checkout, monkeypatch):
@@ -432,8 +554,9 @@ def test_named_runs_have_rows_of_their_own_in_the_site(checkout, monkeypatch, ca
     site.build()
     assert (paths.reports() / "site/demo/02_model@big/index.html").exists()
     (paths.reports() / "demo" / MODEL / "made.csv").unlink()
-    shutil.rmtree(paths.runs())  # a clone: nothing was run here
     assert states()[MODEL] == "stale: changed since: reports/demo/02_model/made.csv is missing"
+    shutil.rmtree(paths.runs())  # a clone: nothing was run here
+    assert states()[MODEL] == "stale: never run here"
     assert states()["02_model@big"].startswith("stale: "), "what the command line defined is not here"
 
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hs2lib import names
+from hs2lib import code, names
 from hs2lib.data.load import SETS
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root
@@ -239,7 +239,7 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
     (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     assert len(cell.source.splitlines()) <= 25 and len(CELLS[name]) <= 14
     if "recipe" in CELLS[name]:
-        modules = [file.read_text() for file in graph.library(name, True) if file.suffix == ".py"]
+        modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
         code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
         code += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in code)
         own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - CELLS[name].keys()

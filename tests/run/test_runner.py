@@ -13,7 +13,7 @@ import pytest
 from made_rows import rated, write
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hs2lib import paths
+from hs2lib import code, paths
 from hs2lib.data import check
 from hs2lib.paths import root
 from hs2lib.run import graph, parameters, processes, runner
@@ -357,47 +357,36 @@ def test_a_setting_of_several_values_arrives_as_such(tmp_path, monkeypatch):
 
 @pytest.fixture
 def touched(tmp_path, monkeypatch):
-    """A function: after a line is added to this file of hs2lib, which notebooks are current no more at this tier?"""
+    """A function: after a change to this file of hs2lib, which notebooks compute by other code at this tier?
+
+    At the tiers of real data the small world is asked about apart, by `world`.
+    """
     skip = shutil.ignore_patterns("__pycache__")
     for folder in ("hs2lib", "notebooks", "params"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=skip)
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "hs2lib" / "paths.py"))
+    monkeypatch.setattr(code, "package", lambda: tmp_path / "hs2lib")
 
-    def touch(name, tier):
-        before = {name: made(name, tier) for name in graph.notebooks()}
+    def touch(name, tier, use="computes"):
+        before = {name: made(name, tier)["code"][use] for name in graph.notebooks()}
         with (tmp_path / name).open("a") as file:
-            file.write("\n")
-        return {name[:2] for name in graph.notebooks() if made(name, tier) != before[name]}
+            file.write("\nTOUCHED = 1\n" if name.endswith(".py") else "\n")
+        return {name[:2] for name in graph.notebooks() if made(name, tier)["code"][use] != before[name]}
 
     return touch
 
 
 PHRASES = "hs2lib/corpus/phrases/animal.tsv"
 ALL = {name[:2] for name in graph.notebooks()}
-DRY = {"07", "08", "09", "10", "11", "12"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "tier", "stale"),
-    [
-        ("hs2lib/corpus/tasks.py", "laptop", set()),
-        (PHRASES, "laptop", set()),
-        (PHRASES, "smoke", ALL - {"14"}),
-        (PHRASES, "paper", DRY | {"04"}),  # 04 has no file at tier paper: its own values, generated prompts
-    ],
-)
-def test_a_phrase_of_generated_text_counts_where_text_is_generated(touched, file, tier, stale):
-    """No report of real data is stale because a greeting was reworded."""
-    assert touched(file, tier) == stale
-
-
-@pytest.mark.slow
-def test_a_phrase_does_not_count_at_tier_paper_once_there_is_no_dry_run(touched, tmp_path):
-    for params in (tmp_path / "params" / "paper").glob("*.yaml"):
-        params.write_text(params.read_text().replace("dry_run: true", "dry_run: false"))
-    assert touched(PHRASES, "paper") == {"04"}
+@pytest.mark.parametrize("file", ["hs2lib/corpus/tasks.py", PHRASES])
+def test_a_phrase_of_generated_text_counts_where_text_is_generated(touched, file):
+    """No report of real data is stale because a greeting was reworded; at tier smoke all rows are generated."""
+    assert touched(file, "laptop") == set()
+    assert touched(file, "smoke") == ALL
+    assert touched(file, "laptop", "world") == ALL, "for a run whose manifest says that it generated rows"
 
 
 @pytest.mark.slow
@@ -432,17 +421,9 @@ def test_every_data_file_is_used_by_some_module():
     base = set((package / "corpus" / "base").iterdir())  # its weights count where `model_name` is "small"
     files -= base
     modules = {file for file in files if file.suffix == ".py"}
-    assert files - modules == set().union(*map(graph.data_files, modules))
-
-
-def test_a_notebook_that_always_generates_depends_on_the_generator(suite):
-    """One without a parameter for its source, as a method of your own may be."""
-    corpus = "hs2lib/corpus/tasks.py"
-    load = "from hs2lib.data.load import load\n\n"
-    toy(suite, "01_first", load + "rows = load('helpsteer2', 'hub') if n != 'embedded' else []")
-    assert corpus not in made("01_first", "demo")["code"]
-    toy(suite, "01_first", load + "rows = load('helpsteer2', 'embedded')")
-    assert corpus in made("01_first", "demo")["code"]
+    files = {file for file in files if file.name not in code.SITE}
+    names = [".".join(file.relative_to(CHECKOUT).with_suffix("").parts) for file in modules]
+    assert files - modules == set().union(*map(code.data_files, names))
 
 
 def test_an_import_that_is_no_module_is_an_error(suite):

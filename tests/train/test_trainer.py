@@ -1,6 +1,10 @@
 """The trainer: what it minimises is what it says, in the order it says, and it refuses what it cannot train."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
@@ -13,8 +17,10 @@ from full_disk import full
 from tiny_training import made, recipe, run_folder, tiny
 from transformers import TrainerCallback
 
+from hs2lib import code
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.paths import root
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints, trainer
 from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares, tokens
@@ -322,8 +328,9 @@ def no_gpu_memory():
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
-def test_without_memory_one_error_says_what_takes_less_and_the_run_goes_on(tmp_path):
+def test_without_memory_one_error_says_what_takes_less_and_the_run_goes_on(tmp_path, monkeypatch):
     """A GPU's, then this machine's: what was saved before is whole, and it goes on as if nothing had been."""
+    monkeypatch.setenv(code.KEPT, "reuse")  # an objective that fails is other code
 
     class Empty(TrainerCallback):
         def __init__(self, exhaust):
@@ -476,3 +483,112 @@ def test_padded_tokens_count_the_longest_row_of_each_batch():
     """By hand: rows of 3, 1, 2 in batches of two are 2 x 3 and 1 x 2 tokens."""
     rows = [Item("a", ([1, 2, 3], [1]), np.zeros((2, 1))), Item("b", ([1, 2],), np.zeros((1, 1)))]
     assert padded_tokens(rows, 2) == 8 and padded_tokens(rows, 3) == 9
+
+
+# Kept work is of the code that made it.
+
+KEPT = """
+import sys
+from pathlib import Path
+from hs2lib.align import dpo
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.policy import load_policy
+from hs2lib.models.rollout import rollouts
+from hs2lib.train import objectives
+from hs2lib.train.trainer import Recipe, fit
+
+responses = (Response("0", "yes and more"), Response("1", "no"))
+pairs = [Group(str(i), (Turn("user", "abcdefgh"[i]),), responses, preference=-2.0) for i in range(4)]
+policy, folder = load_policy("tiny"), Path(sys.argv[1])
+items, _ = dpo.items(policy, pairs, cache=folder)
+sampled = rollouts(policy, pairs, n=1, max_new_tokens=4, seed=0, file=folder, progress=False)
+recipe = Recipe(steps=2, batch=4, learning_rate=1e-2, autocast="float32")
+result = fit(policy, items, (), objectives.dpo(0.1), recipe, folder)
+print(result.folder.name, result.seconds)
+"""
+
+
+@pytest.mark.slow
+def test_reversed_dpo_finds_no_old_weights_and_another_decoder_no_old_samples(tmp_path):
+    """With DPO's objective reversed the old weights were read, and every table stayed as it was, called current."""
+    package = tmp_path / "hs2lib"
+    shutil.copytree(root() / "hs2lib", package, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path / "kept"
+
+    def run(edits, **environment):
+        originals = {package / file: (package / file).read_text() for file, _, _ in edits}
+        for file, before, after in edits:
+            changed = (package / file).read_text().replace(before, after, 1)
+            assert changed != (package / file).read_text()
+            (package / file).write_text(changed)
+        own = {"PYTHONPATH": str(tmp_path), "HS2_RUNS": str(tmp_path / "runs"), "HS2_ROOT": str(root())}
+        command = [sys.executable, "-c", KEPT, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | own | environment)
+        for file, text in originals.items():
+            file.write_text(text)
+        kept = {kind: {file.name for file in folder.glob(f"{kind}-*")} for kind in ("training", "samples", "log-probs")}
+        return done, kept
+
+    reverse = [
+        (
+            "train/objectives.py",
+            "losses.dpo_loss(policy[better], policy[worse]",
+            "losses.dpo_loss(policy[worse], policy[better]",
+        )
+    ]
+    decoder = [("engine/decoding.py", "FIRST = ", "FIRST = 1 + ")]
+    first, before = run([])
+    assert first.returncode == 0, first.stderr
+    assert [len(names) for names in before.values()] == [1, 1, 1]
+    tidied, same = run(
+        [("train/objectives.py", "    policy, reference = ", "    # Both of them.\n    policy, reference = ")]
+    )
+    assert (tidied.stdout, same) == (first.stdout, before), "a comment: the weights are read"
+    asked, _ = run(reverse, HS2_KEPT="ask")
+    assert asked.returncode and "a training of this very configuration is kept, made by other code" in asked.stderr
+    assert "What differs: hs2lib/train/objectives.py.\n" in asked.stderr
+    reused, same = run(reverse, HS2_KEPT="reuse")
+    assert (reused.stdout, same) == (first.stdout, before)
+    again, after = run(reverse)
+    assert again.returncode == 0 and len(after["training"]) == 2
+    weights = [next((folder / name).rglob("model.safetensors")).read_bytes() for name in after["training"]]
+    assert weights[0] != weights[1]
+    _, other = run(decoder)
+    assert [len(names) for names in other.values()] == [3, 2, 2], "never old samples, never old scores"
+
+
+def test_the_time_of_a_training_is_that_of_all_calls(tmp_path):
+    """A report said 17 seconds of a training that took 188: those of the call that found it done."""
+    task = (made(8), (), REGRESSION, recipe(steps=4, save_every=2))
+
+    class Killed(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny(), *task, tmp_path, callbacks=[Killed()])
+    work = run_folder(tmp_path) / "work.json"
+    assert 0 < json.loads(work.read_text())["seconds"] < 60
+    work.write_text('{"seconds": 1000.0}')  # as if the first two steps had taken that long
+    result = fit(tiny(), *task, tmp_path)
+    assert 1000 < result.seconds < 1060
+    assert fit(tiny(), *task, tmp_path).seconds == result.seconds, "and not the moment it takes to read it"
+
+
+def test_a_training_of_other_code_is_read_where_that_is_asked_for(tmp_path, monkeypatch):
+    """What was reused stands in the result, so that a report can say so."""
+    other = REGRESSION._replace(total=lambda outputs, targets, group: 2 * REGRESSION.total(outputs, targets, group))
+    task = (made(8), (), recipe(steps=1))
+    first = fit(tiny(), *task[:2], REGRESSION, task[2], tmp_path)
+    assert first.code and not first.reused
+    monkeypatch.setenv(code.KEPT, "ask")
+    with pytest.raises(code.MadeByOtherCode, match=f"{first.folder}\nWhat differs: .*lambda"):
+        fit(tiny(), *task[:2], other, task[2], tmp_path)
+    assert [first.folder] == list(tmp_path.glob("training-*")), "nothing is half-written"
+    monkeypatch.setenv(code.KEPT, "reuse")
+    result = fit(tiny(), *task[:2], other, task[2], tmp_path)
+    assert (result.folder, result.code, result.reused) == (first.folder, first.code, True)
+    monkeypatch.setenv(code.KEPT, "again")
+    again = fit(tiny(), *task[:2], other, task[2], tmp_path)
+    assert again.folder != first.folder and not again.reused and first.folder.exists()

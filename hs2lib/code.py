@@ -1,0 +1,521 @@
+"""The code that computes, as a digest: comments, docstrings, hints, layout and names of locals do not change it.
+
+    digest("hs2lib.train.trainer", objective, my_reward)      # of modules, and of functions and classes, also a user's
+    record("hs2lib.train.trainer")                            # the same, with the digest of each file
+
+A run, and each training, file of samples or file of scores that is kept, says by which digest it was made. So a
+changed formula is never answered by old weights, and a comment costs nothing. Nothing is declared: a module counts
+where it is imported, directly or through others, and with it the data files that it names. In doubt it counts.
+"""
+
+import ast
+import dis
+import functools
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import NamedTuple
+
+from hs2lib import paths
+
+# What only draws: of a run that used another version of it the figures are drawn anew, and no number is.
+# Verdicts and tables are not among these.
+DRAWS = ("hs2lib.report.show", "hs2lib.report.templates", "hs2lib.report.figures")
+
+# The look of the site, which is made after the runs: it touches none of them.
+SITE = {"base.html", "benchmarks.html", "index.html", "page.css", "plain.html", "readme.txt", "report.html"}
+SITE |= {"story.yaml"}
+
+# How runs are put in order, started and judged: that changes no result.
+STARTS = ("hs2lib.launch", "hs2lib.run.graph", "hs2lib.run.processes", "hs2lib.run.runner", "hs2lib.run.stages")
+
+
+def package() -> Path:
+    """The folder of hs2lib."""
+    return Path(__file__).parent
+
+
+def hashed(content: object) -> str:
+    """Hex digest of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# Source code, without what changes nothing.
+
+
+# Decorators that look at no hint. Others may (a validator of pydantic does): there the hints count.
+_BLIND = {"abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "lru_cache", "no_grad"}
+_BLIND |= {"once_differentiable", "property", "setter", "staticmethod", "wraps"}
+
+
+def _last_name(decorator: ast.expr) -> str:
+    """Of `functools.cache`, `cache` and `lru_cache(8)` the name: "cache", "cache", "lru_cache"."""
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+
+
+def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The body of a module, class or function without its docstring."""
+    first = body[0] if body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return body[1:] or [ast.Pass()]
+    return body
+
+
+def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
+    """Statements without docstrings, hints and what is there for type checkers alone; fields of classes stay.
+
+    owner: what they stand in, ast.Module, ast.ClassDef or ast.FunctionDef. hints: whether those of the module's own
+    variables stay. The statements themselves are changed.
+    """
+    out: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            node.body = _strip(_undocumented(node.body), ast.ClassDef, hints)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
+                node.returns = None
+                given = node.args
+                rest = [one for one in (given.vararg, given.kwarg) if one]
+                for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]:
+                    argument.annotation = None
+            node.body = _strip(_undocumented(node.body), ast.FunctionDef, hints)
+        elif isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":
+            out += _strip(node.orelse, owner, hints) or [ast.Pass()]
+            continue
+        elif isinstance(node, ast.AnnAssign):  # in a function Python itself drops the hint
+            if owner is ast.Module and isinstance(node.target, ast.Name) and not hints:
+                node = ast.Assign([node.target], node.value) if node.value else ast.Pass()
+        else:
+            for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+                for name in ("body", "orelse", "finalbody"):
+                    if getattr(part, name, None):
+                        setattr(part, name, _strip(getattr(part, name), owner, hints))
+        out.append(node)
+    return out
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a tree in some order; `ast.walk` takes three times as long."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting += [one for one in value if isinstance(one, ast.AST)]
+
+
+class Source(NamedTuple):
+    """What the source of a module says: the digest of its code, what it imports, and its short strings.
+
+    imports: dotted names; of a name in a module, as in `from a import b`, "a.b". Those inside functions count.
+    """
+
+    digest: str
+    imports: frozenset[str]
+    strings: frozenset[str]
+
+
+@functools.cache
+def read(source: str, *, hints: bool = False) -> Source:
+    """What the source of a module, or of a cell, says. Its digest is that of its compiled code.
+
+    It does not change with comments, docstrings, hints of arguments, results and variables, layout, or the names of a
+    function's locals. It changes with all else, fields of classes and the texts of errors included.
+
+    Args:
+        source: of a module, or of a cell.
+        hints: whether the hints of the module's own variables count, as those of a parameters cell do.
+
+    Raises:
+        SyntaxError: the source is no Python.
+        ImportError: it imports by a relative name.
+    """
+    tree = ast.parse(source)
+    if "__doc__" not in source:
+        tree.body = _strip(_undocumented(tree.body), ast.Module, hints)
+    imports = set()
+    strings = set()
+    for node in _nodes(tree):
+        if node._attributes:  # lines decide where the compiler leaves an instruction that does nothing
+            node.lineno = node.end_lineno = 1
+            node.col_offset = node.end_col_offset = 0
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write hs2lib's name whole")
+            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            imports |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
+            strings.add(str(node.value))
+    digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
+    return Source(digest, frozenset(imports), frozenset(strings))
+
+
+def _code(code: CodeType, documented: bool = False) -> list:
+    """What a code object does, as JSON: no lines, no files, no names of locals beyond its arguments.
+
+    documented: its first constant is its docstring, or None in the place of one.
+    """
+    arguments = code.co_argcount + code.co_kwonlyargcount
+    arguments += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *rest and **options
+    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_nlocals]
+    named = [code.co_name, code.co_names, code.co_varnames[:arguments], code.co_cellvars, code.co_freevars]
+    constants = [_constant(one) for one in code.co_consts[documented:]]
+    return [counts, named, code.co_code.hex(), code.co_exceptiontable.hex(), constants]
+
+
+def _constant(value: object) -> list:
+    """A constant with its type, as JSON: 1, 1.0 and True are three."""
+    if isinstance(value, CodeType):
+        return ["code", _code(value)]
+    if isinstance(value, tuple):
+        return ["tuple", [_constant(one) for one in value]]
+    if isinstance(value, frozenset):
+        return ["frozenset", sorted(([_constant(one) for one in value]), key=json.dumps)]
+    return [type(value).__name__, repr(value)]
+
+
+# Modules: what they import, and which data files they name.
+
+
+def imports(source: str) -> set[str]:
+    """What a source imports of hs2lib, directly, as dotted names."""
+    return {name for name in read(source).imports if name.split(".")[0] == "hs2lib"}
+
+
+@functools.cache
+def _module(folder: Path, name: str) -> tuple[str, Path]:
+    place = folder.joinpath(*name.split(".")[1:])
+    for file in (place.with_suffix(".py"), place / "__init__.py"):
+        if file.is_file():
+            return name, file
+    if (above := place.parent.with_suffix(".py")).is_file():
+        return name.rpartition(".")[0], above
+    raise ImportError(f"{name} is imported, and hs2lib has no such module")
+
+
+def beside(source: str, folder: Path) -> dict[str, str]:
+    """Digests of modules of the user's own that a source imports from a folder, directly or through others, by name."""
+    out: dict[str, str] = {}
+    waiting = [source]
+    while waiting:
+        for name in {name.split(".")[0] for name in read(waiting.pop()).imports}:
+            file = folder / f"{name}.py"
+            if name not in out and file.is_file():
+                text = file.read_text()
+                out[name] = read(text).digest
+                waiting.append(text)
+    return out
+
+
+def module_file(name: str) -> Path:
+    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
+    return _module(package(), name)[1]
+
+
+_LOADED: dict[str, tuple[object, str]] = {}
+
+
+def source_of(name: str) -> str:
+    """The source of a module of hs2lib; of one that this process has loaded, as it was then, and not as edited since.
+
+    Its spec changes when it is loaded again, as IPython's autoreload does, and the source is read again then.
+    """
+    file = module_file(name)
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec is None or spec.origin != str(file):
+        return file.read_text()
+    if name not in _LOADED or _LOADED[name][0] is not spec:
+        _LOADED[name] = (spec, file.read_text())
+    return _LOADED[name][1]
+
+
+def _is_one_of(name: str, rooms: Iterable[str]) -> bool:
+    """Whether a module is one of these, or lies in one of these rooms."""
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
+    """The modules of hs2lib that these dotted names use, directly or through others, by name.
+
+    Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError as `module_file`.
+    """
+    modules: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = _module(package(), waiting.pop())[0]
+        if name in modules or name in without or _is_one_of(name, STARTS):
+            continue
+        modules.add(name)
+        waiting += imports(source_of(name))
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])  # importing a module runs its package
+    return modules
+
+
+@functools.cache
+def _beside(folder: Path) -> frozenset[str]:
+    """Names of what lies in a folder of the package that is no module and no room."""
+    return frozenset(
+        place.name
+        for place in folder.iterdir()
+        if place.suffix not in (".py", ".pyc") and place.name != "__pycache__" and not (place / "__init__.py").exists()
+    )
+
+
+def data_files(name: str) -> set[Path]:
+    """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
+    folder = module_file(name).parent
+    files: set[Path] = set()
+    for text in read(source_of(name)).strings:
+        if text.partition("/")[0] in _beside(folder):
+            place = folder / text
+            files |= {place} if place.is_file() else {file for file in place.rglob("*") if file.is_file()}
+    return {file for file in files if file.suffix != ".pyc" and file.name not in SITE}
+
+
+def parts(modules: Iterable[str]) -> dict[str, str]:
+    """The digest of each file of these modules, as {"hs2lib/train/losses.py": hex}: their code, and data they name."""
+    out = {}
+    above = package().parent
+    for name in modules:
+        out[module_file(name).relative_to(above).as_posix()] = read(source_of(name)).digest
+        for file in data_files(name):
+            out[file.relative_to(above).as_posix()] = paths.digest(file)
+    return dict(sorted(out.items()))
+
+
+# Functions and classes, also those of a notebook.
+
+
+class _Things:
+    """Gathers what functions, classes and modules are made of: modules of hs2lib, and a digest of each other part."""
+
+    def __init__(self):
+        self.modules: set[str] = set()
+        self.parts: dict[str, str] = {}
+        self.known: dict[int, tuple[object, object]] = {}  # each value, held so that its id stays its own
+
+    def add(self, thing: object) -> None:
+        """Take in a module by name, a function, a class, or what holds functions, as a tuple of them."""
+        if isinstance(thing, str):
+            self.modules |= reach([thing])
+            return
+        content = self.content(thing, of_library=True)
+        self.parts["what was passed"] = hashed([self.parts.get("what was passed"), content])
+
+    def content(self, value: object, *, of_library: bool) -> object:
+        """What a value is, as JSON.
+
+        of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which what is kept has in
+        its settings; only code counts. What a user's function holds counts whole.
+        """
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...)):
+            return None if of_library else [type(value).__name__, repr(value)]
+        if id(value) in self.known:
+            return self.known[id(value)][1]
+        self.known[id(value)] = (value, "itself")  # where it holds itself
+        self.known[id(value)] = (value, self._content(value, of_library))
+        return self.known[id(value)][1]
+
+    def _content(self, value: object, of_library: bool) -> object:
+        if isinstance(value, ModuleType):
+            return self._module(value)
+        if isinstance(value, MethodType):
+            both = (value.__self__, value.__func__)
+            return ["method", *(self.content(one, of_library=of_library) for one in both)]
+        if isinstance(value, functools.partial):
+            of_library &= getattr(value.func, "__module__", "").split(".")[0] == "hs2lib"
+            held = (value.func, value.args, value.keywords)
+            return ["partial", *(self.content(one, of_library=of_library) for one in held)]
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if hasattr(value, "__wrapped__"):  # by functools.cache, say
+            return ["wrapped", self.content(value.__wrapped__, of_library=of_library)]
+        if callable(value) and hasattr(value, "__qualname__"):  # in C
+            return ["function", f"{value.__module__}.{value.__qualname__}"]
+        return self._object(value, of_library)
+
+    def _module(self, module: ModuleType) -> list:
+        place = self._place(module.__name__)
+        if place == "user" and module.__name__ != "__main__":
+            self.parts[module.__name__] = read(Path(module.__file__).read_text()).digest
+        return ["module", module.__name__]
+
+    def _place(self, module: str) -> str:
+        """Where a module is from, by its name: "library", and then it counts, "installed" or "user"."""
+        if module.split(".")[0] == "hs2lib":
+            self.modules |= reach([module])
+            return "library"
+        if module == "__main__" or module not in sys.modules:  # a notebook
+            return "user"
+        file = getattr(sys.modules[module], "__file__", None)
+        return "installed" if not file or "site-packages" in file or file.startswith(sys.base_prefix) else "user"
+
+    def _function(self, function: FunctionType) -> list:
+        """A library's function by name, with the code that it was given; a user's by its compiled code and all it uses.
+
+        What it uses: its defaults, what it closes over, and the globals that it names.
+        """
+        module = str(function.__globals__.get("__name__"))  # its own attribute may be that of a function it wraps
+        name = f"{module}.{function.__qualname__}"
+        place = self._place(module)
+        if place == "installed":
+            return ["function", name]
+        held = [function.__defaults__ or (), function.__kwdefaults__ or {}]
+        for cell in function.__closure__ or ():
+            try:
+                held.append(cell.cell_contents)
+            except ValueError:  # it is filled later
+                held.append(None)
+        if place == "library":
+            return ["function", name, [self.content(one, of_library=True) for one in held]]
+        for used in sorted(_globals_of(function.__code__)):
+            if used in function.__globals__:
+                held.append((used, function.__globals__[used]))
+        code = function.__code__
+        documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
+        whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
+        self.parts[name] = hashed(whole)
+        return ["function", self.parts[name]]
+
+    def _class(self, kind: type) -> list:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if self._place(kind.__module__) != "user":
+            return ["class", name]
+        own = {key: value for key, value in vars(kind).items() if key not in ("__doc__", "__dict__", "__weakref__")}
+        held = [self.content(base, of_library=False) for base in kind.__bases__]
+        held += [[key, self.content(value, of_library=False)] for key, value in sorted(own.items())]
+        self.parts[name] = hashed(held)
+        return ["class", self.parts[name]]
+
+    def _object(self, value: object, of_library: bool) -> object:
+        kind = self.content(type(value), of_library=of_library)
+        if isinstance(value, Mapping):
+            held = [[repr(key), self.content(value[key], of_library=of_library)] for key in value]
+            held.sort(key=json.dumps)
+        elif isinstance(value, list | tuple):
+            held = [self.content(one, of_library=of_library) for one in value]
+        elif isinstance(value, set | frozenset):
+            held = sorted((self.content(one, of_library=of_library) for one in value), key=json.dumps)
+        elif of_library and self._place(type(value).__module__) != "user":
+            return kind
+        elif hasattr(value, "fingerprint"):  # of a model's weights
+            held = value.fingerprint()
+        elif hasattr(value, "__array__"):
+            array = (value.detach().cpu() if hasattr(value, "detach") else value).__array__()
+            held = [str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+        elif isinstance(value, property | staticmethod | classmethod):
+            inner = [getattr(value, name, None) for name in ("__func__", "fget", "fset")]
+            held = [self.content(one, of_library=False) for one in inner]
+        elif isinstance(value, os.PathLike):
+            held = os.fspath(value)
+        else:
+            held = [[name, self.content(one, of_library=False)] for name, one in sorted(_attributes(value).items())]
+        return [kind, held]
+
+
+def _attributes(value: object) -> dict[str, object]:
+    """What an object holds, by name; nothing of one that does not say, as an open file or a lock."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}
+    return held | getattr(value, "__dict__", {})
+
+
+def _globals_of(code: CodeType) -> set[str]:
+    """Names of the globals that a code object, or one inside it, reads."""
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _globals_of(constant)
+    return names
+
+
+def record(*things: object) -> dict:
+    """What code made something, for the record that is kept with it: {"digest": hex, "files": {file: short hex}}.
+
+    Args:
+        things: modules by name; functions and classes; what holds functions, as an objective does. Of those of hs2lib
+            their module counts with all that it uses, but for what only draws. Of others, as a reader's own loss or
+            pair rule, the compiled code counts, with defaults, with what they close over, and the globals they name.
+
+    Raises:
+        ImportError: a module of hs2lib imports one that is not there.
+    """
+    gathered = _Things()
+    for thing in things:
+        gathered.add(thing)
+    computing = {name for name in gathered.modules if not _is_one_of(name, DRAWS)}
+    every = parts(computing) | gathered.parts
+    return {"digest": hashed(every), "files": {name: value[:12] for name, value in sorted(every.items())}}
+
+
+def digest(*things: object) -> str:
+    """The hex digest of the code that computes in these things; see `record`."""
+    return record(*things)["digest"]
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The files of two records, {file: hex}, that differ or that only one of them has, in order."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+# What other code made.
+
+
+KEPT = "HS2_KEPT"
+POLICIES = ("again", "ask", "reuse")
+
+
+class MadeByOtherCode(RuntimeError):
+    """Something kept for this very configuration was made by other code, and nobody said what to do with it."""
+
+
+def kept_policy() -> str:
+    """What becomes of kept work of other code, `HS2_KEPT`: "again" (the default), "ask" or "reuse".
+
+    "again": it is made again, beside what is there. "ask": `MadeByOtherCode` is raised. "reuse": it is read.
+    Raises ValueError for another word.
+    """
+    policy = os.environ.get(KEPT) or "again"
+    if policy not in POLICIES:
+        raise ValueError(f"{KEPT} is {policy!r}: it is one of {', '.join(POLICIES)}")
+    return policy
+
+
+def reusable(others: Iterable[Path], what: str, differs: Callable[[Path], str]) -> Path | None:
+    """Of what other code made of the same configuration, the path that is to be read; None: it is made again.
+
+    Args:
+        others: files or folders, the best one last.
+        what: they hold, as in "a training".
+        differs: what differs of one, in words.
+
+    Raises:
+        MadeByOtherCode: where `kept_policy` is "ask" and there is one.
+    """
+    several = list(others)
+    policy = kept_policy()
+    if not several or policy == "again":
+        return None
+    best = several[-1]
+    if policy == "ask":
+        lines = [
+            f"{what} of this very configuration is kept, made by other code: {best}",
+            f"What differs: {differs(best)}.",
+            "To have it made again, delete or rename that. To have it read as it is, add --reuse.",
+        ]
+        raise MadeByOtherCode("\n".join(lines))
+    return best

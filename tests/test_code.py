@@ -1,0 +1,358 @@
+"""The digest of code that computes: what changes it, what does not, and that no room is left out."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hs2lib import code
+from hs2lib.paths import root
+from hs2lib.train import objectives
+
+SOURCE = '''"""What this module is for."""
+
+from dataclasses import dataclass
+
+RATE: float = 0.5
+
+
+@dataclass
+class Recipe:
+    """A recipe."""
+
+    beta: float = 1.0
+    name: str = "a"
+
+
+def loss(margin: float, beta: float = 0.1, *, scale: int = 1) -> float:
+    """A loss."""
+    weighted: float = beta * margin  # a comment
+    kept = [part for part in (weighted, 1) if part in {2, 3}]
+    return weighted * scale + RATE + len(kept)
+'''
+
+
+def digest(source):
+    return code.read(textwrap.dedent(source)).digest
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("a comment", "  # a comment", "  # another one"),
+        ("a comment that comes", "RATE: float", "# Why.\nRATE: float"),
+        ("a docstring of the module", '"""What this module is for."""', '"""What it is for.\n\nMore.\n"""'),
+        ("a docstring that goes", '    """A loss."""\n', ""),
+        ("a docstring of a class", '"""A recipe."""', '"""The recipe."""'),
+        ("a hint of an argument", "margin: float", "margin: int"),
+        ("a hint that goes", ") -> float:", "):"),
+        ("a hint of a local", "weighted: float = ", "weighted = "),
+        ("a hint of the module", "RATE: float = ", "RATE = "),
+        ("a renamed local", "weighted", "product"),
+        ("a renamed name in a comprehension", "part", "one"),
+        ("layout", "return weighted * scale + RATE", "return (\n        weighted * scale\n        + RATE"),
+        ("an import for hints", "RATE:", "from typing import TYPE_CHECKING\nRATE:"),
+    ],
+)
+def test_what_computes_the_same_has_the_same_digest(kind, before, after):
+    """Else nobody dares to tidy: a comment made all reports of a tier stale."""
+    changed = SOURCE.replace(before, after)
+    if kind == "layout":
+        changed = changed.replace("+ len(kept)", "+ len(kept)\n    )")
+    if kind == "an import for hints":  # the import of the word itself is code; what stands under it is not
+        before, changed = changed, changed.replace("RATE:", "if TYPE_CHECKING:\n    import numpy\nRATE:")
+        assert changed != before and code.read(changed).imports == code.read(before).imports
+        return
+    assert changed != SOURCE and digest(changed) == digest(SOURCE), kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("a constant", "RATE: float = 0.5", "RATE: float = 0.6"),
+        ("its type", "(weighted, 1)", "(weighted, 1.0)"),
+        ("its type, bool", "(weighted, 1)", "(weighted, True)"),
+        ("the sign of a zero", "0.5", "-0.0"),
+        ("an element of a set", "{2, 3}", "{2, 4}"),
+        ("an operator", "beta * margin", "beta + margin"),
+        ("a comparison", "in {2", "not in {2"),
+        ("a default", "beta: float = 0.1", "beta: float = 0.2"),
+        ("a default by keyword", "scale: int = 1", "scale: int = 2"),
+        ("the name of an argument", "margin", "difference"),
+        ("the order of arguments", "margin: float, beta: float = 0.1", "beta: float, margin: float = 0.1"),
+        ("a text", '"a"', '"b"'),
+        ("a field of a class", "beta: float = 1.0", "beta: float = 2.0"),
+        ("the hint of a field", "beta: float = 1.0", "beta: int = 1.0"),
+        (
+            "the order of fields",
+            '    beta: float = 1.0\n    name: str = "a"',
+            '    name: str = "a"\n    beta: float = 1.0',
+        ),
+        ("a decorator", "@dataclass", "@dataclass(frozen=True)"),
+        ("a global that is read", "+ RATE", "+ OTHER"),
+    ],
+)
+def test_what_computes_something_else_has_another_digest(kind, before, after):
+    """A digest that misses one of these would let old weights pass for new ones."""
+    changed = SOURCE.replace(before, after)
+    assert changed != SOURCE and digest(changed) != digest(SOURCE), kind
+
+
+def test_hints_count_where_a_decorator_may_read_them():
+    """A validator of pydantic checks what the hint says: a hint that is read is no comment."""
+    source = "@validator\ndef check(x: int):\n    return x\n"
+    assert digest(source) != digest(source.replace("int", "float"))
+    plain = source.replace("validator", "property")
+    assert digest(plain) == digest(plain.replace("int", "float"))
+
+
+def test_hints_of_parameters_count_where_they_are_asked_for():
+    """In a parameters cell the hint says of which type the value is."""
+    both = "n: int = 2", "n: float = 2"
+    assert len({code.read(one).digest for one in both}) == 1
+    assert len({code.read(one, hints=True).digest for one in both}) == 2
+
+
+def test_a_docstring_that_is_read_counts():
+    """The command line of a module prints its docstring: no table holds it, but nobody can tell that from others."""
+    source = '"""One."""\nprint(__doc__)\n'
+    assert digest(source) != digest(source.replace("One", "Two"))
+
+
+def test_every_process_finds_the_same_digest():
+    """Sets of texts come in another order in each process."""
+    program = "from hs2lib import code; print(code.digest('hs2lib.train.trainer', 'hs2lib.corpus.generate'))"
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=root(),
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root())},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1] and len(printed[0]) == 65
+
+
+# Which modules count.
+
+
+def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
+    names = code.reach(["hs2lib.train.trainer"])
+    assert {"hs2lib.engine.attention", "hs2lib.train.losses", "hs2lib.stats.metrics", "hs2lib.train"} <= names
+    assert not {name for name in names if name.startswith(("hs2lib.corpus", "hs2lib.report", "hs2lib.evaluate"))}
+    assert "hs2lib.run.graph" not in code.reach(["hs2lib.report.report"]), "how runs are judged changes no result"
+    inside = code.read("def f():\n    from hs2lib.stats import describe\n").imports
+    assert inside == {"hs2lib.stats.describe"}
+    with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
+        code.reach(["hs2lib.stats.bootstrop"])
+
+
+def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
+    parts = code.parts(["hs2lib.corpus.tasks", "hs2lib.report.templates", "hs2lib.paper"])
+    assert "hs2lib/corpus/phrases/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts
+    assert "hs2lib/report/pages/table.txt" in parts and "hs2lib/report/pages/page.css" not in parts
+
+
+def test_no_module_that_computes_takes_a_value_from_one_that_draws():
+    """Then a change of what only draws could change a number. Tables put their rows into its pages, in `report`."""
+    package = code.package()
+    allowed = {"hs2lib.report", "hs2lib.train.progress"}
+    for file in package.rglob("*.py"):
+        name = ".".join(("hs2lib", *file.relative_to(package).with_suffix("").parts))
+        if name not in code.DRAWS and name.rpartition(".")[0] not in allowed and name not in allowed:
+            used = {imported for imported in code.imports(file.read_text()) if imported.startswith(code.DRAWS)}
+            assert not used, f"{name} uses {used}"
+
+
+# One number or operator is mutated in a module of each room.
+
+
+class _Mutant(ast.NodeTransformer):
+    """Changes the first number in a function, or the first operator where there is none."""
+
+    def __init__(self):
+        self.done = False
+
+    def visit_Constant(self, node):
+        if not self.done and type(node.value) in (int, float):
+            self.done = True
+            return ast.Constant(node.value + 1)
+        return node
+
+    def visit_BinOp(self, node):
+        if not self.done and isinstance(node.op, ast.Mult | ast.Add | ast.Sub):
+            self.done = True
+            return ast.BinOp(node.left, ast.Pow(), node.right)
+        return self.generic_visit(node)
+
+
+def mutated(source):
+    """The source with one thing changed in its first function that has one."""
+    tree, mutant = ast.parse(source), _Mutant()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not mutant.done:
+            node.body = [mutant.visit(part) for part in node.body]
+    assert mutant.done
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+@pytest.mark.slow
+def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, monkeypatch):
+    """Modules of every room that computes: whoever reaches the mutant has another digest, and nobody else has."""
+    shutil.copytree(code.package(), tmp_path / "hs2lib", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    monkeypatch.setattr(code, "package", lambda: tmp_path / "hs2lib")
+    tops = ("hs2lib.train.trainer", "hs2lib.models.rollout", "hs2lib.models.base", "hs2lib.evaluate.policies")
+    tops += ("hs2lib.collect.annotate", "hs2lib.report.tables", "hs2lib.stats.describe")
+    rooms = set()
+    for room in ("stats", "engine", "corpus", "train", "data", "models", "align", "evaluate", "collect", "report"):
+        for file in sorted((tmp_path / "hs2lib" / room).glob("*.py")):
+            name, source = f"hs2lib.{room}.{file.stem}", file.read_text()
+            if name in (*code.DRAWS, "hs2lib.report.__init__") or not re.search(r"def .*\n(.*\n)*.*[\d+*-]", source):
+                continue
+            try:
+                changed = mutated(source)
+            except AssertionError:
+                continue  # it has neither a number nor an operator
+            asked = (*tops, name)
+            before = {top: code.digest(top) for top in asked}
+            file.write_text(changed)
+            other = {top for top in asked if code.digest(top) != before[top]}
+            assert other == {top for top in asked if name in code.reach([top])} and name in other, name
+            file.write_text(source)
+            rooms.add(room)
+    assert len(rooms) == 10
+
+
+# Functions and classes of a reader's own.
+
+
+def own(source, **globals_):
+    """What a cell of a notebook defines."""
+    space = {"__name__": "__main__"} | globals_
+    exec(compile(textwrap.dedent(source), "cell", "exec"), space)
+    return space
+
+
+def of(source, name="rule", **globals_):
+    return code.digest(own(source, **globals_)[name])
+
+
+RULE = """
+WEIGHT = 2.0
+
+def helper(x):
+    return x + 1
+
+def rule(group, margin=0.5):
+    "A pair rule."
+    best = helper(group) * WEIGHT  # a comment
+    return best > margin
+"""
+
+
+def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
+    """A reward or pair rule that a notebook passes on: by its code, defaults, globals, and what it closes over."""
+    for kind, before, after in (
+        ("a comment", "  # a comment", ""),
+        ("a docstring", "A pair rule.", "The rule."),
+        ("a local", "best", "value"),
+        ("a hint", "margin=0.5", "margin: float = 0.5"),
+    ):
+        assert of(RULE.replace(before, after)) == of(RULE), kind
+    for kind, before, after in (
+        ("an operator", "best > margin", "best < margin"),
+        ("a default", "margin=0.5", "margin=0.6"),
+        ("a global", "WEIGHT = 2.0", "WEIGHT = 3.0"),
+        ("the code of a helper", "x + 1", "x - 1"),
+    ):
+        assert of(RULE.replace(before, after)) != of(RULE), kind
+    made = "def make(beta):\n    def rule(x):\n        return beta * x\n    return rule\nrule = make({})\n"
+    assert of(made.format(1)) != of(made.format(1.0))
+    weights = "def rule(x):\n    return x @ W\n"
+    assert of(weights, W=np.ones(2)) == of(weights, W=np.ones(2)) != of(weights, W=np.zeros(2))
+    pair = """
+    class Rule:
+        def __init__(self, n):
+            self.n = n
+        def __call__(self, x):
+            return x {} self.n
+    rule = Rule({})
+    """
+    assert len({of(pair.format("+", 1)), of(pair.format("-", 1)), of(pair.format("+", 2))}) == 3
+
+    bound = "from functools import partial\ndef two(x, n):\n    return x + n\nrule = partial(two, n={})\n"
+    assert of(bound.format(1)) != of(bound.format(2))
+
+
+def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
+    space = own("from hs2lib.train import losses\ndef rule(x):\n    return losses.goodness(x)\n")
+    assert "hs2lib/train/losses.py" in code.record(space["rule"])["files"]
+
+
+def test_of_a_library_function_the_values_it_was_given_are_settings_and_functions_are_code():
+    """Beta stands in the configuration of a training. A rule that was passed on stands nowhere else."""
+    assert code.digest(objectives.dpo(0.1)) == code.digest(objectives.dpo(0.2))
+    assert code.digest(objectives.dpo()) != code.digest(objectives.dpo()._replace(total=own(RULE)["rule"]))
+    task = partial(objectives.sft)
+    passed = [partial(objectives.sft, own(RULE.replace("2.0", weight))["rule"]) for weight in ("2.0", "3.0", "2.0")]
+    digests = [code.digest(one) for one in (task, *passed)]
+    assert len(set(digests)) == 3 and digests[1] == digests[3]
+
+
+def test_what_a_process_has_loaded_is_what_it_computes_with(tmp_path, monkeypatch):
+    """A module that is edited while a kernel runs computes as before in that kernel, until it is loaded again."""
+    (tmp_path / "hs2lib").mkdir()
+    file = tmp_path / "hs2lib" / "toy.py"
+    file.write_text("A = 1\n")
+    monkeypatch.setattr(code, "package", lambda: tmp_path / "hs2lib")
+    (tmp_path / "hs2lib" / "__init__.py").write_text("")
+    before = code.digest("hs2lib.toy")
+    file.write_text("A = 2\n")
+    assert code.digest("hs2lib.toy") != before, "nobody has loaded it"
+    spec = type(sys)("spec")
+    spec.origin = str(file)
+    module = type(sys)("hs2lib.toy")
+    module.__spec__ = spec
+    monkeypatch.setitem(sys.modules, "hs2lib.toy", module)
+    loaded = code.digest("hs2lib.toy")
+    file.write_text("A = 3\n")
+    assert code.digest("hs2lib.toy") == loaded
+    module.__spec__ = type(sys)("spec")
+    module.__spec__.origin = str(file)
+    assert code.digest("hs2lib.toy") != loaded
+
+
+# What other code made.
+
+
+def test_what_other_code_made_is_made_again_asked_about_or_read(monkeypatch):
+    others = [Path("older"), Path("newer")]
+    monkeypatch.delenv(code.KEPT, raising=False)
+    assert code.reusable(others, "a training", str) is None
+    monkeypatch.setenv(code.KEPT, "reuse")
+    assert code.reusable(others, "a training", str) == Path("newer")
+    monkeypatch.setenv(code.KEPT, "ask")
+    assert code.reusable([], "a training", str) is None
+    words = "made by other code: newer\nWhat differs: losses.py.\nTo have it made again, delete or rename that."
+    with pytest.raises(code.MadeByOtherCode, match=re.escape(words)):
+        code.reusable(others, "a training", lambda place: "losses.py")
+    monkeypatch.setenv(code.KEPT, "maybe")
+    with pytest.raises(ValueError, match="HS2_KEPT is 'maybe': it is one of again, ask, reuse"):
+        code.kept_policy()
+
+
+def test_a_record_is_json_and_names_what_differs():
+    record = code.record("hs2lib.stats.metrics")
+    assert json.loads(json.dumps(record)) == record and "hs2lib/stats/metrics.py" in record["files"]
+    assert code.differing({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["a", "b", "c"]
