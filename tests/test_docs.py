@@ -149,7 +149,7 @@ def plain(number, sign=""):
 
 def effect(folder, measure, policy):
     """A policy's gain as README writes it: outside of brackets only where the interval leaves out 0."""
-    gains = pd.read_csv(CHECKOUT / "reports" / "demo" / folder / "gains.csv").set_index(["measure", "policy"])
+    gains = pd.read_csv(CHECKOUT / "reports" / "published" / "demo" / folder / "gains.csv").set_index(["measure", "policy"])
     value, low, high = gains.loc[(measure, policy)]
     about = f"{plain(low)} to {plain(high)}"
     return f"{plain(value, '+')} ({about})" if low > 0 or high < 0 else f"({plain(value, '+')}, {about}"
@@ -157,7 +157,7 @@ def effect(folder, measure, policy):
 
 def readme_numbers():
     """What README has to say, by the committed reports and benchmarks."""
-    demo, benchmarks = CHECKOUT / "reports" / "demo", CHECKOUT / "reports" / "benchmarks"
+    demo, benchmarks = CHECKOUT / "reports" / "published" / "demo", CHECKOUT / "reports" / "benchmarks"
     metrics = pd.read_csv(demo / "05_reward_model_training/metrics.csv").set_index("model")
     truth = metrics.query("against == 'truth' and attribute == 'helpfulness' and metric == 'Pearson'")
     value, low, high = truth.loc["trained", ["value", "95 % low", "95 % high"]]

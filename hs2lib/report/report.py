@@ -184,7 +184,7 @@ class Run:
         read = {k: v for k, v in sorted(paths.READ.items()) if k not in left and not _scratch(k)}
         record = self.made_of | {"read": read, "written": {place: digest for place, digest in left.items() if digest}}
         manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
-        manifest |= {"parameters": self.values, "read": {paths.published(k): v for k, v in read.items()}}
+        manifest |= {"parameters": self.values, "read": {paths.manifest_place(k): v for k, v in read.items()}}
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
         # Only where models ran: statistics do without torch.
         manifest |= {"scored_one_by_one": getattr(sys.modules.get("hs2lib.engine.contract"), "ALONE", {})}
