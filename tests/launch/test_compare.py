@@ -67,7 +67,7 @@ PUBLISHED = HEADINGS + "DPO,0.3255584457,0.1,0.5,better\n"
         ("PPO,0.3255584457,0.1,0.5,better", [MISSING_HERE] * 4 + [MISSING_THERE] * 4),
     ],
 )
-def test_each_kind_of_cell_is_told_apart(beside, ours, kinds):
+def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
     """What moved within the published interval is news to nobody; a conclusion that changed must not hide among it."""
     frame = beside(PUBLISHED, f"{HEADINGS}{ours}\n")
     assert frame.kind.tolist() == kinds
