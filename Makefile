@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports publish base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,9 +43,10 @@ lock: ## write requirements.lock anew: the hash of every pinned file but torch's
 	@folder="$$(mktemp -d)"; trap 'rm -rf "$$folder"' EXIT; \
 	"$(PYTHON)" -m venv "$$folder"; "$$folder/bin/python" .ci/lock.py
 
-demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known
+demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known; then beside the published
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
+	@$(BIN)/python -m hs2lib.run --tier demo --compare
 
 SEEDS ?= 1
 matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
@@ -63,8 +64,13 @@ laptop: $(READY) ## run on real data in HS2_DATA_DIR
 tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a network)
 	@$(BIN)/python -m hs2lib.run --tier paper --cores $(CORES) 01 02 03
 
-reports: $(READY) ## make the static site of all reports: reports/site/index.html
+reports: $(READY) ## make the static site of all reports, published and yours: reports/site/index.html
 	@$(BIN)/python reports/make_site.py
+
+TIER ?= demo
+publish: $(READY) ## copy your reports to reports/published, which is tracked: make publish RUNS="05 06@seed-1" TIER=demo
+	@$(BIN)/python -m hs2lib.launch.publish --tier $(TIER) $(RUNS)
+	@$(MAKE) --no-print-directory reports
 
 base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
 	@$(BIN)/python benchmarks/make_base.py

@@ -26,8 +26,16 @@ def root() -> Path:
 
 
 def reports() -> Path:
-    """Folder of reports: `HS2_REPORTS`, else `reports/` of the checkout."""
+    """Folder that runs write their reports to, the user's own: `HS2_REPORTS`, else `reports/` of the checkout."""
     return Path(os.environ.get("HS2_REPORTS") or root() / "reports").absolute()
+
+
+def published_reports() -> Path:
+    """Folder of the published reports, `<tier>/<run>/` as in `reports`: `HS2_PUBLISHED`, else `reports/published/`.
+
+    No run writes there: `make publish` does.
+    """
+    return Path(os.environ.get("HS2_PUBLISHED") or root() / "reports" / "published").absolute()
 
 
 def runs() -> Path:
@@ -159,13 +167,13 @@ def located(place: str) -> Path | None:
     """The path of a place today; None where nobody can say, and for what was fetched at a commit and cannot change."""
     if place.startswith(("hub:", "elsewhere:")):
         return None
-    for prefix, folder in _folders():
+    for prefix, folder in sorted(_folders(), key=lambda known: -len(known[0])):  # reports/published/ before reports/
         if prefix and place.startswith(prefix):
             return folder / place.removeprefix(prefix)
     return root() / place
 
 
-def published(place: str) -> str:
+def manifest_place(place: str) -> str:
     """A place as a manifest has it: of one that is nothing but a path of this machine, the last part."""
     return f"elsewhere:{Path(place).name}" if place.startswith("/") else place
 
@@ -173,6 +181,7 @@ def published(place: str) -> str:
 def _folders() -> list[tuple[str, Path]]:
     """(name in what is written, folder of this machine), the deepest first."""
     known = [("$HS2_DATA_DIR/", data()), ("runs/", runs()), ("reports/", reports()), ("", root()), ("~/", Path.home())]
+    known.append(("reports/published/", published_reports()))
     known = [(name, folder) for name, folder in known if folder and len(folder.parts) > 1]
     return sorted(known, key=lambda pair: len(pair[1].parts), reverse=True)
 

@@ -1,5 +1,8 @@
 """The reports as a static site, and reports/README.md: `make reports`.
 
+The site has the published reports and, apart, the user's own, and sets the two side by side. reports/README.md speaks
+of what is published alone, so that no run of a user's changes it.
+
 Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
 may come from data sets, so templates escape everything, and every page forbids scripts and requests.
 """
@@ -24,7 +27,8 @@ from pygments.formatters import HtmlFormatter
 from traitlets import Any, List, Set
 
 from hs2lib import paths
-from hs2lib.paths import public, read_json, read_yaml, reports, root, write
+from hs2lib.launch import compare, publish
+from hs2lib.paths import public, published_reports, read_json, read_yaml, reports, root, write
 from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.report.templates import page, render
@@ -117,13 +121,26 @@ def code_css() -> str:
     return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
 
 
-COMMITTED_TIERS = ("demo", "laptop")
+def published_row(tier: str, folder: Path) -> dict:
+    """One row of the index of published reports: as `row`, but that its state never changes with the code.
+
+    A published report is of the commit that its manifest names, for good.
+    """
+    run = completed(tier, folder.name, folder)
+    shown = {"tier": tier, "notebook": folder.name, "run": run, "place": f"published-{tier}/{folder.name}/"}
+    if run is None:
+        return shown | {"state": "incomplete: no manifest"}
+    altered = run.altered
+    if publish.tables_only(tier, folder.name):  # the other files are missing by intent
+        altered = [name for name in altered if name.endswith(".csv")]
+    return shown | {"state": f"published, made at commit {run.manifest['commit']}", "altered": altered}
 
 
 def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | None = None) -> dict:
-    """One row of the index: what a run's `folder` says, its `state` in words, and the run, None when incomplete.
+    """One row of the index of the user's own runs: tier, notebook, what its report says of its `state` in words.
 
-    known: what `graph.state` has said of this tier so far.
+    `run` is None when it is incomplete; `altered` are files that are not as it left them; `place` is the folder of its
+    pages in the site. known: what `graph.state` has said of this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -137,7 +154,8 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | 
             state = words[judged.kind]
         except Exception as error:  # its notebook is gone, say, or a manifest holds something else
             state = f"stale: not judged, {public(str(error))}"
-    return {"tier": tier, "notebook": notebook, "state": state, "run": run}
+    shown = {"tier": tier, "notebook": notebook, "state": state, "run": run, "place": f"{tier}/{notebook}/"}
+    return shown | {"altered": run.altered if run else []}
 
 
 def table(path: Path) -> str:
@@ -153,7 +171,7 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
     Turning a notebook into a page takes its time: None where the page in `folder`, the site's, is the newer one.
     """
     run: CompletedRun = shown["run"]
-    place, title = f"{run.tier}/{run.notebook}/", f"{run.notebook}, tier {run.tier}"
+    place, title = shown["place"], f"{run.notebook}, tier {run.tier}"
     for name in (*run.files, "manifest.json"):
         yield place + name, (run.folder / name).read_bytes()
     index, copy, executed = place + "index.html", place + "notebook.html", run.folder / f"{run.notebook}.ipynb"
@@ -169,26 +187,37 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
 
 def build() -> Path:
     """Bring all pages under `reports/site` up to date, drop those of runs that are gone, and return the index."""
-    folder, tiers, names = reports() / "site", [], set()
+    folder, names = reports() / "site", set()
 
     def put(name: str, content: str | bytes | None) -> None:
         names.add(folder / name)
         if content is not None:
             write(folder / name, content)
 
+    published, own = [], []
     for tier, about in graph.TIERS.items():
-        here = {p.name for p in (reports() / tier).glob("[0-9]*") if p.is_dir()}
+        folders = [path for path in sorted((published_reports() / tier).glob("[0-9]*")) if path.is_dir()]
+        rows = [published_row(tier, path) for path in folders]
+        published += [(tier, about, rows)] if rows else []
+        here = {path.name for path in (reports() / tier).glob("[0-9]*") if path.is_dir()}
         known: dict[str, graph.State] = {}
         rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
-        tiers += [(tier, about, rows)] if here else []
-        for shown in (shown for shown in rows if shown["run"]):
-            try:
-                for name, content in _pages_of(shown, folder):
-                    put(name, content)
-            except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
-                shown.update(state="incomplete: being written", run=None)
-    scenes = story([shown["run"] for *_, rows in tiers for shown in rows if shown["run"]])
-    put("index.html", page("index.html", "index", "HelpSteer2, reproduced", tiers=tiers, story=scenes))
+        own += [(tier, about, rows)] if here else []
+    every = [shown for *_, rows in (*published, *own) for shown in rows]
+    for shown in every:
+        try:
+            for name, content in _pages_of(shown, folder) if shown["run"] else ():
+                put(name, content)
+        except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
+            shown.update(state="incomplete: being written", run=None)
+    compared = []
+    for tier, _, _ in own:
+        name = f"compare-{tier}.html"
+        if tables := comparison(tier):
+            compared.append(tier)
+            put(name, page(name, "compare", f"Your runs beside the published ones, tier {tier}", **tables))
+    whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
+    put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
     put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
     log = reports() / "LOG.md"
     text = log.read_text() if log.exists() else "Nothing logged."
@@ -199,16 +228,39 @@ def build() -> Path:
     return folder / "index.html"
 
 
-def story(runs: list[CompletedRun]) -> list[dict]:
-    """The scenes of `pages/story.yaml`, each with a figure: of tier demo where there is one, and of smoke last."""
-    scenes = read_yaml(templates.__file__, "pages/story.yaml") if runs else []
-    for run in sorted(runs, key=lambda run: (run.tier != "demo", run.tier == "smoke")):
+def comparison(tier: str) -> dict | None:
+    """What the page of a comparison shows: counts by run and table, changed conclusions, runs that one side lacks.
+
+    None where no run of the user's has a published one to stand beside.
+    """
+    frame = compare.compare(tier, reports(), published_reports())
+    if (frame.table == "").all():
+        return None
+    alone = frame[frame.table == ""]
+    return {
+        "by_run": compare.counts(frame, ["run"]).reset_index(),
+        "by_table": compare.counts(frame, ["run", "table"]).reset_index(),
+        "changed": compare.changed(frame),
+        "not_run": alone.run[alone.kind == compare.MISSING_HERE].tolist(),
+        "not_published": alone.run[alone.kind == compare.MISSING_THERE].tolist(),
+    }
+
+
+def story(rows: list[dict]) -> list[dict]:
+    """The scenes of `pages/story.yaml`, each with a figure of a run in `rows`.
+
+    It is of tier demo where there is one, and of smoke last; of one tier the first in `rows`.
+    """
+    complete = [shown for shown in rows if shown["run"]]
+    scenes = read_yaml(templates.__file__, "pages/story.yaml") if complete else []
+    for shown in sorted(complete, key=lambda shown: (shown["tier"] != "demo", shown["tier"] == "smoke")):
+        run = shown["run"]
         left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
         for scene in scenes:
             if left and scene["notebook"] == run.notebook and "image" not in scene:
                 name = next((name for name in scene["figures"] if name in left), next(iter(left)))
                 image = base64.b64encode(left[name]["png"].read_bytes()).decode()
-                place = f"{run.tier}/{run.notebook}/index.html#{name}"
+                place = f"{shown['place']}index.html#{name}"
                 scene |= {"tier": run.tier, "caption": left[name]["caption"], "image": image, "place": place}
     return scenes
 
@@ -238,14 +290,15 @@ def benchmarks(folder: Path) -> list[dict]:
 
 
 def results() -> str:
-    """The text of reports/README.md, from the manifests and the benchmarks' results in the checkout's `reports/`.
+    """The text of reports/README.md, from the published manifests and the benchmarks' results in `reports/`.
 
-    Its runs are the complete ones, named ones after their notebook's own, none made by hand. Of tier demo's named ones
-    no executed notebook is committed: they are left out.
+    Its runs are the complete ones, named ones after their notebook's own. Of tier demo's named ones no executed
+    notebook is published: they are left out.
     """
-    folders = [folder for tier in COMMITTED_TIERS for folder in sorted((root() / "reports" / tier).glob("[0-9]*"))]
-    left_out = re.compile(rf"demo/.*@|@{graph.BY_HAND}$")
-    kept = [f for f in folders if paths.notebook(f.name).is_file() and not left_out.search(f"{f.parent.name}/{f.name}")]
+    place = root() / "reports" / "published"
+    folders = [folder for tier in graph.TIERS for folder in sorted((place / tier).glob("[0-9]*"))]
+    kept = [folder for folder in folders if paths.notebook(folder.name).is_file()]
+    kept = [folder for folder in kept if not publish.tables_only(folder.parent.name, folder.name)]
     runs, ran = [completed(folder.parent.name, folder.name, folder) for folder in kept], []
     for run in sorted(filter(None, runs), key=lambda run: paths.notebook(run.notebook)):  # of one, in order of tiers
         title = nbformat.read(paths.notebook(run.notebook), 4).cells[0].source

@@ -8,6 +8,11 @@ OTHER = {"name": "Open Assistant", "generated": False, "of_paper": False}
 MADE = {"name": "small world (generated)", "generated": True, "of_paper": False}
 
 
+def digest_of(text):
+    """The digest of a file with this text, as a manifest has it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def write(root, tier, notebook, sources, files, **more):
     """A report under `root` with these files (a text, or a frame for a csv) and a manifest; returns its folder.
 
@@ -18,8 +23,7 @@ def write(root, tier, notebook, sources, files, **more):
     for name, content in files.items():
         text = content if isinstance(content, str) else content.to_csv(index=False)
         (folder / name).write_text(text)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        artefacts[name] = {"sha256": digest, "caption": f"Caption of {name}: 5 %."}
+        artefacts[name] = {"sha256": digest_of(text), "caption": f"Caption of {name}: 5 %."}
     manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts} | more
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

@@ -82,8 +82,11 @@ def executed(texts=(), source="Text with $x^2$."):
 
 
 def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), generated=True, **more):
-    """Leave in `folder` what a run of the notebook leaves: a table, a figure, the executed copy and the manifest."""
-    where = folder / "reports" / more.pop("tier", "demo") / NAME
+    """Leave in `folder` what a run of the notebook leaves: a table, a figure, the executed copy and the manifest.
+
+    root: where in it, the user's own reports or "reports/published".
+    """
+    where = folder / more.pop("root", "reports") / more.pop("tier", "demo") / NAME
     where.mkdir(parents=True, exist_ok=True)
     quoted = ",".join('"' + c.replace('"', '""') + '"' for c in cells)
     (where / "numbers.csv").write_text(f"a,b\n{quoted}\n")
@@ -119,6 +122,7 @@ def suite(tmp_path, monkeypatch):
     nbformat.write(executed(), tmp_path / "notebooks" / f"{NAME}.ipynb")
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     monkeypatch.delenv("HS2_REPORTS", raising=False)
+    monkeypatch.delenv("HS2_PUBLISHED", raising=False)
     return tmp_path
 
 
@@ -141,9 +145,10 @@ def assert_harmless(path):
 def test_hostile_rows_captions_and_outputs_do_no_harm(suite):
     for i, text in enumerate(HOSTILE):
         finish(suite, caption=text, cells=(text, "1"), texts=HOSTILE if i == 0 else [text])
+        finish(suite, caption=text, cells=(text, "2"), root="reports/published")
         site.build()
         pages = list((suite / "reports/site").rglob("*.html"))
-        assert len(pages) == 5
+        assert len(pages) == 8
         for path in pages:
             assert_harmless(path)
         shown = read(suite / "reports/site/demo" / NAME / "index.html").text
@@ -179,12 +184,14 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
     made = {}
     for tier, names in (("laptop", ["kappa"]), ("demo", ["extra", "filters", "kappa"])):
         figures = [{"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"} for name in names]
-        made[tier] = SimpleNamespace(tier=tier, notebook="03_annotator_agreement", figures=lambda shown=figures: shown)
+        run = SimpleNamespace(tier=tier, notebook="03_annotator_agreement", figures=lambda shown=figures: shown)
+        made[tier] = {"tier": tier, "run": run, "place": f"published-{tier}/03_annotator_agreement/"}
+    made["none"] = {"tier": "demo", "run": None, "place": "demo/03_annotator_agreement/"}
     (tmp_path / "x.png").write_bytes(PIXEL)
     scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
-    assert scenes["03_annotator_agreement"]["place"] == "demo/03_annotator_agreement/index.html#kappa"
+    assert scenes["03_annotator_agreement"]["place"] == "published-demo/03_annotator_agreement/index.html#kappa"
     assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "04_data_collection"
-    text = site.page("index.html", "index", "T", tiers=[], story=list(scenes.values()))
+    text = site.page("index.html", "index", "T", published=[], own=[], compared=[], story=list(scenes.values()))
     assert text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
     assert set(scenes) == set(graph.notebooks())
 
@@ -206,6 +213,31 @@ def test_states_in_the_index(suite):
     assert not (suite / "reports/site/demo" / NAME / "index.html").exists(), "no page of a run that is not complete"
     shutil.rmtree(where)
     assert state() == "not run"
+
+
+def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
+    """A published one keeps its commit and is called neither current nor stale, whatever became of its notebook."""
+    finish(suite, root="reports/published", commit="a1b2c3")
+    nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
+    site.build()
+    folder = suite / "reports/site"
+    index = read(folder / "index.html").text
+    assert "a1b2c3" in index and "stale:" not in index and "No reports yet" in index
+    page = read(folder / "published-demo" / NAME / "index.html").text
+    assert "Published, made at commit a1b2c3" in page and "stale" not in page.lower()
+    assert not (folder / "compare-demo.html").exists(), "there is nothing of the user's to compare"
+    finish(suite, cells=("1.5", "x"))
+    site.build()
+    index = read(folder / "index.html")
+    published, _, yours = index.text.partition("Yours")
+    assert (
+        published.count(NAME) == yours.count(NAME) == 1 and f"stale: changed since: notebooks/{NAME}" not in published
+    )
+    links = {value for tag, name, value in index.attributes if tag == "a" and name == "href"}
+    places = {f"published-demo/{NAME}/index.html", f"demo/{NAME}/index.html", "compare-demo.html"}
+    assert places <= links and all((folder / place).exists() for place in places)
+    compared = read(folder / "compare-demo.html").text
+    assert "Conclusions that changed" in compared and "moved, no interval" in compared and "numbers.csv" in compared
 
 
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
@@ -259,48 +291,61 @@ def test_dollars_in_code_are_no_formulas():
 
 
 def test_readme_table_is_generated(suite, capsys):
-    finish(suite, caption="", generated=False)
-    finish(suite, tier="laptop", caption=" | <b>")
+    finish(suite, caption="", generated=False, root="reports/published")
+    finish(suite, tier="laptop", caption=" | <b>", root="reports/published")
+    finish(suite, commit="mine")
     (suite / "reports/benchmarks").mkdir()
     record = {"name": "load", "compared": "a | b", "ratio": 2.5, "goal": "2x", "met": False, "device": "a CPU"}
     (suite / "reports/benchmarks/load.json").write_text(json.dumps(record | {"commit": "abc"}))
     site.main([])
     assert capsys.readouterr().out == f"{suite / 'reports/site/index.html'}\n"
     text = (suite / "reports" / "README.md").read_text()
-    row = f"| [{NAME}](demo/{NAME}/{NAME}.ipynb) | demo | Table 2 | real: rows | 1 differs, 2 match | abc | 2 s |"
+    assert "mine" not in text, "a run of the user's changes no tracked file"
+    link = f"[{NAME}](published/demo/{NAME}/{NAME}.ipynb)"
+    row = f"| {link} | demo | Table 2 | real: rows | 1 differs, 2 match | abc | 2 s |"
     assert "| load | a \\| b | ratio 2.5 | 2x | no | a CPU | abc |" in text
     assert row in text and "<b>" not in text
 
 
 def test_the_projects_own_results_are_up_to_date():
-    """Compared with the manifests as committed: a run of your own that is not committed yet is no fault."""
+    """Compared with the manifests as committed: what was published and is not committed yet is no fault."""
     import subprocess
 
-    git = ["git", "-C", str(root()), "status", "--porcelain", "--", "reports", "notebooks"]
+    git = [
+        "git",
+        "-C",
+        str(root()),
+        "status",
+        "--porcelain",
+        "--",
+        "reports/published",
+        "reports/benchmarks",
+        "notebooks",
+    ]
     changed = subprocess.run(git, capture_output=True, text=True)
     if changed.returncode or changed.stdout:
         pytest.skip("reports differ from the commit: make reports brings reports/README.md up to date")
     assert (root() / "reports" / "README.md").read_text() == site.results()
 
 
-def test_the_committed_reports_are_read_as_they_are(monkeypatch, tmp_path):
-    """Every report of the checkout is complete and unaltered, and one of them becomes a whole harmless page.
+def test_the_published_reports_are_read_as_they_are(monkeypatch, tmp_path):
+    """Every published report is complete and unaltered, and one of them becomes a whole harmless page.
 
-    Of tier demo's named runs the CSV tables are committed, and nothing else.
+    Of tier demo's named runs the CSV tables are published, and nothing else.
     """
-    folders = [path.parent for path in sorted((root() / "reports").glob("*/[0-9]*/manifest.json"))]
-    committed = [folder for folder in folders if folder.parent.name in site.COMMITTED_TIERS]
-    assert {folder.parent.name for folder in committed} == set(site.COMMITTED_TIERS)
-    for folder in committed:
-        run = site.completed(folder.parent.name, folder.name, folder)
-        tables_only = folder.parent.name == "demo" and "@" in folder.name
-        altered = [name for name in run.altered if name.endswith(".csv") or not tables_only]
-        assert altered == [] and run.manifest["commit"], folder
-    first = committed[0]
-    shutil.copytree(first, tmp_path / first.parent.name / first.name)
+    folders = [path.parent for path in sorted((root() / "reports/published").glob("*/[0-9]*/manifest.json"))]
+    assert {folder.parent.name for folder in folders} == {"demo", "laptop"}
+    for folder in folders:
+        shown = site.published_row(folder.parent.name, folder)
+        assert shown["altered"] == [] and shown["run"].manifest["commit"] in shown["state"], folder
+    first = folders[0]
+    shutil.copytree(first, tmp_path / "published" / first.parent.name / first.name)
+    monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "published"))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
     site.build()
-    for path in (tmp_path / "site" / first.parent.name / first.name).glob("*.html"):
+    pages = list((tmp_path / "site" / f"published-{first.parent.name}" / first.name).glob("*.html"))
+    assert len(pages) >= 2
+    for path in pages:
         assert_harmless(path)
 
 

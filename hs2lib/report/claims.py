@@ -1,7 +1,7 @@
 """The ledger of claims: every quantitative statement of the paper's text, and its verdict at each tier.
 
-    table = ledger(["demo", "laptop"])      # one row a claim and tier, from reports alone
-    html = page(table)                      # the same as a page to filter, without a script
+    table = ledger(["demo", "laptop"], reports())      # one row a claim and tier, from the reports of one root
+    html = page(table)                                 # the same as a page to filter, without a script
 
 The claims are data: `claims.yaml` has them all, each with what can test it. This module has the kinds of test.
 
@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.stats import norm
 from hs2lib import paper
 from hs2lib.paths import read_yaml
 from hs2lib.report import tables, templates
-from hs2lib.report.report import completed, csv_text, not_comparable
+from hs2lib.report.report import csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
 DIGIT, DIRECTION, CONTRADICTED = "to the digit", "direction only", "contradicted"
@@ -172,9 +173,9 @@ def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
     return f"notebook {claim.notebook[:2]} ran on other data" if other else ""
 
 
-def from_cells(claim: Claim, tier: str) -> Finding | str:
+def from_cells(claim: Claim, tier: str, root: Path) -> Finding | str:
     """Our numbers in the cells that the claim repeats."""
-    assembled = {table: tables.assemble(table, tier).set_index(["row", "column"]) for table, *_ in claim.cells}
+    assembled = {table: tables.assemble(table, tier, root).set_index(["row", "column"]) for table, *_ in claim.cells}
     rows = [assembled[table].loc[(row, column)] for table, row, column in claim.cells]
     if any("generated" in row.verdict for row in rows):
         return f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
@@ -207,9 +208,9 @@ def _as_far_apart(one: pd.Series, other: pd.Series) -> bool:
     return np.sign(ours) == np.sign(papers) and abs(ours) >= LEAST * abs(papers)
 
 
-def from_report(claim: Claim, tier: str) -> Finding | str:
+def from_report(claim: Claim, tier: str, root: Path) -> Finding | str:
     """One number of a csv in the notebook's report."""
-    want, report = claim.reported, completed(tier, claim.notebook)
+    want, report = claim.reported, tables.report_of(tier, claim.notebook, root)
     if why := _no_evidence(claim, report, want.get("of_paper", True)):
         return why
     frame, column, where = report.table(want["file"]), want["value"], want.get("where")
@@ -225,18 +226,18 @@ def from_report(claim: Claim, tier: str) -> Finding | str:
     return Finding(DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
 
 
-def from_policies(claim: Claim, tier: str) -> Finding | str:
+def from_policies(claim: Claim, tier: str, root: Path) -> Finding | str:
     """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
 
     The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over all of them).
     Either way counts alike: what may confirm at a size may contradict at it, and the note names the size. So this is
     about policies of ours, whoever judged them; what reads the paper's rows alone is `from_cells` and `from_report`.
     """
-    report = completed(tier, claim.notebook)
+    report = tables.report_of(tier, claim.notebook, root)
     if why := _no_evidence(claim, report, of_paper=False):
         return why
     gains, words, signs = {}, [], []
-    for run, *_ in reversed(tables.seeds_of(tier, [claim.notebook]).values()):  # its own last: it counts
+    for run, *_ in reversed(tables.seeds_of(tier, [claim.notebook], root).values()):  # its own last: it counts
         gains |= {} if run.generated else _paired_gains(run.table(TRADES), run.notebook.partition("@")[2])
     for measure, better, worse in claim.better:
         one, other = POLICIES.get(better, better), POLICIES.get(worse, worse)
@@ -264,22 +265,22 @@ def _paired_gains(frame: pd.DataFrame | None, name: str = "") -> dict[tuple[str,
     return turned | {tuple(row[:4]): tuple(row[4:]) for row in rows}
 
 
-def _from_run(claim: Claim, tier: str) -> Finding | str:
+def _from_run(claim: Claim, tier: str, root: Path) -> Finding | str:
     """What our runs at a tier say of a claim: the first test with an answer, else the first reason why not."""
     tests = ((claim.cells, from_cells), (claim.reported, from_report), (claim.better, from_policies))
-    answers = [test(claim, tier) for wanted, test in tests if wanted]
+    answers = [test(claim, tier, root) for wanted, test in tests if wanted]
     return next((answer for answer in answers if isinstance(answer, Finding)), next(filter(None, answers), ""))
 
 
-def verdict(claim: Claim, tier: str) -> dict:
-    """One row of the ledger.
+def verdict(claim: Claim, tier: str, root: Path) -> dict:
+    """One row of the ledger, from the reports of one root.
 
     Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run on the paper's own
     rows gave; what the paper's own numbers give, for a claim that is about them alone; else no evidence.
     Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
-    ran = own if own and own.verdict in (SLIP, CONTRADICTED) else _from_run(claim, tier)
+    ran = own if own and own.verdict in (SLIP, CONTRADICTED) else _from_run(claim, tier, root)
     if isinstance(ran, Finding):
         finding, evidence = ran, OWN if ran is own else RUN
     elif own and not claim.cells and not claim.reported:
@@ -311,9 +312,9 @@ def contradicted_by(claim: Claim) -> str:
     return "; or ".join(ways) or f"{against}; no run of ours is tested for that, it takes {claim.lacks}"
 
 
-def ledger(tiers: Sequence[str]) -> pd.DataFrame:
+def ledger(tiers: Sequence[str], root: Path) -> pd.DataFrame:
     """The whole ledger, one row a claim and tier (columns `COLUMNS`), in the order of the paper. Paper: the text."""
-    return pd.DataFrame([verdict(claim, tier) for claim in CLAIMS for tier in tiers], columns=COLUMNS)
+    return pd.DataFrame([verdict(claim, tier, root) for claim in CLAIMS for tier in tiers], columns=COLUMNS)
 
 
 def counts(table: pd.DataFrame) -> pd.DataFrame:

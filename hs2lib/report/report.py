@@ -229,7 +229,7 @@ class Run:
         read = {k: v for k, v in sorted(self.was_read.items()) if k not in left and not _scratch(k)}
         record = self.made_of | {"read": read, "written": {place: digest for place, digest in left.items() if digest}}
         manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
-        manifest |= {"parameters": self.values, "read": {paths.published(k): v for k, v in read.items()}}
+        manifest |= {"parameters": self.values, "read": {paths.manifest_place(k): v for k, v in read.items()}}
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
         alone = {}  # backbones whose sequences transformers scored one by one, and why
         spelt = {}  # (prompt, text) of responses that spell out control strings -> whether they were set aside

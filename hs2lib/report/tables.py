@@ -1,8 +1,11 @@
 """Tables 1 to 5 of the paper beside ours, put together from the reports alone: no data, no runs, no model.
 
-    frame = assemble("table-2", "laptop")     # one row a number: paper, ours, interval, verdict, reason
-    latex("table-2", {"laptop": frame})       # the same as a table of LaTeX; `html` for reading
-    figures("laptop")                         # every figure that runs left, with its caption
+    frame = assemble("table-2", "laptop", reports())    # one row a number: paper, ours, interval, verdict, reason
+    latex("table-2", {"laptop": frame})                 # the same as a table of LaTeX; `html` for reading
+    figures("laptop", reports())                        # every figure that runs left, with its caption
+
+Reports lie in two roots of one form, `root/<tier>/<run>/`: the user's own (`paths.reports`) and the published ones
+(`paths.published_reports`). Whoever reads them names one root, so no mean is taken over both.
 
 Paper: Tables 1 to 5. A number of ours stands here only if a complete run (one with a manifest) left it in its
 `against-<table>.csv` and the file is as the run left it. It is judged again (`hs2lib.report.verdict`), against the
@@ -12,6 +15,7 @@ numbers of today. What no run gave is a dash and says why.
 import html as _html
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,7 +31,7 @@ from hs2lib.stats.bootstrap import Interval, from_sums, inside, pair_sums
 MARKS: dict[str, list[str]] = verdict.WORDS["marks"]  # verdict -> mark in LaTeX, mark in HTML, meaning
 
 
-def assemble(table: str, tier: str) -> pd.DataFrame:
+def assemble(table: str, tier: str, root: Path) -> pd.DataFrame:
     """Every number of a table of the paper with ours at `tier`, its verdict, and the reason where it is not judged.
 
     Paper: Tables 1 to 5. Columns: row, column, paper, ours, low, high, difference, SD, verdict, reason, notebook (the
@@ -36,7 +40,7 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
     for a report that was changed after its run.
     """
     known, notebooks, ours, lines = TABLES[table], verdict.WORDS["notebooks"][table], {}, []
-    runs = seeds_of(tier, notebooks)
+    runs = seeds_of(tier, notebooks, root)
     for name, seeds in runs.items():
         for run in seeds:
             left = run.table(f"against-{table}.csv")
@@ -69,20 +73,28 @@ def assemble(table: str, tier: str) -> pd.DataFrame:
 _NUMBERS = ("ours", "95 % low", "95 % high")
 
 
-def seeds_of(tier: str, notebooks: list[str]) -> dict[str, list[CompletedRun]]:
+def report_of(tier: str, notebook: str, root: Path) -> CompletedRun | None:
+    """The complete run of a notebook in a root of reports; None without one.
+
+    In the user's own root it is the run that this process reads, which may be a named one (`paths.run_name`).
+    """
+    return completed(tier, notebook, None if root == paths.reports() else root / tier / notebook)
+
+
+def seeds_of(tier: str, notebooks: list[str], root: Path) -> dict[str, list[CompletedRun]]:
     """Complete runs of notebooks at a tier by name, their own first, then named ones; of each all seeds.
 
     Paper: silent. What `hs2lib.run.graph.of_seed` calls a run is a seed of another here, and no run of its own.
     """
     runs: dict[str, list[CompletedRun]] = {}
-    for name in [*notebooks, *(run for notebook in notebooks for run in graph.reported(notebook, tier))]:
-        if run := completed(tier, name):
+    for name in [*notebooks, *(run for notebook in notebooks for run in graph.reported(notebook, tier, root))]:
+        if run := report_of(tier, name, root):
             runs.setdefault(graph.without_seed(name)[0], []).append(run)
     return runs
 
 
 def _provenance(name: str, seeds: list[CompletedRun]) -> str:
-    """A run, its seeds and their commits, in words; and which seeds were run with other settings than the first.
+    """A run and its seeds, in words; and which seeds were run with other settings than the first.
 
     It is the same whether a cell or a recipe held a setting, which has changed.
     """
@@ -90,8 +102,7 @@ def _provenance(name: str, seeds: list[CompletedRun]) -> str:
     numbers = [str(own.get("seed", DASH)) for own in settings]
     same = [own | {"seed": 0, "recipe": 0} == settings[0] | {"seed": 0, "recipe": 0} for own in settings]
     numbers = [number if like else f"{number} (other settings)" for number, like in zip(numbers, same, strict=True)]
-    commits = ", ".join(dict.fromkeys(str(run.manifest.get("commit", DASH)) for run in seeds))
-    return f"{name}, seed {', '.join(numbers)}, commit {commits}" if seeds else ""
+    return f"{name}, seed {', '.join(numbers)}" if seeds else ""
 
 
 def _against(line: dict, sources: list[dict]) -> str:
@@ -101,35 +112,34 @@ def _against(line: dict, sources: list[dict]) -> str:
     return "" if pd.isna(line["not comparable"]) else line["not comparable"]
 
 
-def overview(tiers: list[str]) -> pd.DataFrame:
+def overview(tiers: list[str], root: Path) -> pd.DataFrame:
     """The complete reports, of named runs too: what each read and what became of the paper's numbers.
 
-    Paper: silent. Columns: tier, notebook, data, verdicts, generated, commit, finished.
+    Paper: silent. Columns: tier, notebook, data, verdicts, generated. Commits and times stand in manifests.
     """
     names = ["tier", "notebook", "data", "verdicts", "generated"]
-    runs = [run for tier in tiers for run in _completed_runs(tier)]
-    frame = pd.DataFrame([[getattr(run, name) for name in names] for run in runs], columns=names)
-    return frame.assign(**{name: [run.manifest.get(name, "") for run in runs] for name in ("commit", "finished")})
+    runs = [run for tier in tiers for run in _completed_runs(tier, root)]
+    return pd.DataFrame([[getattr(run, name) for name in names] for run in runs], columns=names)
 
 
-def figures(tier: str) -> list[dict]:
+def figures(tier: str, root: Path) -> list[dict]:
     """Figures of every notebook's own complete report of a tier: notebook, name, caption, pdf, png. Paper: silent."""
-    return [figure for run in _completed_runs(tier) if "@" not in run.notebook for figure in run.figures()]
+    return [figure for run in _completed_runs(tier, root) if "@" not in run.notebook for figure in run.figures()]
 
 
-def _completed_runs(tier: str) -> list[CompletedRun]:
-    notebooks = sorted({folder.name.partition("@")[0] for folder in (paths.reports() / tier).glob("[0-9]*")})
-    return [run for seeds in seeds_of(tier, notebooks).values() for run in seeds]
+def _completed_runs(tier: str, root: Path) -> list[CompletedRun]:
+    notebooks = sorted({folder.name.partition("@")[0] for folder in (root / tier).glob("[0-9]*")})
+    return [run for seeds in seeds_of(tier, notebooks, root).values() for run in seeds]
 
 
-def small_world(table: str, tier: str) -> pd.DataFrame:
+def small_world(table: str, tier: str, root: Path) -> pd.DataFrame:
     """The small world's own Table 3 or 4: each reward model, or policy, of the notebook's own run and of named ones.
 
     Paper: silent (Tables 3 and 4 have this form). Columns: model, measures, provenance. A cell is a number with its
     95 % interval, or the mean over several seeds ± SD. None of it is the paper's. Empty where no run was generated.
     """
     lines = []
-    for name, seeds in seeds_of(tier, verdict.WORDS["notebooks"][table]).items():
+    for name, seeds in seeds_of(tier, verdict.WORDS["notebooks"][table], root).items():
         parts = [_own(run, name) for run in seeds if run.generated and _OWN & run.files.keys()]
         for model, cells in pd.concat(parts).groupby(level=0, sort=False) if parts else ():
             lines.append({"model": model} | dict(cells.apply(_mean)) | {"provenance": _provenance(name, seeds)})

@@ -225,9 +225,12 @@ def outputs(run: str, tier: str) -> dict[str, Path]:
     return {"stamp": stamp, "manifest": report / "manifest.json", "notebook": report / f"{run}.ipynb"}
 
 
-def reported(notebook: str, tier: str) -> list[str]:
-    """The named runs of a notebook that have left a report at a tier, in order; none that was made by hand."""
-    names = [file.parent.name for file in (reports() / tier).glob(f"{notebook}@*/manifest.json")]
+def reported(notebook: str, tier: str, folder: Path | None = None) -> list[str]:
+    """The named runs of a notebook that have left a report at a tier, in order; none that was made by hand.
+
+    folder: the reports' own, as `paths.published_reports`; the user's by default.
+    """
+    names = [file.parent.name for file in ((folder or reports()) / tier).glob(f"{notebook}@*/manifest.json")]
     return sorted(name for name in names if not name.endswith(f"@{BY_HAND}"))
 
 
@@ -292,6 +295,25 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
     return digests, {name: hex[:12] for name, hex in sorted(files.items())}
 
 
+def reports_read(run: str, tier: str, values: dict, above: list[str]) -> dict[str, Path]:
+    """The manifests of the reports that notebook 14 reads, those of named runs too; of another tier as tier/run.
+
+    They lie in one root: the user's own, or with `published` the published ones. above: the own runs that it needs.
+    """
+    manifests = {}
+    for other in {tier, *values["beside"]}:
+        whose = "" if other == tier else f"{other}/"
+        if values["published"]:
+            for file in (paths.published_reports() / other).glob("[0-9]*/manifest.json"):
+                if file.parent.name.partition("@")[0] != run.partition("@")[0]:
+                    manifests[f"{whose}{file.parent.name}"] = file
+            continue
+        named = [its for name in above for its in reported(name.partition("@")[0], other)]
+        for name in (*above, *named):
+            manifests[f"{whose}{name}"] = outputs(name, other)["manifest"]
+    return manifests
+
+
 def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
     """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream.
 
@@ -300,17 +322,15 @@ def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict
     """
     above = upstream(run, tier, (values, recipe))
     read = {name: outputs(name, tier)["manifest"] for name in above}
-    for other in {tier, *values["beside"]} if "beside" in values else ():  # it reads reports, those of named runs too
-        named = [its for name in above for its in reported(name.partition("@")[0], other)]
-        whose = "" if other == tier else f"{other}/"
-        read |= {f"{whose}{name}": outputs(name, other)["manifest"] for name in [*above, *named]}
+    if "beside" in values:
+        read = reports_read(run, tier, values, above)
     digests, files = _code_of(run, tier, values)
     made = {
         "parameters": {name: value for name, value in values.items() if name != "recipe"},
         "recipe": asdict(recipe) if recipe else {},
         "code": digests,
         "files": files,
-        "upstream": {name: _results(manifest) for name, manifest in sorted(read.items())},
+        "upstream": {name: results(manifest) for name, manifest in sorted(read.items())},
         "drawn": {name: _drawn(manifest) for name, manifest in sorted(read.items()) if "beside" in values},
     }
     return json.loads(json.dumps(made))  # as a stamp has it, without tuples
@@ -319,7 +339,7 @@ def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict
 DRAWN = (".pdf", ".png", ".tex", ".html")  # artefacts that show what others hold
 
 
-def _results(manifest: Path) -> str:
+def results(manifest: Path) -> str:
     """Digest of what the artefacts of a manifest say, not of times, devices, figures and captions; "" without any."""
     artefacts = (read_json(manifest) or {}).get("artefacts")
     if not artefacts:

@@ -11,7 +11,7 @@ import pytest
 from jinja2 import UndefinedError
 from made_reports import MADE, OTHER, PAPERS
 
-from hs2lib import paper
+from hs2lib import paper, paths
 from hs2lib.paper import TABLES
 from hs2lib.report import claims
 from hs2lib.report.claims import (
@@ -150,7 +150,7 @@ def test_numbers_taken_from_tables_are_checked_against_them():
 
 
 def test_without_reports_only_arithmetic_speaks(reports):
-    table = claims.ledger(["demo"])
+    table = claims.ledger(["demo"], paths.reports())
     assert len(table) == len(CLAIMS) and list(table.columns) == claims.COLUMNS
     assert set(table.evidence) == {claims.OWN, claims.NONE} and set(table.verdict) == set(VERDICTS)
     assert ((table.verdict == NEEDS) == (table.evidence == claims.NONE)).all()
@@ -166,7 +166,7 @@ def test_the_papers_rows_give_a_verdict(reports):
         "against-table-1.csv": against("table-1", **{"helpfulness|after improvements": 0.703}),
         "raters.csv": pd.DataFrame({"ratings a row": [3.4123]}),
     })  # fmt: skip
-    row_of = {name: claims.verdict(BY_ID[name], "paper") for name in BY_ID}
+    row_of = {name: claims.verdict(BY_ID[name], "paper", paths.reports()) for name in BY_ID}
     assert row_of["coherence-predicts-less"]["verdict"] == DIGIT
     assert row_of["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
     assert row_of["correctness-predicts-more"]["verdict"] == CONTRADICTED
@@ -184,7 +184,7 @@ def test_generated_or_other_data_are_never_evidence(reports, source):
     files = {"against-table-2.csv": against("table-2", **printed)}
     reports("demo", "01_dataset_statistics", [source], files | {"multi-turn.csv": size})
     reports("demo", "02_attribute_correlations", [source], files)
-    table = claims.ledger(["demo"])
+    table = claims.ledger(["demo"], paths.reports())
     assert claims.RUN not in set(table.evidence)
     notes = table.set_index("id").note[["turns", "multi-turn", "samples", "long-prompts"]]
     assert notes.str.contains("generated data, which is no evidence" if source is MADE else "ran on").all()
@@ -197,7 +197,7 @@ def test_one_source_that_is_not_the_papers_spoils_a_number(reports):
         [PAPERS, OTHER],
         {"multi-turn.csv": pd.DataFrame({"data": ["helpsteer2"], "prompts": [10_681]})},
     )
-    assert claims.verdict(BY_ID["samples"], "paper")["verdict"] == NEEDS
+    assert claims.verdict(BY_ID["samples"], "paper", paths.reports())["verdict"] == NEEDS
 
 
 def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
@@ -207,11 +207,11 @@ def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
     reports("laptop", ALIGNMENT, [OTHER], {"benchmark-sizes.csv": frame})
     reports("demo", ALIGNMENT, [MADE], {"benchmark-sizes.csv": frame})
     row_of = {
-        n: claims.verdict(BY_ID[n], "laptop")["verdict"]
+        n: claims.verdict(BY_ID[n], "laptop", paths.reports())["verdict"]
         for n in ("truthfulqa-size", "truthfulqa-options", "arena-size")
     }
     assert row_of == {"truthfulqa-size": DIGIT, "truthfulqa-options": CONTRADICTED, "arena-size": NEEDS}
-    assert claims.verdict(BY_ID["truthfulqa-size"], "demo")["verdict"] == NEEDS
+    assert claims.verdict(BY_ID["truthfulqa-size"], "demo", paths.reports())["verdict"] == NEEDS
 
 
 def trades(*rows):
@@ -234,7 +234,7 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
     reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.012)))
     reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
     reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
-    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier) for tier in graph.TIERS}
+    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier, paths.reports()) for tier in graph.TIERS}
     assert row_of["laptop"]["verdict"] == DIRECTION and row_of["laptop"]["evidence"] == claims.RUN
     assert "size" in row_of["laptop"]["note"] and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
     assert row_of["gpu"]["verdict"] == CONTRADICTED and row_of["gpu"]["evidence"] == claims.RUN
@@ -251,7 +251,7 @@ def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     reports("gpu", ALIGNMENT, [OTHER], trades(*first, (MC2, "PPO", "DPO", -0.03)))
     reports("paper", ALIGNMENT, [OTHER], trades(*first, second))
     reports("smoke", ALIGNMENT, [OTHER], trades(*first, (*second[:3], -0.03)))
-    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier) for tier in graph.TIERS}
+    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier, paths.reports()) for tier in graph.TIERS}
     assert "no TruthfulQA MC2 of DPO against PPO" in row_of["laptop"]["note"]
     assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
     assert row_of["smoke"]["verdict"] == CONTRADICTED
@@ -264,7 +264,9 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     other = whole[claims.TRADES].assign(measure="goodness of the reward model")
     for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
         reports(tier, ALIGNMENT, [OTHER], {claims.TRADES: frame})
-    row_of = {tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier) for tier in ("laptop", "demo", "gpu")}
+    row_of = {
+        tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier, paths.reports()) for tier in ("laptop", "demo", "gpu")
+    }
     for tier in ("laptop", "demo"):
         assert row_of[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
     assert row_of["gpu"]["evidence"] == claims.RUN
@@ -277,9 +279,9 @@ def test_of_numbers_that_differ_the_order_alone_confirms_nothing_where_pairs_are
     """
     claim = BY_ID["ablation-drop"]
     cells_are(monkeypatch, claim, (7.30, 6.40))
-    assert claims.from_cells(claim, "gpu") == "other numbers: 7.3 (paper 7.96), 6.4 (paper 6.75)"
+    assert claims.from_cells(claim, "gpu", paths.reports()) == "other numbers: 7.3 (paper 7.96), 6.4 (paper 6.75)"
     cells_are(monkeypatch, claim, (7.60, 7.59))
-    assert claims.from_cells(claim, "gpu").verdict == CONTRADICTED
+    assert claims.from_cells(claim, "gpu", paths.reports()).verdict == CONTRADICTED
 
 
 @pytest.mark.parametrize("name", ["ablation-drop", "ablation-gain"])
@@ -288,9 +290,9 @@ def test_a_claim_that_cells_confirm_is_contradicted_by_cells(monkeypatch, name):
     claim = BY_ID[name]
     papers = tuple(paper.value(*cell) for cell in claim.cells)
     cells_are(monkeypatch, claim, papers, claims.CONSISTENT)
-    assert claims.from_cells(claim, "gpu").verdict == DIGIT
+    assert claims.from_cells(claim, "gpu", paths.reports()).verdict == DIGIT
     cells_are(monkeypatch, claim, papers[::-1])
-    assert claims.from_cells(claim, "gpu").verdict == CONTRADICTED
+    assert claims.from_cells(claim, "gpu", paths.reports()).verdict == CONTRADICTED
     assert "in another order or less than half as far apart" in claims.contradicted_by(claim)
 
 
@@ -298,22 +300,22 @@ def test_a_direction_that_has_nothing_of_the_size_is_none(monkeypatch):
     """1.44 and 1.70 characters rise, as 497.3 and 1,492.6 do, and were "direction only"; 400 and 1,000 are."""
     claim = BY_ID["response-length"]
     cells_are(monkeypatch, claim, (1.44, 1.70))
-    assert claims.from_cells(claim, "paper").verdict == CONTRADICTED
+    assert claims.from_cells(claim, "paper", paths.reports()).verdict == CONTRADICTED
     cells_are(monkeypatch, claim, (400.0, 1000.0))
-    assert claims.from_cells(claim, "paper").verdict == DIRECTION
+    assert claims.from_cells(claim, "paper", paths.reports()).verdict == DIRECTION
 
 
 def cells_are(monkeypatch, claim, ours, called=claims.DIFFERENT):
     """Let the tables have these numbers in the cells of a claim, all called alike."""
     rows = [(*cell[1:], paper.value(*cell), value, called) for cell, value in zip(claim.cells, ours, strict=True)]
     frame = pd.DataFrame(rows, columns=["row", "column", "paper", "ours", "verdict"])
-    monkeypatch.setattr(claims.tables, "assemble", lambda table, tier: frame)
+    monkeypatch.setattr(claims.tables, "assemble", lambda table, tier, root: frame)
 
 
 def test_another_mean_of_released_annotations_contradicts_nothing(reports):
     """Half of the annotations were left out of what is released, so their mean is not the one claimed."""
     reports("paper", "03_annotator_agreement", [PAPERS], {"raters.csv": pd.DataFrame({"ratings a row": [3.2]})})
-    row = claims.verdict(BY_ID["annotators-mean"], "paper")
+    row = claims.verdict(BY_ID["annotators-mean"], "paper", paths.reports())
     assert row["verdict"] == NEEDS and "3.2: about half of all annotations" in row["note"]
 
 
@@ -322,11 +324,11 @@ def test_a_named_run_tests_claims_on_its_own_policies(reports):
     own = trades(("MT-Bench", "SteerLM", "SFT", -1.0), (MC2, "PPO", "SFT", -0.04))
     reports("gpu", ALIGNMENT, [OTHER], own)
     claim = next(claim for claim in CLAIMS if ("MT-Bench", *OPEN_ASSISTANT) in claim.better)
-    assert claims.verdict(claim, "gpu")["evidence"] != claims.RUN
+    assert claims.verdict(claim, "gpu", paths.reports())["evidence"] != claims.RUN
     reports("gpu", f"{ALIGNMENT}@open-assistant", [OTHER], trades(("MT-Bench", "SteerLM", "SFT", 1.0)))
-    row = claims.verdict(claim, "gpu")
+    row = claims.verdict(claim, "gpu", paths.reports())
     assert row["verdict"] == DIRECTION and "SteerLM@open-assistant minus SFT@open-assistant: +1" in row["outcome"]
-    assert claims.verdict(BY_ID["ppo-truthful"], "gpu")["verdict"] == DIRECTION
+    assert claims.verdict(BY_ID["ppo-truthful"], "gpu", paths.reports())["verdict"] == DIRECTION
 
 
 OPEN_ASSISTANT = ("SteerLM w. Open Assistant", "SFT w. Open Assistant")
@@ -360,7 +362,7 @@ class Page(html.parser.HTMLParser):
 
 def test_the_page_filters_without_a_script(reports):
     """Every radio button has a rule that hides the rows without its mark, and every row has one mark of each group."""
-    table = claims.ledger(["demo", "laptop"])
+    table = claims.ledger(["demo", "laptop"], paths.reports())
     text = claims.page(table)
     html = Page(text)
     assert not html.open and not {"script", "iframe", "link"} & {tag for tag, _ in html.tags}
@@ -377,7 +379,7 @@ def test_the_page_filters_without_a_script(reports):
 
 
 def test_the_page_escapes_what_it_shows(reports):
-    table = claims.ledger(["demo"])
+    table = claims.ledger(["demo"], paths.reports())
     table.loc[0, ["outcome", "note"]] = "<script>alert(1)</script>"
     assert "<script>" not in claims.page(table)
 
@@ -389,14 +391,14 @@ def test_the_ledger_becomes_artefacts_of_a_run(reports):
         tier="demo", notebook="14_paper_tables_and_figures", caption=lambda text: f"{text} Tier demo."
     )
     run.keep = lambda name, content, caption: kept.update({name: (content, caption)})
-    claims.save(run, claims.ledger(["demo"]))
+    claims.save(run, claims.ledger(["demo"], paths.reports()))
     assert set(kept) == {"claims.csv", "claims.html"} and all("Tier demo" in caption for _, caption in kept.values())
     assert len(pd.read_csv(StringIO(kept["claims.csv"][0]))) == len(CLAIMS)
     assert 'href="../../index.html"' in kept["claims.html"][0]
 
 
 def test_counts_add_up(reports):
-    tally = claims.counts(claims.ledger(["demo", "laptop"]))
+    tally = claims.counts(claims.ledger(["demo", "laptop"], paths.reports()))
     assert (tally.sum() == len(CLAIMS)).all() and list(tally.columns) == ["demo", "laptop"]
     assert list(tally.index.get_level_values("verdict").unique()) == list(VERDICTS)
 

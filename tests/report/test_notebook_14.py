@@ -1,4 +1,4 @@
-"""Notebook 14 from reports alone: those of this checkout, on a machine that has nothing else."""
+"""Notebook 14 from reports alone: the published ones, on a machine that has nothing else."""
 
 import json
 import shutil
@@ -22,22 +22,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Its report at tier demo, laptop beside it, from copies of the reports that the checkout holds. Run once.
+    """Its report at tier demo, laptop beside it, from the published reports: there is no other. Run once.
 
     No runs folder, no data folder.
     """
     there = tmp_path_factory.mktemp("elsewhere")
-    for tier in ("demo", "laptop"):
-        for folder in sorted((root() / "reports" / tier).glob("[0-9]*")):
-            if folder.name != NAME and (folder / "manifest.json").exists():
-                shutil.copytree(folder, there / "reports" / tier / folder.name)
-    if not (there / "reports" / "demo").is_dir():
-        pytest.skip("this checkout has no reports of tier demo")
+    shutil.copytree(root() / "reports" / "published", there / "published", ignore=shutil.ignore_patterns(f"{NAME}*"))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HS2_PUBLISHED", str(there / "published"))
         patch.setenv("HS2_REPORTS", str(there / "reports"))
         patch.setenv("HS2_RUNS", str(there / "none"))
         patch.delenv("HS2_DATA_DIR", raising=False)
-        execute(NAME, "demo", n_boot=200, beside=["laptop"])
+        execute(NAME, "demo", n_boot=200, beside=["laptop"], published=True)
         assert not paths.runs().exists(), "it reads reports, and needs no runs"
     return there / "reports" / "demo" / NAME
 
@@ -67,7 +63,7 @@ def test_the_document_has_all_tables_and_every_figure_and_says_that_data_were_ge
     """Paths lead from where it lies to files that are there (no named run's); each environment that opens closes."""
     text = (made / "paper.tex").read_text()
     included = [line.rpartition("{")[2].rstrip("}") for line in text.splitlines() if "includegraphics" in line]
-    figures = [path for path in made.parents[1].glob("*/[0-9]*/*.pdf") if path.parent != made]
+    figures = (made.parents[2] / "published").glob("*/[0-9]*/*.pdf")
     figures = [path for path in figures if "@" not in path.parent.name]
     assert len(included) == len(figures) > 30
     assert all((made / path).resolve().is_file() for path in included)

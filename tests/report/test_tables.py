@@ -6,11 +6,13 @@ import subprocess
 from io import StringIO
 from types import SimpleNamespace
 
+import made_reports
 import numpy as np
 import pandas as pd
 import pytest
 from made_reports import MADE, OTHER, PAPERS
 
+from hs2lib import paths
 from hs2lib.paper import TABLES
 from hs2lib.report import report, tables
 from hs2lib.report.verdict import NOT_RUN, WORDS
@@ -30,7 +32,7 @@ KAPPA = ("helpfulness", "after improvements")
 
 
 def one(table, tier, cell):
-    return tables.assemble(table, tier).set_index(["row", "column"]).loc[cell]
+    return tables.assemble(table, tier, paths.reports()).set_index(["row", "column"]).loc[cell]
 
 
 # What counts, and how it is judged
@@ -63,7 +65,9 @@ def test_a_published_model_has_a_line_of_its_own(reports):
         reports(tier, "13_aligned_model_evaluation", [PAPERS], {"against-table-4.csv": frame})
     assert one("table-4", "gpu", ("PPO (released)", cell[1])).verdict == "paper prints none"
     assert one("table-4", "gpu", cell).verdict == NOT_RUN
-    texts, *_ = tables.lay_out("table-4", {tier: tables.assemble("table-4", tier) for tier in ("gpu", "laptop")})
+    texts, *_ = tables.lay_out(
+        "table-4", {tier: tables.assemble("table-4", tier, paths.reports()) for tier in ("gpu", "laptop")}
+    )
     lines = {line[:2]: text for line, text in texts[cell[1]].items() if line[0].startswith("PPO")}
     own = {("PPO (released)", "paper"): report.DASH, ("PPO (released)", "gpu"): "0.5721"}
     assert lines == {(cell[0], "paper"): "0.5629", (cell[0], "laptop"): "0.5600"} | own
@@ -88,7 +92,7 @@ def test_a_file_changed_after_its_run_is_refused(reports):
     folder = reports("paper", "03_annotator_agreement", [PAPERS], {"against-table-1.csv": against("table-1", {})})
     against("table-1", {KAPPA: 0.706}).to_csv(folder / "against-table-1.csv", index=False)
     with pytest.raises(ValueError, match=r"against-table-1.csv: not as the run left it; run notebook 03"):
-        tables.assemble("table-1", "paper")
+        tables.assemble("table-1", "paper", paths.reports())
 
 
 def test_a_run_without_a_manifest_does_not_count(reports):
@@ -118,7 +122,7 @@ def test_table_2_comes_from_two_notebooks_which_must_agree(reports):
 
 def test_every_number_of_every_table_has_a_verdict_and_missing_ones_a_reason(reports):
     for table, known in TABLES.items():
-        frame = tables.assemble(table, "laptop")
+        frame = tables.assemble(table, "laptop", paths.reports())
         assert len(frame) == len(known.values) and frame.ours.isna().all()
         assert (frame.verdict == NOT_RUN).all() and (frame.reason != "").all(), table
 
@@ -138,15 +142,15 @@ def test_named_runs_fill_the_rows_of_their_own_models(reports):
     about = of_seed(0, "def")
     reports("paper", f"{RM}@hh-rlhf", [PAPERS], {"against-table-3.csv": against("table-3", named)}, **about)
     reports("paper", f"{RM}@by-hand", [PAPERS], {"against-table-3.csv": against("table-3", {(HH, "chat"): 1.0})})
-    table = tables.assemble("table-3", "paper").set_index(["row", "column"])
+    table = tables.assemble("table-3", "paper", paths.reports()).set_index(["row", "column"])
     assert table.ours.notna().sum() == 2 and table.ours[LLAMA, "overall"] == 88.8
     assert table.verdict[LLAMA, "overall"] == "consistent" and table.verdict[HH, "overall"] == "different"
-    assert table.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0, commit def" and table.reason[HH, "overall"] == ""
+    assert table.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0" and table.reason[HH, "overall"] == ""
     assert "another group's model" in table.reason["Cohere May 2024", "overall"]
     assert "trained as in the paper" in table.reason["Llama 3 70B w. HelpSteer", "overall"]
-    frames = {"paper": tables.assemble("table-3", "paper")}
-    assert f'title="different: {RM}@hh-rlhf, seed 0, commit def"' in tables.html("table-3", frames)
-    assert tables.overview(["paper"]).notebook.tolist() == [RM, f"{RM}@hh-rlhf"]
+    frames = {"paper": tables.assemble("table-3", "paper", paths.reports())}
+    assert f'title="different: {RM}@hh-rlhf, seed 0"' in tables.html("table-3", frames)
+    assert tables.overview(["paper"], paths.reports()).notebook.tolist() == [RM, f"{RM}@hh-rlhf"]
 
 
 def test_seeds_are_one_number_and_their_spread_decides(reports):
@@ -160,12 +164,12 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
         frame = against("table-3", dict(zip(cells, numbers, strict=True)))
         name, about = f"{RM}@seed-{seed}" if seed else RM, of_seed(seed, "abc" if seed < 2 else "def")
         reports("paper", name, [PAPERS], {"against-table-3.csv": frame}, **about)
-    table = tables.assemble("table-3", "paper")
+    table = tables.assemble("table-3", "paper", paths.reports())
     by_cell = table.set_index(["row", "column"])
     assert by_cell.ours[cells].tolist() == [pytest.approx(88.8), 89.0]
     assert by_cell.SD[cells].tolist() == [pytest.approx(0.5), 5.0] and table.SD.notna().sum() == 2
     assert by_cell.verdict[cells].tolist() == ["consistent", "inconclusive"]
-    assert by_cell.provenance[cells[0]] == f"{RM}, seed 0, 1, 2, commit abc, def"
+    assert by_cell.provenance[cells[0]] == f"{RM}, seed 0, 1, 2"
     assert "88.8±0.5" in tables.html("table-3", {"paper": table})
     text = tables.latex("table-3", {"paper": table})
     assert r"88.8$\pm$0.5$^{\approx}$" in text
@@ -184,9 +188,24 @@ def test_a_mean_names_the_seeds_it_is_of_and_says_where_their_settings_differ(re
         if seed == 1:
             about |= {"parameters": {"seed": 1, "rate": rate, "recipe": {"clip": 1}}, "recipe": {"seed": 1}}
         reports("paper", f"{RM}@seed-{seed}" if seed else RM, [PAPERS], {"against-table-3.csv": frame}, **about)
-    provenance = tables.assemble("table-3", "paper").set_index(["row", "column"]).provenance[cells].tolist()
-    assert provenance[0] == f"{RM}, seed 0, 1, commit abc"
-    assert provenance[1] == f"{RM}, seed 0, 2 (other settings), commit abc"
+    provenance = (
+        tables.assemble("table-3", "paper", paths.reports()).set_index(["row", "column"]).provenance[cells].tolist()
+    )
+    assert provenance[0] == f"{RM}, seed 0, 1"
+    assert provenance[1] == f"{RM}, seed 0, 2 (other settings)"
+
+
+def test_no_mean_is_over_own_and_published_reports(reports, tmp_path):
+    """Own 60 and published 80 and 90: 60 and 85, each of one root. Over both it would be 76.7, a number of nobody's."""
+    cell = (HH, "overall")
+    reports("paper", f"{RM}@hh-rlhf", [PAPERS], {"against-table-3.csv": against("table-3", {cell: 60.0})}, **of_seed(0))
+    published = tmp_path / "published"
+    for name, seed, value in ((f"{RM}@hh-rlhf", 0, 80.0), (f"{RM}@hh-rlhf-seed-1", 1, 90.0)):
+        files = {"against-table-3.csv": against("table-3", {cell: value})}
+        made_reports.write(published, "paper", name, [PAPERS], files, **of_seed(seed))
+    means = {root: tables.assemble("table-3", "paper", root) for root in (paths.reports(), published)}
+    ours = [frame.set_index(["row", "column"]).ours[cell] for frame in means.values()]
+    assert ours == [60.0, 85.0]
 
 
 def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
@@ -206,17 +225,17 @@ def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
         judged = pd.DataFrame([("grade", *gold), ("characters", *gold)], columns=["measure", *gold])
         return {"held-out.csv": held, "truthfulqa.csv": mc2, "judged.csv": judged}
 
-    assert tables.small_world("table-3", "demo").empty
+    assert tables.small_world("table-3", "demo", paths.reports()).empty
     reports("demo", RM, [MADE], accuracy(80.0), **of_seed(0))
     reports("demo", f"{RM}@seed-1", [MADE], accuracy(84.0), **of_seed(1))
     reports("demo", f"{RM}@preferences", [MADE], accuracy(70.0), **of_seed(0))
     reports("demo", f"{RM}@real", [OTHER], accuracy(70.0))
-    third = tables.small_world("table-3", "demo").set_index("model")
+    third = tables.small_world("table-3", "demo", paths.reports()).set_index("model")
     assert third.overall.to_dict() == {
         "reward model": "82.00 ± 2.83", "reward model@preferences": "70.00 [70.00, 99.00]"
     }  # fmt: skip
     assert third.columns.tolist() == ["overall", "chat", "provenance"]
-    assert third.provenance["reward model"] == f"{RM}, seed 0, 1, commit abc"
+    assert third.provenance["reward model"] == f"{RM}, seed 0, 1"
 
     reports("demo", EVALUATION, [MADE], policies(SFT=-1.5, DPO=2.0), upstream={"07_sft": "", "08_dpo": ""})
     both, seed = {"07_sft": "", "08_dpo@mine": ""}, {"07_sft@seed-1": "", "08_dpo@mine-seed-1": ""}
@@ -225,7 +244,7 @@ def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
     none = {"07_sft@seed-2": "", "08_dpo@mine-seed-2": ""}
     reports("demo", f"{EVALUATION}@all-seed-2", [MADE], policies(SFT=-1.0, DPO=np.nan), upstream=none)
     reports("demo", f"{EVALUATION}@none", [MADE], {}, upstream=both)
-    fourth = tables.small_world("table-4", "demo").set_index("model")
+    fourth = tables.small_world("table-4", "demo", paths.reports()).set_index("model")
     assert fourth.gold.to_dict() == {
         "SFT": "-1.50 [-1.00, 2.00]",
         "DPO": "2.00 [-1.00, 2.00]",
@@ -237,20 +256,20 @@ def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
 
 def test_an_unknown_table_is_named():
     with pytest.raises(KeyError, match="table-9"):
-        tables.assemble("table-9", "demo")
+        tables.assemble("table-9", "demo", paths.reports())
 
 
 def test_figures_that_a_run_left_are_shown_and_changed_ones_are_not(reports):
     folder = reports("demo", "03_annotator_agreement", [MADE], {"a.pdf": "%PDF a", "a.png": "a", "b.pdf": "%PDF b"})
     (folder / "b.pdf").write_text("changed")
-    (figure,) = tables.figures("demo")
+    (figure,) = tables.figures("demo", paths.reports())
     assert (figure["name"], figure["notebook"], figure["png"].name) == ("a", "03_annotator_agreement", "a.png")
 
 
 def test_the_overview_says_what_there_is_to_read(reports):
     reports("demo", "03_annotator_agreement", [MADE], {})
     reports("laptop", "01_dataset_statistics", [OTHER], {})
-    table = tables.overview(["demo", "laptop"])
+    table = tables.overview(["demo", "laptop"], paths.reports())
     assert table.tier.tolist() == ["demo", "laptop"] and table.generated.tolist() == [True, False]
     assert table.data.tolist() == ["generated", "real: Open Assistant"]
 
@@ -299,13 +318,15 @@ def whole(reports):
         })  # fmt: skip
         cells = {("turns in prompt", "R HS2"): -0.0520}
         reports(tier, "02_attribute_correlations", [source], {"against-table-2.csv": against("table-2", cells)})
-    return {table: {tier: tables.assemble(table, tier) for tier in ("demo", "paper")} for table in TABLES}
+    return {
+        table: {tier: tables.assemble(table, tier, paths.reports()) for tier in ("demo", "paper")} for table in TABLES
+    }
 
 
 def test_latex_stands_in_a_document(whole, tmp_path):
     for table, frames in whole.items():
         check_latex(tables.latex(table, frames))
-    document = tables.save_document(run_at(tmp_path / "demo" / "14"), whole, tables.figures("demo"))
+    document = tables.save_document(run_at(tmp_path / "demo" / "14"), whole, tables.figures("demo", paths.reports()))
     check_latex(document)
     assert document.count(r"\begin{table}") == 5 and document.count(r"\toprule") == 5
     assert r"\includegraphics[width=.9\linewidth]{../03_annotator_agreement/kappa.pdf}" in document
@@ -355,7 +376,7 @@ def test_tables_become_artefacts_of_a_run(whole, tmp_path):
     frame = pd.read_csv(StringIO(kept["table-1.csv"]))
     assert len(frame) == 30 and set(frame.tier) == {"demo", "paper"} and frame.ours.notna().sum() == 4
     assert run.verdicts == {"table-1": {"not run at this tier": 13, "consistent": 1, "different": 1}}
-    check_latex(tables.save_document(run, whole, tables.figures("paper")))
+    check_latex(tables.save_document(run, whole, tables.figures("paper", paths.reports())))
     assert "{../03_annotator_agreement/kappa.pdf}" in run.kept["paper.tex"]
 
 

@@ -548,9 +548,11 @@ def test_named_runs_have_rows_of_their_own_in_the_site(checkout, monkeypatch, ca
         for name in (MODEL, "02_model@big", "02_model@by-hand")
     }
     assert states() == {MODEL: "current", "02_model@big": "current", "02_model@by-hand": "run by hand"}
+    assert "02_model" not in site.results(), "it speaks of what is published, and nothing of this is"
+    shutil.copytree(paths.reports() / "demo", paths.published_reports() / "demo")
     text = site.results()
-    assert "[02_model](demo/02_model/02_model.ipynb)" in text and "by-hand" not in text
-    assert "02_model@big" not in text, "of tier demo's named runs no executed notebook is committed"
+    assert "[02_model](published/demo/02_model/02_model.ipynb)" in text
+    assert "02_model@big" not in text, "of tier demo's named runs no executed notebook is published"
     site.build()
     assert (paths.reports() / "site/demo/02_model@big/index.html").exists()
     (paths.reports() / "demo" / MODEL / "made.csv").unlink()

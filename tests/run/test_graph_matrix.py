@@ -120,3 +120,24 @@ def test_notebook_14_depends_on_the_reports_of_named_runs_and_of_seeds(monkeypat
         new = [of if tier == "demo" else f"{tier}/{of}"] if counts else []
         assert sorted(after.keys() - before.keys()) == new and "laptop/06_rewardbench_evaluation" in after
         before = after
+
+
+def test_notebook_14_of_the_published_reports_depends_on_them_alone(monkeypatch, tmp_path):
+    """A run of the user's own then changes nothing in it, and need not have been made."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "own"))
+    monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "published"))
+    name = "14_paper_tables_and_figures@mine"
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    graph.define(name, "demo", {"published": True, "beside": ["laptop"]}, [])
+    assert graph.upstream(name, "demo") == []
+    for whose, tier, run in (
+        ("own", "demo", "06_rewardbench_evaluation"),
+        ("published", "demo", "06_rewardbench_evaluation@preferences"),
+        ("published", "laptop", "01_dataset_statistics"),
+        ("published", "demo", "14_paper_tables_and_figures"),
+        ("published", "gpu", "01_dataset_statistics"),
+    ):
+        (tmp_path / whose / tier / run).mkdir(parents=True)
+        (tmp_path / root / tier / run / "manifest.json").write_text('{"artefacts": {"a": 1}}')
+    read = graph.made_of(name, "demo", *graph.resolved(name, "demo")[1:])["upstream"]
+    assert read.keys() == {"06_rewardbench_evaluation@preferences", "laptop/01_dataset_statistics"}

@@ -1,0 +1,271 @@
+"""Publish reports: copy those of complete local runs to `reports/published/<tier>/`, which is tracked.
+
+    make publish RUNS="05 06@seed-1"          # python -m hs2lib.launch.publish --tier demo 05 06@seed-1
+
+A published report is of the commit that its manifest names, for good: it changes only here. So what is published must
+be what that commit gives. All faults of all runs are named before anything is written (`faults`). A run with the
+results that are published already leaves every file there as it is, its manifest too.
+
+Paper: silent.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hs2lib import paths
+from hs2lib.launch.compare import complete
+from hs2lib.report.report import completed
+from hs2lib.run import graph
+from hs2lib.run.parameters import ParameterError
+
+ALL = "all"  # on the command line: every complete run of the tier
+
+TIERS = [tier for tier in graph.TIERS if tier != "smoke"]  # nobody keeps a report of the smallest sizes
+
+
+def tables_only(tier: str, run: str) -> bool:
+    """Whether of a published run only CSV tables and manifest are kept: of a named one of tier demo.
+
+    `make matrix` makes the rest again. .gitignore says the same.
+    """
+    return tier == "demo" and "@" in run
+
+
+def uncommitted() -> list[str]:
+    """Tracked files that differ from the commit, and untracked ones among what a run reads of the checkout.
+
+    Raises OSError outside git.
+    """
+    command = ["git", "-C", str(paths.root()), "status", "--porcelain", "--untracked-files=all"]
+    listed = subprocess.run(command, capture_output=True, text=True)
+    if listed.returncode:
+        raise OSError(f"git cannot say whether {paths.root()} is as committed: {listed.stderr.strip()}")
+    names = []
+    for line in listed.stdout.splitlines():
+        name = line[3:].strip('"')
+        if not line.startswith("??") or name.startswith(("hs2lib/", "notebooks/", "params/")):
+            names.append(name)
+    return names
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs to publish at a tier, with the manifests of their reports, and those that are published before."""
+
+    tier: str
+    own: dict[str, dict]
+    published: dict[str, dict]
+
+    @property
+    def after(self) -> dict[str, dict]:
+        """The manifests that are published once the plan is done, by run; for what stays equal, the newer one."""
+        return self.published | self.own
+
+    def unchanged(self, run: str) -> bool:
+        """Whether the run's results are those that are published already: every artefact has the same digest."""
+        return run in self.published and _digests(self.own[run]) == _digests(self.published[run])
+
+    def results_of(self, name: str) -> str:
+        """What `graph.results` says of a run once the plan is done. name: a run of the tier, or tier/run of another."""
+        tier, _, run = name.rpartition("/")
+        whose = paths.reports() if not tier and run in self.own else paths.published_reports()
+        return graph.results(whose / (tier or self.tier) / run / "manifest.json")
+
+
+def _digests(manifest: dict) -> dict[str, str]:
+    return {name: about["sha256"] for name, about in manifest.get("artefacts", {}).items()}
+
+
+def plan(tier: str, runs: list[str]) -> Plan:
+    """The plan to publish these runs. Raises ParameterError naming those that have no complete report."""
+    own = {run: paths.read_json(paths.reports() / tier / run / "manifest.json") or {} for run in runs}
+    if missing := [run for run, manifest in own.items() if "artefacts" not in manifest]:
+        raise ParameterError(f"no complete report in {paths.reports() / tier} of {', '.join(missing)}: run it first")
+    published = {}
+    for file in sorted((paths.published_reports() / tier).glob("[0-9]*/manifest.json")):
+        published[file.parent.name] = paths.read_json(file) or {}
+    return Plan(tier, own, published)
+
+
+# Why a run must not be published.
+
+
+def faults(of: Plan) -> list[str]:
+    """Why the runs of a plan must not be published, each a sentence that names the run and what to do; else empty."""
+    sentences = []
+    for run in of.own:
+        sentences += left_otherwise(of, run)
+        if not of.unchanged(run):
+            sentences += made_otherwise(of, run) + read_otherwise(of, run)
+    return sentences + seeds_otherwise(of)
+
+
+def left_otherwise(of: Plan, run: str) -> list[str]:
+    """A fault where a report is not as its run left it."""
+    folder = paths.reports() / of.tier / run
+    altered = completed(of.tier, run, folder).altered
+    if not (folder / f"{run}.ipynb").exists():
+        altered.append(f"{run}.ipynb")
+    return [f"{run} is not as its run left it ({', '.join(altered)}): run it again"] if altered else []
+
+
+def made_otherwise(of: Plan, run: str) -> list[str]:
+    """Faults where today's commit does not give what the run gave: its commit, its code, kept work, its parameters."""
+    manifest = of.own[run]
+    _, values, recipe = graph.resolved(run, of.tier)
+    paths.hide(values)
+    today = json.loads(paths.public(json.dumps(graph.made_of(run, of.tier, values, recipe))))
+    sentences = []
+    commit = str(manifest.get("commit", "unknown"))
+    if commit.endswith("+") or commit == "unknown":
+        sentences.append(f"{run} was made at commit {commit}, which nobody can check out: commit, and run it again")
+    computes = manifest.get("code", {}).get("computes")
+    if computes is None:
+        sentences.append(f"{run} does not say what code computed it, and counts as made by other code: run it again")
+    elif computes != today["code"].get("computes"):
+        sentences.append(f"{run} was computed by other code than today's: run it again")
+    if reused := [str(kept.get("what")) for kept in manifest.get("reused", [])]:
+        words = ", ".join(reused)
+        sentences.append(f"{run} read what other code had made ({words}): run it again without --reuse")
+    if other := differing(manifest, today):
+        sentences.append(f"{run} has other parameters than today's ({', '.join(other)}): run it again")
+    if manifest.get("parameters", {}).get("published"):
+        sentences.append(f"{run} read the published reports: publish a run that read its own")
+    return sentences
+
+
+def read_otherwise(of: Plan, run: str) -> list[str]:
+    """Faults where a run read results that are not published, nor published with it; or, of 14, not all that are."""
+    manifest = of.own[run]
+    read = manifest.get("upstream", {})
+    sentences = []
+    for name, digest in read.items():
+        if digest != of.results_of(name):
+            sentences.append(f"{run} read other results of {name} than those published: publish that one with it")
+    if "beside" in manifest.get("parameters", {}):
+        reports = {name for name in of.after if name.partition("@")[0] != run.partition("@")[0]}
+        for name in sorted(reports - read.keys()):
+            sentences.append(f"{run} did not read {name}, which is published: run {name}, then {run} again")
+    return sentences
+
+
+def seeds_otherwise(of: Plan) -> list[str]:
+    """Faults where seeds of one run differ by more than the seed: of what is new, and of all that it reads.
+
+    Their mean would be one of different things: other settings, other code, or other runs read.
+    """
+    names = set()
+    todo = [run for run in of.own if not of.unchanged(run)]
+    while todo:
+        name = todo.pop()
+        if name in of.after and name not in names:
+            names.add(name)
+            todo += of.after[name].get("upstream", {})
+    sentences = []
+    for family in sorted({graph.without_seed(name)[0] for name in names}):
+        first, *others = sorted(name for name in of.after if graph.without_seed(name)[0] == family)
+        for other in others:
+            if different := [name for name in differing(of.after[first], of.after[other]) if name != "seed"]:
+                words = ", ".join(different)
+                sentences.append(f"{first} and {other} differ by more than the seed ({words}): publish them alike")
+            elif _code(of.after[first]) != _code(of.after[other]):
+                sentences.append(f"{first} and {other} were computed by different code: publish them together")
+            elif _families(of.after[first]) != _families(of.after[other]):
+                sentences.append(f"{first} and {other} read different runs: publish them alike")
+    return sentences
+
+
+def differing(one: dict, other: dict) -> list[str]:
+    """The settings in which two records (`parameters` and `recipe`) differ, in order.
+
+    A setting may stand in the cell of parameters in one, and in the recipe in the other.
+    """
+    mine, theirs = (record.get("parameters", {}) | record.get("recipe", {}) for record in (one, other))
+    names = sorted((mine.keys() | theirs.keys()) - {"recipe"})
+    return [name for name in names if name not in mine or name not in theirs or mine[name] != theirs[name]]
+
+
+def _code(manifest: dict) -> str | None:
+    return manifest.get("code", {}).get("computes")
+
+
+def _families(manifest: dict) -> set[str]:
+    return {graph.without_seed(name)[0] for name in manifest.get("upstream", {})}
+
+
+# Publishing.
+
+
+def put(tier: str, run: str) -> Path:
+    """Copy a run's report to where it is published, whole or not at all, and return its folder there.
+
+    The copy is made beside it under a name that git ignores, and renamed. Raises OSError where it cannot be written;
+    the earlier report is then as it was.
+    """
+    source = paths.reports() / tier / run
+    target = paths.published_reports() / tier / run
+    copy = target.with_name(f".{run}.{os.getpid()}")
+    earlier = target.with_name(f".{run}.{os.getpid()}.earlier")
+    names = [*completed(tier, run, source).files, "manifest.json", f"{run}.ipynb"]
+    if tables_only(tier, run):
+        names = [name for name in names if name.endswith(".csv") or name == "manifest.json"]
+    try:
+        copy.mkdir(parents=True)
+        for name in names:
+            shutil.copyfile(source / name, copy / name)
+        if target.exists():
+            target.rename(earlier)
+        copy.rename(target)
+    except BaseException:
+        if earlier.exists() and not target.exists():
+            earlier.rename(target)
+        raise
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(earlier, ignore_errors=True)
+    return target
+
+
+def publish(tier: str, runs: list[str]) -> list[str]:
+    """Publish the reports of runs, and return those whose results are new; the others are published already.
+
+    Raises ParameterError that names every fault; nothing is written then. OSError where git or the disk fails.
+    """
+    if changed := uncommitted():
+        words = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+        raise ParameterError(f"the checkout is not as committed ({words}): commit or undo that first")
+    planned = plan(tier, runs)
+    if sentences := faults(planned):
+        raise ParameterError("\n  ".join(["nothing was published:", *sentences]))
+    new = [run for run in runs if not planned.unchanged(run)]
+    for run in new:
+        put(tier, run)
+    return new
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: `make publish RUNS=".."`."""
+    what = "Copy reports of complete local runs to reports/published/, which is tracked."
+    parser = argparse.ArgumentParser(prog="python -m hs2lib.launch.publish", description=what)
+    parser.add_argument("run", nargs="+", help=f"numbers or names (05), named runs (06@seed-1), or {ALL}")
+    parser.add_argument("--tier", choices=TIERS, default="demo", help="which tier (default: demo)")
+    args = parser.parse_args(arguments)
+    try:
+        runs = complete(paths.reports() / args.tier) if args.run == [ALL] else graph.matching(args.run)
+        new = publish(args.tier, runs)
+    except (OSError, ParameterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for run in runs:
+        print(f"{args.tier} {run}: {'published' if run in new else 'published already, with these results'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Reports beside the published ones: each class of cell is told apart, in folders made by hand."""
+
+import time
+
+import pytest
+
+from hs2lib import paths
+from hs2lib.launch import compare
+from hs2lib.launch.compare import (
+    CHANGED,
+    EQUAL,
+    INSIDE,
+    MISSING_HERE,
+    MISSING_THERE,
+    MOVED,
+    OTHER_WORDS,
+    OUTSIDE,
+    ROUNDING,
+)
+
+RUN = "07_sft"
+
+
+def write(root, tables, run=RUN, tier="demo"):
+    """A complete report with these tables, as texts."""
+    folder = root / tier / run
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in tables.items():
+        (folder / name).write_text(text)
+    (folder / "manifest.json").write_text("{}")
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """compare(published, ours) of one table, given as texts: what `compare` says of it."""
+
+    def compared(published, ours):
+        write(tmp_path / "published", {"t.csv": published})
+        write(tmp_path / "own", {"t.csv": ours})
+        return compare.compare("demo", tmp_path / "own", tmp_path / "published")
+
+    return compared
+
+
+HEADINGS = "policy,gain,95 % low,95 % high,verdict\n"
+PUBLISHED = HEADINGS + "DPO,0.3255584457,0.1,0.5,better\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "kinds"),
+    [
+        ("DPO,0.3255584457,0.1,0.5,better", [EQUAL, EQUAL, EQUAL, EQUAL]),
+        # One unit of the tenth digit, and two.
+        ("DPO,0.3255584458,0.1,0.5,better", [ROUNDING, EQUAL, EQUAL, EQUAL]),
+        ("DPO,0.3255584459,0.1,0.5,better", [INSIDE, EQUAL, EQUAL, EQUAL]),
+        # 0.4 lies in 0.1 to 0.5, and 0.6 does not; a bound is of the kind of its value.
+        ("DPO,0.4,0.2,0.6,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
+        ("DPO,0.6,0.3,0.9,better", [OUTSIDE, OUTSIDE, OUTSIDE, EQUAL]),
+        ("DPO,0.5,0.3,0.7,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
+        # The interval holds 0 now; it lies on the other side of 0; the words differ though no number does.
+        ("DPO,0.3,-0.1,0.7,better", [CHANGED, INSIDE, INSIDE, EQUAL]),
+        ("DPO,-0.3,-0.5,-0.1,better", [CHANGED, OUTSIDE, OUTSIDE, EQUAL]),
+        ("DPO,0.3255584457,0.1,0.5,no better", [EQUAL, EQUAL, EQUAL, CHANGED]),
+        # The same value, and another conclusion all the same.
+        ("DPO,0.3255584457,-0.1,0.5,better", [CHANGED, INSIDE, EQUAL, EQUAL]),
+        ("DPO,,0.1,0.5,better", [MISSING_HERE, EQUAL, EQUAL, EQUAL]),
+        ("PPO,0.3255584457,0.1,0.5,better", [MISSING_HERE] * 4 + [MISSING_THERE] * 4),
+    ],
+)
+def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
+    """What moved within the published interval is news to nobody; a conclusion that changed must not hide among it."""
+    frame = beside(PUBLISHED, f"{HEADINGS}{ours}\n")
+    assert frame.kind.tolist() == kinds
+    assert frame.column.tolist()[:4] == ["gain", "95 % low", "95 % high", "verdict"]
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "kind"),
+    [
+        ("0.3279", "0.3280", ROUNDING),
+        ("0.1", "0.2", MOVED),  # one unit of the last digit, and twice as much
+        ("10681", "10682", MOVED),  # a count is exact
+        ("1e-16", "-2e-16", ROUNDING),  # 0, but for the error of floats
+        ("4.12 [3.80, 4.44]", "4.13 [3.80, 4.44]", ROUNDING),
+        ("4.12 [3.80, 4.44]", "4.32 [4.00, 4.64]", INSIDE),
+        ("4.12 [3.80, 4.44]", "4.52 [4.20, 4.84]", OUTSIDE),
+        ("4.12 [3.80, 4.44]", "0.12 [-0.20, 0.44]", CHANGED),
+        ("8.04 ± 0.38", "8.24 ± 0.38", MOVED),
+        ("8.04 ± 0.38", "judge gold, no score", OTHER_WORDS),
+        ("no score", "no words", OTHER_WORDS),
+        ("", "3", MISSING_THERE),
+    ],
+)
+def test_a_cell_without_columns_of_bounds(beside, published, ours, kind):
+    """Many tables have a number and its interval in one cell, or a number alone."""
+    table = 'policy,value\nSFT,"{}"\nDPO,"5"\n'
+    frame = beside(table.format(published), table.format(ours))
+    assert frame.kind.tolist() == [kind, EQUAL]
+
+
+def test_rows_are_matched_by_their_names_and_columns_by_their_headings(beside):
+    """A table in another order is the same table."""
+    frame = beside(
+        "measure,policy,a,b\ngold,SFT,1,2\ngold,DPO,3,4\n", "policy,b,a,measure\nDPO,4,3,gold\nSFT,2,1,gold\n"
+    )
+    assert frame.kind.tolist() == [EQUAL] * 4
+    assert frame.row.tolist() == ["gold, SFT", "gold, SFT", "gold, DPO", "gold, DPO"]
+
+
+def test_rows_of_one_name_are_matched_by_their_order(beside):
+    """A table by step has each measure once a step."""
+    frame = beside("step,measure,a\n1,gold,1\n2,gold,2\n", "step,measure,a\n1,gold,1\n2,gold,5\n")
+    assert dict(zip(frame.row + ": " + frame.column, frame.kind, strict=True)) == {
+        "gold: step": EQUAL,
+        "gold: a": EQUAL,
+        "gold, row 2: step": EQUAL,
+        "gold, row 2: a": MOVED,
+    }
+
+
+def test_a_text_that_a_model_wrote_names_no_row(beside):
+    """Another answer to the same prompt is other words in one row, not a row lost and another gained."""
+    table = "policy,answer,length\nSFT,{},20\nDPO,The Nile.,9\n"
+    assert beside(table.format("A river."), table.format("A long river.")).kind.tolist() == [OTHER_WORDS] + [EQUAL] * 3
+
+
+def test_a_verdict_names_the_rows_of_a_table_of_verdicts(beside):
+    """Three claims less and three more are numbers that moved; no conclusion of one row became that of the next."""
+    frame = beside(
+        "verdict,evidence,demo\nholds,run,9\nfails,run,1\n", "verdict,evidence,demo\nholds,run,6\nfails,run,4\n"
+    )
+    assert set(frame.kind) <= {EQUAL, MOVED} and frame.row.tolist() == ["holds", "holds", "fails", "fails"]
+
+
+def test_intervals_belong_to_their_columns():
+    headings = [
+        "paper",
+        "ours",
+        "95 % low",
+        "95 % high",
+        "mean",
+        "x",
+        "mean low",
+        "mean high",
+        "Fisher low",
+        "Fisher high",
+    ]
+    assert compare.bounds_of(headings) == {
+        "ours": ("95 % low", "95 % high"),
+        "mean": ("mean low", "mean high"),
+        "x": ("Fisher low", "Fisher high"),
+    }
+
+
+def test_what_one_side_lacks(tmp_path, monkeypatch, capsys):
+    """A table is all its cells; a run is one line, not thousands. A report that is not complete is none."""
+    own, published = tmp_path / "own", tmp_path / "published"
+    write(own, {"t.csv": "a\n1\n", "new.csv": "policy,b\nSFT,1\n"})
+    write(published, {"t.csv": "a\n1\n", "old.csv": "policy,b,c\nSFT,1,2\n"})
+    write(published, {"t.csv": "a\n1\n"}, "08_dpo")
+    write(own, {"t.csv": "a\n1\n"}, "09_iterative_dpo")
+    write(own, {"t.csv": "a\n1\n"}, "09_iterative_dpo@by-hand")
+    (own / "demo/10_ppo").mkdir()
+    frame = compare.compare("demo", own, published)
+    assert compare.counts(frame, ["run", "table"]).to_dict("index") == {
+        (RUN, "new.csv"): {EQUAL: 0, MISSING_HERE: 0, MISSING_THERE: 1},
+        (RUN, "old.csv"): {EQUAL: 0, MISSING_HERE: 2, MISSING_THERE: 0},
+        (RUN, "t.csv"): {EQUAL: 1, MISSING_HERE: 0, MISSING_THERE: 0},
+    }
+    alone = frame[frame.table == ""].set_index("run").kind.to_dict()
+    assert alone == {"08_dpo": MISSING_HERE, "09_iterative_dpo": MISSING_THERE}
+    monkeypatch.setenv("HS2_REPORTS", str(own))
+    monkeypatch.setenv("HS2_PUBLISHED", str(published))
+    assert compare.main("demo", []) == 0
+    assert "published, not run here: 08_dpo\nyours, not published: 09_iterative_dpo\n" in capsys.readouterr().out
+    assert compare.main("laptop", []) == 0
+    assert "no run of yours" in capsys.readouterr().err
+
+
+def test_a_run_of_another_seed_beside_the_published_one(tmp_path, monkeypatch, capsys):
+    """It is what a second honest run gives; the changed conclusions are printed with both values and intervals."""
+    own, published = tmp_path / "own", tmp_path / "published"
+    write(own, {"t.csv": f"{HEADINGS}DPO,0.3,-0.1,0.7,unclear\n"}, f"{RUN}@seed-1")
+    write(published, {"t.csv": PUBLISHED})
+    monkeypatch.setenv("HS2_REPORTS", str(own))
+    monkeypatch.setenv("HS2_PUBLISHED", str(published))
+    assert compare.main("demo", ["07@seed-1=07"]) == 0
+    shown = capsys.readouterr().out
+    place = "CONCLUSION CHANGED: 07_sft@seed-1 t.csv, DPO"
+    assert f"{place}: gain: published 0.3255584457 [0.1, 0.5], yours 0.3 [-0.1, 0.7]" in shown
+    assert f"{place}: verdict: published better [0.1, 0.5], yours unclear [-0.1, 0.7]" in shown
+    with pytest.raises(FileNotFoundError, match="08_dpo"):
+        compare.main("demo", ["08"])
+
+
+def test_the_published_reports_beside_themselves_are_equal_and_it_is_quick():
+    """Some five hundred tables of every shape that notebooks write."""
+    began = time.perf_counter()
+    published = paths.published_reports()
+    frame = compare.compare("demo", published, published)
+    assert set(frame.kind) == {EQUAL} and len(frame) > 10_000
+    assert time.perf_counter() - began < 30
