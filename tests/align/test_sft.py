@@ -123,14 +123,14 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
     first = mask.index(False, mask.index(True))  # the end of the first answer
     for limit, kept in ((len(ids), len(ids)), (len(ids) - 1, first), (first, first)):
         policy.max_tokens = limit
-        (item,), counts = sft.prepare(policy, [TALK])
+        (item,), counts = sft.items(policy, [TALK])
         assert item.sequences[0] == ids[:kept] and counts["shortened"] == (kept < len(ids))
         assert counts["tokens_trained"] == sum(mask[:kept]) and counts["turns_trained"] == 1 + (kept == len(ids))
     policy.max_tokens = first - 1
     with pytest.raises(ValueError, match=r"no conversation fits into \d+ tokens \(1 are longer\)"):
-        sft.prepare(policy, [TALK])
+        sft.items(policy, [TALK])
     short = Group("b", TURNS[:1], (Response("b/0", "Yes."),))
-    items, counts = sft.prepare(policy, [TALK, short])
+    items, counts = sft.items(policy, [TALK, short])
     assert [item.id for item in items] == ["b"] and counts["too_long"] == 1
 
 
@@ -147,7 +147,7 @@ def test_best_paths_follow_the_best_reply():
     kept = sft.best_paths([root, through, around, unrated])
     assert [(talk.id, talk.responses[0].text) for talk in kept] == [("through", "y"), ("unrated", "first")]
     with pytest.raises(ValueError, match="group root has 2 responses: choose one"):
-        sft.prepare(load_policy("tiny"), [root])
+        sft.items(load_policy("tiny"), [root])
 
 
 def test_the_best_reply_to_a_prompt_may_stand_in_its_second_group():
@@ -190,7 +190,7 @@ class Gradients(TrainerCallback):
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""
-    items, _ = sft.prepare(load_policy("tiny"), talks())
+    items, _ = sft.items(load_policy("tiny"), talks())
     how = recipe(steps=5, batch=6, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
     ours, theirs = Gradients(), Gradients()
     task = (items, items[:3])
@@ -208,7 +208,7 @@ def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
 def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
     """Loss and gradient of conversations one by one, however they are cut into micro-batches."""
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     how = recipe(steps=1, batch=12, accumulation=accumulation, budget=150, clip=1e9, keep=0)
     first = fit(policy, items, (), objectives.sft(), how, tmp_path / "run").history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
@@ -219,7 +219,7 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
 def test_trls_padded_batch_is_the_conversations_one_by_one(tmp_path, trl):
     """The first loss and gradient: nothing of a conversation is seen by another, and padding counts nowhere."""
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     how = recipe(steps=1, batch=12, clip=1e9)
     first = trl.fit_sft(policy, items, (), how, tmp_path / "run", rows_a_batch=12).history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
@@ -234,7 +234,7 @@ def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     if adapters:
         policy.lora(rank=16)
     few = talks(3)
-    items, _ = sft.prepare(policy, few)
+    items, _ = sft.items(policy, few)
     how = recipe(steps=150, batch=3, learning_rate=2e-2, save_every=150)
     result = fit(policy, items, (), objectives.sft(), how, tmp_path / "run")
     losses = [x["loss"] for x in result.history if "loss" in x]
@@ -271,7 +271,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
 
     def run(folder, callbacks=()):
         policy = load_policy("tiny")
-        items, _ = sft.prepare(policy, talks())
+        items, _ = sft.items(policy, talks())
         how = recipe(steps=7, batch=2, budget=150, keep=0)
         return policy, fit(policy, items, items[:2], objectives.sft(), how, folder, callbacks=callbacks)
 
@@ -299,7 +299,7 @@ def test_trls_backend_goes_on_too(tmp_path, trl):
     for name, stops in (("straight", ()), ("killed", (1, 3))):
         for stop in (*stops, None):
             policy = load_policy("tiny")
-            items, _ = sft.prepare(policy, talks())
+            items, _ = sft.items(policy, talks())
             task = (policy, items, (), recipe(steps=5, batch=2, budget=150), tmp_path / name)
             if stop:
                 with pytest.raises(Killed):
@@ -319,7 +319,7 @@ def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, mon
 
     monkeypatch.setattr(trl.SFTTrainer, "compute_loss", exhausted)
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     with pytest.raises(MemoryError, match=r"at step 1, .* tokens: set recipe.checkpointing, .* from its start; "):
         trl.fit_sft(policy, items, (), recipe(batch=12), tmp_path / "run", rows_a_batch=12)
 
@@ -327,7 +327,7 @@ def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, mon
 @pytest.mark.slow
 def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     cases = [
         (dict(batch=25), {}, "no global batch of 25"),
         ({}, {"rows_a_batch": 3}, "a batch of 4 rows cannot be cut into micro-batches of 3"),
@@ -342,7 +342,7 @@ def test_what_trl_cannot_train_is_refused(tmp_path, trl):
 
 @pytest.mark.slow
 def test_the_dataset_is_what_trl_asks_for(trl):
-    items, _ = sft.prepare(load_policy("tiny"), [TALK])
+    items, _ = sft.items(load_policy("tiny"), [TALK])
     rows = trl.sft_rows(items)
     assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
     (row,) = rows
