@@ -13,7 +13,7 @@ def train_07(setup: Setup) -> None:
     conversations = sft.load_conversations(setup)
     policy = saved.base_policy(setup)
     items = sft.prepare(policy, conversations, setup)
-    sft.train(policy, items, setup)
+    result = sft.train(policy, items, setup)
 
 
 def evaluate_07(setup: Setup) -> None:
@@ -44,7 +44,7 @@ def train_08(setup: Setup) -> None:
     pairs = dpo.load_pairs(setup)
     policy = saved.starting_policy(setup)
     items = dpo.prepare(policy, pairs, setup)
-    dpo.train(policy, items, setup)
+    result = dpo.train(policy, items, setup)
 
 
 def evaluate_08(setup: Setup) -> None:

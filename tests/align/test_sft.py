@@ -1,6 +1,8 @@
 """SFT: the mask is exactly the assistant's words, the loss is TRL's, a killed run ends where it would have."""
 
 import os
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import load_policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
+from hs2lib.train.recipes import SFT
 from hs2lib.train.trainer import Recipe, fit
 
 TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
@@ -348,3 +351,57 @@ def test_the_dataset_is_what_trl_asks_for(trl):
     (row,) = rows
     assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))
     assert sum(label != -100 for label in row["labels"]) == items[0].targets.sum()
+
+
+# What a run does
+
+
+def setup_of(folder, **changes):
+    """What a run's functions read of its setup."""
+    fixed = dict(n_prompts=12, steps=1, batch=2, autocast="float32", model_name="tiny")
+    return SimpleNamespace(recipe=SFT(**fixed | changes), folder=folder, notebook="07_sft", tier="smoke")
+
+
+def worst(groups):
+    """The control of choosing the best reply: the worst one."""
+    return [replace(group, responses=(min(group.responses, key=lambda one: one.labels[0]),)) for group in groups]
+
+
+def test_conversations_are_chosen_by_the_rule_that_is_given_and_say_so(tmp_path):
+    """A control trains on other replies to the same prompts; the run's manifest has to name the rule."""
+    setup = setup_of(tmp_path)
+    best, control = sft.load_conversations(setup), sft.load_conversations(setup, choose=worst)
+    assert best.arguments == {"choose": sft.best_paths} and control.arguments == {"choose": worst}
+    assert [talk.id for talk in best.training] == [talk.id for talk in control.training]
+    assert len(best.training) + len(best.validation) == 12 and len(best.validation) == 2
+    higher = [a.responses[0].labels[0] - b.responses[0].labels[0]
+              for a, b in zip(best.training, control.training, strict=True)]  # fmt: skip
+    assert min(higher) >= 0 and max(higher) > 0
+
+
+@pytest.mark.slow
+def test_training_takes_the_objective_that_is_given_and_says_so(tmp_path):
+    """A loss of the reader's own is minimised in place of the method's, and the result names it."""
+    setup = setup_of(tmp_path, validation_share=0.0, learning_rate=1e-3)
+    conversations = sft.load_conversations(setup)
+    policy = load_policy("tiny")
+    items = sft.prepare(policy, conversations, setup)
+    assert not items.validation and items.watched == items.training and items.watched_name == "training"
+    doubled = objectives.sft()._replace(name="twice", total=lambda *rows: 2 * objectives.sft().total(*rows))
+    plain = sft.train(policy, items, setup)
+    other = sft.train(load_policy("tiny"), items, setup, objective=doubled)
+    assert plain.arguments["objective"].name == "SFT" and other.arguments == {"objective": doubled}
+    assert other.history[0]["loss"] == pytest.approx(2 * plain.history[0]["loss"])
+    with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by twice"):
+        sft.train(policy, items, setup_of(tmp_path, backend="trl"), objective=doubled)
+
+
+def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path):
+    """Its logarithm is the loss, of the held-out part where there is one."""
+    setup = setup_of(tmp_path, n_prompts=10)
+    policy = load_policy("tiny")
+    items = sft.prepare(policy, sft.load_conversations(setup), setup)
+    table = sft.perplexity({"base": policy}, items, setup)
+    assert items.watched_name == "held-out"
+    assert table["loss, nats a token"]["base"] == pytest.approx(sft.nll(policy, items.validation), rel=1e-6)
+    assert np.log(table.perplexity["base"]) == pytest.approx(table["loss, nats a token"]["base"])
