@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -247,8 +247,9 @@ FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 class TrainingResult:
     """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss.
 
-    seconds: the work of the whole training, over all calls that went on with it, not the last call. code: digest of
-    the code that made it; reused: this is not the code of today, and `--reuse` asked for it all the same.
+    seconds: the work of the whole training, over all calls that went on with it; seconds_before: of it, that of
+    earlier calls. code: digest of the code that made it; reused: this is not the code of today, and `--reuse` asked for
+    it all the same. arguments: what the caller's function was given in place of the method's own, for the manifest.
     """
 
     history: list[dict]
@@ -259,6 +260,11 @@ class TrainingResult:
     folder: Path
     code: str = ""
     reused: bool = False
+    seconds_before: float = 0.0
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+DONE = ("history", "best_step", "best_loss", "steps", "seconds")  # what done.json keeps of a result
 
 
 class Clock(TrainerCallback):
@@ -278,7 +284,8 @@ class Clock(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
-            write(self.file, json.dumps({"seconds": self.seconds()}) + "\n")
+            write(self.file, json.dumps({"seconds": self.seconds()}) + "
+")
 
 
 def fit(
@@ -311,7 +318,9 @@ def fit(
     outputs = Outputs(model, objective, recipe.autocast)
     _free()
     if done := read_json(folder / "done.json"):
-        return restore(outputs, TrainingResult(**done | {"code": place.code, "reused": place.reused}, folder=folder))
+        made = {name: done[name] for name in DONE}
+        by = {"code": place.code, "reused": place.reused, "seconds_before": done["seconds"]}
+        return restore(outputs, TrainingResult(**made | by, folder=folder))
     last = checkpoints.last(folder)
     if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
         how = "without" if recipe.fsdp else "with"
@@ -332,12 +341,14 @@ def fit(
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
     loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
-    result = TrainingResult(history, step, loss, steps, clock.seconds(), folder, place.code, place.reused)
+    result = TrainingResult(
+        history, step, loss, steps, clock.seconds(), folder, place.code, place.reused, seconds_before=clock.before
+    )
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     trainer.accelerator.wait_for_everyone()
     if main:
-        done = {name: value for name, value in asdict(result).items() if name not in ("folder", "reused")}
+        done = {name: getattr(result, name) for name in DONE}
         write(folder / "done.json", json.dumps(done) + "\n")
         if ranked and not trainer.judged:
             shutil.rmtree(folder / f"checkpoint-{steps}")
@@ -415,7 +426,7 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     described["start"] = checkpoints.weights_digest(model.backbone)
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
-    fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
+    fixed = {each.name: getattr(recipe, each.name) for each in fields(Recipe) if each.name not in FREE}
     fixed["keep"] = recipe.keep > 0  # the best weights or the last ones; how many stay on disk is free
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
     what |= {"recipe": fixed, "model": described, "about": about or {}}
