@@ -53,6 +53,12 @@ class Decoder(nn.Module):
         if hasattr(backbone, "hs2_weights"):
             checkpoints.shard(self, part=backbone)
 
+    @property
+    def scored_one_by_one(self) -> dict[str, str]:
+        """The backbone's class and why transformers scores its sequences one by one; empty where the engine does."""
+        why = getattr(self.backbone, "hs2_alone", "")
+        return {type(self.backbone).__name__: why} if why else {}
+
     @classmethod
     def new(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
         """A model over the backbone `name` (of `NAMED`, a folder, a Hub repository); options as for the class.

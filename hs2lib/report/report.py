@@ -235,8 +235,7 @@ class Run:
         spelt = {}  # (prompt, text) of responses that spell out control strings -> whether they were set aside
         for model in self.models:
             spelt |= model.control_strings
-            if why := getattr(model.backbone, "hs2_alone", ""):
-                alone[type(model.backbone).__name__] = why
+            alone |= model.scored_one_by_one
         manifest |= {"scored_one_by_one": alone}
         manifest |= {"control_strings": len(spelt), "refused_responses": sum(spelt.values())}
         seconds = round(time.time() - self.started + self.kept_s, 1)
