@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -278,12 +277,13 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
 # What a judge is asked, and what a policy scores
 
 
-class Template(NamedTuple):
-    """A judge prompt: the system message, the text with {fields}, its file as `hs2lib.paths.as_read`."""
+@dataclass(frozen=True)
+class Template:
+    """A judge prompt: the system message, the text with {fields}. read: its file, as `hs2lib.paths.as_read`."""
 
     system: str
     text: str
-    read: Mapping[str, str] = MappingProxyType({})
+    read: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def fill(self, **fields: str) -> tuple[tuple[str, str], ...]:
         """The messages; other braces, of the template and in a field's text, stay as they are."""
@@ -319,12 +319,14 @@ def prompts(
     except (yaml.YAMLError, KeyError, TypeError):
         named = {}
     for name, needed in fields.items():
-        system, text, _ = named.get(name, (None, None, {}))
-        lacks = [field for field in needed if not isinstance(text, str) or f"{{{field}}}" not in text]
-        lacks += [] if isinstance(system, str) else ["its system message"]
+        template = named.get(name, Template(None, None))
+        text = template.text if isinstance(template.text, str) else ""
+        lacks = [field for field in needed if f"{{{field}}}" not in text]
+        if not isinstance(template.system, str):
+            lacks.append("its system message")
         if lacks:
             raise DataError(path, None, name, f"prompt {name} lacks {lacks[0]}", fix)
-    return Templates({name: named[name]._replace(read=files_read) for name in fields}, files_read)
+    return Templates({name: replace(named[name], read=files_read) for name in fields}, files_read)
 
 
 class JudgedScore(NamedTuple):

@@ -34,11 +34,16 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
     Paper: silent. MT-Bench: a grade of 1 to 10, linear in the weighted sum of the true attributes. Arena Hard and
     AlpacaEval: the answer that is truly better than the baseline's or worse, or a tie. answers: in the order of
     `questions.baseline`, where there is one. seed: of the order in which AlpacaEval shows two answers. Raises
-    ValueError as `check_generated`.
+    ValueError as `check_generated`, and for answers to other questions than the baseline's.
     """
     check_generated(questions)
+    others = questions.baseline or answers
+    ours = [question_id(answer) for answer in answers]
+    theirs = [question_id(other) for other in others]
+    if ours != theirs:
+        raise ValueError(f"{questions.title}: {len(ours)} answers are not to the baseline's {len(theirs)} questions")
     verdicts: dict[str, float | str] = {}
-    for answer, other in zip(answers, questions.baseline or answers, strict=True):
+    for answer, other in zip(answers, others, strict=True):
         id = question_id(answer)
         truth = _truth(answer)
         difference = round(truth - _truth(other), 9)

@@ -17,9 +17,10 @@ from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
+from hs2lib.evaluate.grading import NOT_RUN, Judged, rewards
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.policies import NOT_RUN, Judged, rewards, wide
 from hs2lib.evaluate.questions import FILES, Questions, characters, generate, read, save
+from hs2lib.evaluate.table_4 import wide
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
@@ -247,7 +248,7 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
     rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
-    assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
+    assert model.fingerprint() in rows.measure[1] and "reward model's score, goodness of" in rows.measure[1]
     assert rows["mean"][1] == pytest.approx(expected.mean(), rel=1e-4)
 
 
@@ -305,7 +306,7 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     with web(tmp_path / "web") as (url, asked):
         monkeypatch.setattr(data, "RAW", url)
         for _ in range(2):
-            path, source = data.locate(file, "hub")
+            path, source, _ = data.locate(file, "hub")
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
             assert source == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
