@@ -7,7 +7,8 @@
 import shlex
 import sys
 
-from hs2lib.run import graph, processes, runner, stages
+from hs2lib.launch import runner, stages
+from hs2lib.run import graph, processes
 
 TIER = config["tier"]
 CORES = int(config["cores"])
@@ -30,7 +31,7 @@ for rule_name in WANTED:
 
 def stages_of(name):
     """The stages of a notebook that are jobs of their own, in their order."""
-    return [stage for stage in stages.STAGES if f"{stage}_{name}" in WANTED]
+    return [stage for stage in stages.stages_of(name) if f"{stage}_{name}" in WANTED]
 
 
 def done(names):

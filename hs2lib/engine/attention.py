@@ -56,7 +56,7 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
 
     Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can only be scored.
     """
-    model = _bare(model)
+    model = bare(model)
     if why := apart(model):
         what = "can be scored, one by one, but neither trained nor sampled from"
         raise ValueError(f"{type(model).__name__} {what}: {why}")
@@ -77,7 +77,7 @@ def apart(model: PreTrainedModel) -> str:
 
     Raises TypeError for what is no transformers model, ValueError for one that is no causal decoder.
     """
-    model = _bare(model)
+    model = bare(model)
 
     def compare() -> str:
         unprepare(model)
@@ -103,7 +103,7 @@ def _each_token(model: PreTrainedModel, batch: Batch) -> Tensor:
     return states(model, batch)[[node for path in batch.paths() for node in path]]
 
 
-def _bare(model) -> PreTrainedModel:
+def bare(model) -> PreTrainedModel:
     if hasattr(model, "get_base_model"):
         if model.active_peft_config.is_prompt_learning:
             raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
@@ -175,7 +175,7 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
     """Whether to score a batch one by one. With gradients never: `states` then says why it cannot."""
     if torch.is_grad_enabled():
         return False
-    model = _bare(model)
+    model = bare(model)
     if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
         if not hasattr(model, "hs2_alone"):  # said once
             print(f"{type(model).__name__} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
@@ -199,7 +199,7 @@ def run(model: PreTrainedModel, tokens: Tensor, positions: Tensor, attention: Ca
 def end_states(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None) -> Tensor:
     """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
     if hidden is None and _alone(model, batch):
-        decoder = _bare(model).base_model
+        decoder = bare(model).base_model
         return torch.stack([contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()])
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     return hidden[batch.end.to(hidden.device)]
@@ -220,7 +220,7 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
     head = projection(model)
     if hidden is None and _alone(model, batch):
-        alone = [contract.plain_log_probs(_bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
+        alone = [contract.plain_log_probs(bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
         depth = batch.positions[batch.node].tolist()
         return torch.stack([alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)])
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
@@ -242,7 +242,7 @@ def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
 
     Raises ValueError for a model without one.
     """
-    model = _bare(model)
+    model = bare(model)
     if (head := model.get_output_embeddings()) is None:
         raise ValueError(f"{type(model).__name__} has no vocabulary projection: load it as a causal model")
     config = model.config.get_text_config()

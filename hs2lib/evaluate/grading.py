@@ -230,7 +230,7 @@ def grade(
     By the truth answers to last turns alone are kept, which it can grade. reward_model: what scores, where the judge is
     reward_model. published: AlpacaEval's difficulties. Raises as `Judge.verdicts`.
     """
-    found: dict[tuple[str, str], Judged] = {}
+    by_name: dict[tuple[str, str], Judged] = {}
     unread = []
     for questions in asked:  # a judge is asked benchmark after benchmark
         for name, each in answers.items():
@@ -249,8 +249,8 @@ def grade(
                 unread.append(unparsable(verdicts).assign(policy=name, benchmark=questions.benchmark))
                 result = _score(setup, questions, replies, verdicts, published)
             grader = graders.named(questions.benchmark)
-            found[name, questions.benchmark] = Judged(name, questions, replies, grader, result, reward)
-    judged = [found[name, questions.benchmark] for name in answers for questions in asked]
+            by_name[name, questions.benchmark] = Judged(name, questions, replies, grader, result, reward)
+    judged = [by_name[name, questions.benchmark] for name in answers for questions in asked]
     return Graded(judged, pd.concat(unread, ignore_index=True) if unread else pd.DataFrame())
 
 

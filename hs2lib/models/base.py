@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 
 from hs2lib import paths
+from hs2lib.engine.attention import bare
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
@@ -53,12 +54,6 @@ class Decoder(nn.Module):
         if hasattr(backbone, "hs2_weights"):
             checkpoints.shard(self, part=backbone)
 
-    @property
-    def scored_one_by_one(self) -> dict[str, str]:
-        """The backbone's class and why transformers scores its sequences one by one; empty where the engine does."""
-        why = getattr(self.backbone, "hs2_alone", "")
-        return {type(self.backbone).__name__: why} if why else {}
-
     @classmethod
     def new(cls, name: str | Path, *, revision: str | None = None, pad_token: str | None = None, **options):
         """A model over the backbone `name` (of `NAMED`, a folder, a Hub repository); options as for the class.
@@ -95,6 +90,13 @@ class Decoder(nn.Module):
         """A short name for what this model computes: it changes with the weights, the template or the length."""
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
         return f"{Path(self.base).name or 'model'}-{checkpoints.weights_digest(self, json.dumps(settings).encode())}"
+
+    @property
+    def scored_one_by_one(self) -> dict[str, str]:
+        """The backbone's class and why its sequences were scored one by one so far; nothing where they were not."""
+        backbone = bare(self.backbone)
+        why = getattr(backbone, "hs2_alone", "")
+        return {type(backbone).__name__: why} if why else {}
 
     @property
     def written(self) -> dict:

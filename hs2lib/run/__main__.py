@@ -1,11 +1,11 @@
-"""`python -m hs2lib.run`: see `hs2lib.run.runner`."""
+"""`python -m hs2lib.run`: the command of `hs2lib.launch.runner`, under the name that users type."""
 
 import signal
 import sys
 
 try:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    from hs2lib.run.runner import main
+    from hs2lib.launch.runner import main
 
     sys.exit(main())
 except KeyboardInterrupt:

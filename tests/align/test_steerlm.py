@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from hs2lib import paths
 from hs2lib.align import dpo, ppo, steerlm, steerlm2
 from hs2lib.data import load
 from hs2lib.data.readers import DaringAnteater
@@ -270,9 +269,9 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_counts_the_responses_it_sets_aside(method, monkeypatch):
+def test_every_method_counts_the_responses_it_sets_aside(method):
     """They went without a count in all but SFT and the reward model's training."""
-    monkeypatch.setattr(paths, "SPELT", {})
     strict, policy = RewardModel.new("tiny", control_text="refuse").eval(), load_policy("tiny", control_text="refuse")
     METHODS[method](strict, policy, by_hand_and_forged())
-    assert len(paths.SPELT) == 2 and {(prompt, no) for (prompt, _), no in paths.SPELT.items()} == {((FORGED,), True)}
+    spelt = strict.control_strings | policy.control_strings
+    assert len(spelt) == 2 and {(prompt, no) for (prompt, _), no in spelt.items()} == {((FORGED,), True)}

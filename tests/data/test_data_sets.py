@@ -328,6 +328,7 @@ def test_a_file_at_the_root_of_the_checkout_is_meant_from_a_notebook_too(tmp_pat
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     monkeypatch.chdir(tmp_path / "notebooks")
-    assert own_file("my.jsonl", None) == tmp_path / "my.jsonl"
+    path, absent = own_file("my.jsonl", None)
+    assert path == tmp_path / "my.jsonl" and absent == [Path("my.jsonl")]
     with pytest.raises(DataError, match=r"looked for other\.jsonl and .*/other.jsonl"):
         own_file("other.jsonl", None)

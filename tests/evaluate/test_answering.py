@@ -93,9 +93,9 @@ def test_every_policy_answers_everything_once(setup_of, tmp_path):
         answering.load_arena_hard(setup),
         answering.load_alpaca_eval(setup),
     ]
-    said = []
-    answers = answering.respond(setup, who, truthful, asked, callbacks=[said.append])
-    assert [text.partition(":")[0] for text in said] == ["First", "Mine"]
+    begun = []
+    answers = answering.respond(setup, who, truthful, asked, callbacks=[begun.append])
+    assert [text.partition(":")[0] for text in begun] == ["First", "Mine"]
     counts = {benchmark: len(replies) for benchmark, replies in answers["Mine"].by_benchmark.items()}
     assert counts == {"MT-Bench": 2, "Arena Hard": 1, "AlpacaEval 2": 2} and len(answers["Mine"].truthfulqa) == 2
     assert answers["Mine"].read, "the manifest must name the model's files"

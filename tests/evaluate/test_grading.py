@@ -30,7 +30,7 @@ def answers_of(policy, text):
     return Answers(policy, pd.DataFrame(), by_benchmark, {}, {}, {})
 
 
-def test_without_a_judge_nothing_is_asked_and_nothing_found():
+def test_without_a_judge_nothing_is_asked_and_nothing_scored():
     setup = setup_of(judge="none")
     graders = grading.appoint(setup, ASKED)
     answers = {"SFT": answers_of("SFT", "a"), "DPO": answers_of("DPO", "b")}

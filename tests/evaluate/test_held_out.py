@@ -57,7 +57,7 @@ def test_a_method_works_by_the_truth_and_not_by_the_score(saved):
     assert harms.startswith("**PPO harms** by the truth")
 
 
-def test_of_real_prompts_the_reward_model_alone_decides_and_that_is_said(saved):
+def test_of_real_prompts_the_reward_model_alone_decides(saved):
     saved(SFT.drop(columns="truth"), WORSE.drop(columns="truth"))
     beside = held_out.side_by_side(SETUP)
     assert not beside.truth_known and beside.means.measure.unique().tolist() == ["reward model's score", "characters"]

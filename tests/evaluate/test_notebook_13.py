@@ -1,14 +1,11 @@
 """Notebook 13 as a whole: with a judge on loopback, with the reward model, with a policy of one's own."""
 
-import ast
-import inspect
 import itertools
 import json
 import re
 import threading
 from contextlib import suppress
 
-import nbformat
 import pandas as pd
 import pytest
 from cells import execute
@@ -16,9 +13,8 @@ from judge_server import Reply, serve
 
 from hs2lib.evaluate import grading
 from hs2lib.evaluate.judge import JudgeError, Replies
-from hs2lib.launch import stages_nb13
+from hs2lib.launch import stages
 from hs2lib.models.policy import load_policy
-from hs2lib.paths import notebook
 
 NAME = "13_aligned_model_evaluation"
 KEY = "sk-hs2-test-0123456789abcdef"
@@ -141,16 +137,5 @@ def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
 
 
 def test_the_stage_is_the_notebooks_own_statements():
-    """The job that answers before the notebook runs must do what the notebook would; what only shows may differ."""
-
-    def plain(statement):
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call):
-                node.keywords = [keyword for keyword in node.keywords if keyword.arg != "callbacks"]
-        return ast.unparse(statement)
-
-    cells = [cell.source for cell in nbformat.read(notebook(NAME), 4).cells if cell.cell_type == "code"]
-    there = [plain(statement) for statement in ast.parse("\n".join(cells)).body]
-    (stage,) = ast.parse(inspect.getsource(stages_nb13.sample_13)).body
-    places = [there.index(plain(statement)) for statement in stage.body]
-    assert places == sorted(places)
+    """The job that answers before the notebook runs must do what the notebook would."""
+    stages.check(NAME, "sample")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from hs2lib import paths
 from hs2lib.corpus import generate as corpus
 from hs2lib.data import load as data
 from hs2lib.data.rows import DataError
@@ -306,7 +307,8 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
     with web(tmp_path / "web") as (url, asked):
         monkeypatch.setattr(data, "RAW", url)
         for _ in range(2):
-            path, source, _ = data.locate(file, "hub")
+            path, source, read = data.locate(file, "hub")
+            assert list(read.values()) == [paths.sha256(path)]
             assert path.read_bytes() == there.read_bytes() and runs in path.parents
             assert source == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1

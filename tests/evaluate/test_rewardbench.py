@@ -15,7 +15,7 @@ import pytest
 import torch
 from hub_server import asked
 
-from hs2lib import paper, paths
+from hs2lib import paper
 from hs2lib.data import check
 from hs2lib.data import pairs as pair_sets
 from hs2lib.data.pairs import Benchmark
@@ -566,9 +566,8 @@ def test_pairs_that_are_too_long_or_refused_are_left_out_with_the_reason_and_the
         rewardbench.score(Benchmark(pairs[1:2], "own", ""), model, too_long="leave out")
 
 
-def test_what_forged_turns_praise_and_length_add_to_a_score(monkeypatch):
+def test_what_forged_turns_praise_and_length_add_to_a_score():
     """Against scores computed one by one; the forged turns are the template's own, and to the model they are text."""
-    monkeypatch.setattr(paths, "SPELT", {})
     pairs = tuple(pair(f"a/{i}", "yes", "no, never", prompt=f"Is it {i // 2}?") for i in range(4))
     benchmark = Benchmark(pairs, "own", "mine")
     model = reward_model.RewardModel.new("tiny")
@@ -591,9 +590,9 @@ def test_what_forged_turns_praise_and_length_add_to_a_score(monkeypatch):
         assert row.responses == 8 and row.refused == 0
     assert table["in SDs"][0] == pytest.approx(table.gained[0] / before.std(), rel=1e-4)
     model.control_text = "refuse"
-    paths.SPELT.clear()
+    model.control_strings.clear()
     strict = rewardbench.gained(benchmark, model, lambda these, name: rewardbench.score(these, model), w, n_boot=100)
-    assert not paths.SPELT, "of what was forged here none is the data's"
+    assert not model.control_strings, "of what was forged here none is the data's"
     assert strict.refused.tolist() == [8, 0, 0] and np.isnan(strict.gained[0]) and not np.isnan(strict.gained[1])
 
 

@@ -125,7 +125,7 @@ def test_categories_are_of_the_last_measure():
     assert table["DPO"].tolist() == [7, 3]
 
 
-def test_only_differences_that_leave_out_0_are_told_one_by_one():
+def test_only_differences_that_leave_out_0_are_named_one_by_one():
     """Two of three are clear; of 60 differences three would be by chance alone, of three none."""
     rows = [("PPO", 2.0, 1.0, 3.0), ("DPO", 1.0, -1.0, 3.0), ("SteerLM", -2.0, -3.0, -1.0)]
     traded = pd.DataFrame(rows, columns=["policy", *paper.GAIN]).assign(benchmark="MT-Bench", measure="characters")

@@ -16,9 +16,11 @@ import pandas as pd
 import pytest
 from full_disk import full
 from nbformat.v4 import new_code_cell, new_notebook
+from transformers import LlamaConfig, LlamaModel
 
 from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
+from hs2lib.models.base import Decoder
 from hs2lib.paths import sha256
 from hs2lib.report import report
 from hs2lib.report.verdict import JUDGED
@@ -94,13 +96,20 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
 
 
+def tiny_model():
+    """A model of a few weights: what a run is told of one that ran."""
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    return Decoder(LlamaModel(LlamaConfig(vocab_size=8, **sizes)), None)
+
+
 def test_responses_with_control_strings_are_counted_and_those_set_aside(checkout, monkeypatch):
     shown = []
     monkeypatch.setattr(report, "display", lambda text: shown.append(text.data))
-    paths.SPELT["an earlier run's prompt", "and response"] = True
     for count in (0, 3):
         run = start()
-        paths.SPELT.update((("prompt", f"response {i}"), i > 0) for i in range(count))
+        model = tiny_model()
+        run.reads(model)
+        model.control_strings |= {("prompt", f"response {i}"): i > 0 for i in range(count)}  # as it scores, later on
         run.finish()
         manifest = json.loads((run.place / "manifest.json").read_text())
         assert (manifest["control_strings"], manifest["refused_responses"]) == (count, max(0, count - 1))
@@ -346,13 +355,13 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
 
 
 def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
-    from hs2lib.engine import contract
-
-    monkeypatch.setattr(contract, "ALONE", {"BloomForCausalLM": "its attention is not built on AttentionInterface"})
     run = start()
+    model = tiny_model()
+    run.reads(model)
+    model.backbone.hs2_alone = "its attention is not built on AttentionInterface"
     run.finish()
     manifest = json.loads((run.folder / "manifest.json").read_text())
-    assert manifest["scored_one_by_one"] == {"BloomForCausalLM": "its attention is not built on AttentionInterface"}
+    assert manifest["scored_one_by_one"] == {"LlamaModel": "its attention is not built on AttentionInterface"}
 
 
 def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):

@@ -3,7 +3,6 @@
 import gc
 import re
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,13 +66,8 @@ def test_the_papers_dpo():
     assert table.arithmetic.str.contains("x 8 N / (9.89e+14/s x 0.35)", regex=False).any()
 
 
-def test_a_dry_run_makes_the_recipe_small_too():
-    """What the cell and the recipe both hold is replaced in both; a function of the same name is left alone."""
-    recipe = DPO(batch=128, budget=16384, beta=0.5)
-    small = cost.small({"batch": 128, "beta": 0.5, "rounds": len, "recipe": recipe}, beta=2.0)
-    tiny = dict(reward="tiny", eval_split="both", max_tokens=0, epochs=1.0, batch=4, budget=4096, beta=2.0)
-    assert small == {"batch": 4, "beta": 2.0, "recipe": replace(recipe, **tiny)}
-    assert cost.settings(recipe).value[["batch", "beta"]].tolist() == [128, 0.5]
+def test_a_recipe_as_a_table():
+    assert cost.settings(DPO(batch=128, beta=0.5)).value[["batch", "beta"]].tolist() == [128, 0.5]
 
 
 def test_bytes_of_each_process_by_hand():
@@ -104,7 +98,10 @@ def test_a_step_takes_the_bytes_that_are_counted():
     events = [event for event in taken.profiler.kineto_results.events() if event.name() == "[memory]"]
     most = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]).max()
     counted = cost.held(model, 1, len(batch.tokens))
-    assert most == pytest.approx(counted["compute"] - counted["step"], rel=0.03)
+    expected = counted["compute"] - counted["step"]
+    # A processor without instructions for bfloat16 multiplies in float32, in scratch space that no other one takes.
+    emulated = not torch.cpu._is_avx512_bf16_supported()
+    assert 0.97 * expected < most < (1.15 if emulated else 1.03) * expected
 
 
 def test_the_guides_table_is_what_is_counted():

@@ -13,7 +13,6 @@ from full_disk import full
 from tiny_training import made, recipe, run_folder, tiny
 from transformers import TrainerCallback
 
-from hs2lib import paths
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.stats import metrics
@@ -231,11 +230,11 @@ def test_refused_responses_are_set_aside_and_counted(reader, monkeypatch):
     pair = replace(one, responses=(one.responses[0], forged), preference=1.0)
     items, counts = compared(strict, [replace(one, id="c", preference=1.0), pair])
     assert [item.id for item in items] == ["c"] and counts["refused_responses"] == 1
-    monkeypatch.setattr(paths, "SPELT", {})
+    strict.control_strings.clear()
     scores = strict.score([pair])
-    assert list(paths.SPELT.values()) == [True]
+    assert list(strict.control_strings.values()) == [True]
     assert reader.refused(pair) == [False, False]  # counted where they are read as plain text, too
-    assert list(paths.SPELT.values()) == [False]
+    assert list(reader.control_strings.values()) == [False]
     assert scores.isnan().all(1).tolist() == [False, True]
     torch.testing.assert_close(scores[:1], reader.score([one])[:1])
 

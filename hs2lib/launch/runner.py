@@ -16,9 +16,10 @@ from typing import TextIO
 
 import nbformat
 
+from hs2lib.launch import stages
 from hs2lib.paths import RUN, hide, public, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.run import graph, parameters, processes, stages
+from hs2lib.run import graph, parameters, processes
 from hs2lib.run.parameters import ParameterError, settings, specification
 
 

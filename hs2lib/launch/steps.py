@@ -1,0 +1,228 @@
+"""The steps of each notebook's stages: the statements of its cells, in their order, as functions of a run's setup.
+
+`hs2lib.launch.stages` runs them, and holds them against the notebook: a cell that passes something else is refused. A
+function that begins with another's call begins with its steps. What is returned is what a later stage goes on with.
+"""
+
+# ruff: noqa: F841  (a statement is the notebook's own, which names what a later cell shows)
+
+from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.evaluate import (
+    answering,
+    attained,
+    grading,
+    preferences,
+    reward_metrics,
+    rewardbench,
+    selection,
+    steering,
+    weights,
+)
+from hs2lib.evaluate.comparison import Comparison
+from hs2lib.models import reward_training, saved
+from hs2lib.run.setup import Setup
+
+# 05 Reward model
+
+
+def train_05(setup: Setup) -> tuple:
+    """Train the reward model."""
+    data = reward_training.load_parts(setup)
+    model = reward_training.new_model(data, setup)
+    prepared = reward_training.prepare(model, data, setup)
+    inputs = reward_training.baseline_inputs(model, data, prepared, setup)
+    baselines = reward_training.fit_baselines(inputs, setup)
+    reward_training.start_head(model, inputs, setup)
+    result = reward_training.train(model, prepared, setup)
+    return data, model, prepared, inputs, baselines, result
+
+
+def evaluate_05(setup: Setup) -> tuple:
+    """Score the test part by the trained reward model, and measure it."""
+    data, model, prepared, inputs, baselines, result = train_05(setup)
+    evaluated = reward_metrics.evaluate(model, data, prepared, inputs, baselines, setup)
+    return model, prepared, result, evaluated
+
+
+def export_05(setup: Setup) -> None:
+    """Write the trained reward model and its verdict."""
+    model, prepared, result, evaluated = evaluate_05(setup)
+    gains = reward_metrics.gains(evaluated, setup)
+    verdict = reward_metrics.verdict(evaluated, gains, result, setup)
+    saved_in = reward_training.export(model, prepared, verdict, setup)
+
+
+# 06 RewardBench
+
+
+def evaluate_06(setup: Setup) -> tuple:
+    """Score both responses of every pair, and count which are right."""
+    benchmark = rewardbench.load_benchmark(setup)
+    reward_model = rewardbench.load_model(setup)
+    weighting = weights.chosen(reward_model, setup)
+    scored = rewardbench.score_pairs(benchmark, reward_model, setup)
+    results = rewardbench.evaluate_scored(scored, weighting.values, setup)
+    return reward_model, weighting, scored
+
+
+def score_06(setup: Setup) -> None:
+    """Score all that the notebook scores: the pairs, changed responses, held-out pairs."""
+    reward_model, weighting, scored = evaluate_06(setup)
+    recipe = setup.recipe
+    few = rewardbench.spread(scored.benchmark, recipe.n_changed)
+    changed = rewardbench.changed(few, reward_model, weighting.values, setup)
+    search = weights.search_heads(scored, reward_model, setup)
+
+
+# 07 SFT
+
+
+def train_07(setup: Setup) -> tuple:
+    """Train the SFT model, and take the checkpoint that a judge chooses."""
+    conversations = sft.load_conversations(setup)
+    policy = saved.base_policy(setup)
+    items = sft.prepare(policy, conversations, setup)
+    result = sft.train(policy, items, setup)
+    return policy, items, result
+
+
+def evaluate_07(setup: Setup) -> None:
+    """Base and SFT answer the held-out prompts."""
+    policy, items, result = train_07(setup)
+    chosen = selection.choose(policy, result, setup.recipe)
+    base = saved.base_policy(setup)
+    perplexity = sft.perplexity({"base": base, "SFT": policy}, items, setup)
+    reward_model = saved.reward_model(setup)
+    compared = Comparison.begin(setup, reward_model, policy, earlier=False)
+    compared.evaluate(base, "base")
+    compared.evaluate(policy, "SFT")
+    compared.save()
+
+
+def export_07(setup: Setup) -> None:
+    """Write the SFT model."""
+    policy, items, result = train_07(setup)
+    chosen = selection.choose(policy, result, setup.recipe)
+    saved_in = saved.save(policy, setup)
+
+
+# 08 DPO
+
+
+def train_08(setup: Setup) -> tuple:
+    """Train by DPO on pairs of rated responses."""
+    pairs = dpo.load_pairs(setup)
+    policy = saved.starting_policy(setup)
+    items = dpo.prepare(policy, pairs, setup)
+    result = dpo.train(policy, items, setup)
+    return pairs, policy, items, result
+
+
+def evaluate_08(setup: Setup) -> None:
+    """SFT, DPO and its checkpoints answer the held-out prompts and order pairs."""
+    pairs, policy, items, result = train_08(setup)
+    chosen = selection.choose(policy, result, setup.recipe)
+    ordered = preferences.order_pairs(policy, items, pairs, chosen.result, setup)
+    reward_model = saved.reward_model(setup, frozen=True)
+    reference = saved.starting_policy(setup, frozen=True)
+    earlier = reward_model is not None and not setup.recipe.start
+    compared = Comparison.begin(setup, reward_model, reference, earlier=earlier)
+    compared.evaluate_first(reference, "SFT")
+    compared.evaluate(policy, "DPO")
+    compared.save()
+    path = preferences.along(policy, items, pairs, chosen.result, compared, setup)
+
+
+def export_08(setup: Setup) -> None:
+    """Write the DPO policy."""
+    pairs, policy, items, result = train_08(setup)
+    chosen = selection.choose(policy, result, setup.recipe)
+    saved_in = saved.save(policy, setup)
+
+
+# 11 SteerLM
+
+
+def label_11(setup: Setup) -> tuple:
+    """Label answers by the reward model."""
+    answers = steerlm.load_answers(setup)
+    labelled = steerlm.label_answers(answers, setup)
+    return answers, labelled
+
+
+def train_11(setup: Setup) -> tuple:
+    """Train on the labelled answers."""
+    answers, labelled = label_11(setup)
+    policy = saved.starting_policy(setup)
+    prepared = steerlm.prepare(policy, labelled, setup)
+    result = steerlm.train(policy, prepared, setup)
+    return policy, result
+
+
+def evaluate_11(setup: Setup) -> None:
+    """Steer the policy, and let it answer the held-out prompts beside SFT."""
+    policy, result = train_11(setup)
+    chosen = selection.choose(policy, result, setup.recipe, label=setup.recipe.target)
+    policy.merge()
+    reward_model = saved.reward_model(setup, frozen=True)
+    sft = steerlm.reference(setup)
+    compared = Comparison.begin(setup, reward_model, sft)
+    steered = steering.answers_by_level(policy, compared)
+    three = steering.under_three_labels(policy, compared)
+    compared.evaluate_first(sft, "SFT")
+    compared.evaluate(policy, "SteerLM", setup.recipe.target)
+    compared.save()
+
+
+def export_11(setup: Setup) -> None:
+    """Write the steered policy."""
+    policy, result = train_11(setup)
+    chosen = selection.choose(policy, result, setup.recipe, label=setup.recipe.target)
+    policy.merge()
+    saved_in = saved.save(policy, setup)
+
+
+# 12 SteerLM 2.0
+
+
+def train_12(setup: Setup) -> tuple:
+    """The iterations of SteerLM 2.0; after each its policy is saved and answers the held-out prompts."""
+    policy = saved.starting_policy(setup, "11_steerlm")
+    prior = saved.policy(setup, setup.recipe.prior, "07_sft", frozen=True)
+    reward_model = saved.reward_model(setup, frozen=True)
+    prompts = steerlm2.load_prompts(setup)
+    compared = attained.begin(setup, policy, prior, reward_model)
+    after = attained.save_and_measure(compared)
+    history = steerlm2.iterate(policy, prior, reward_model, prompts, setup, after=after)
+    return policy, compared, history
+
+
+def evaluate_12(setup: Setup) -> None:
+    """Leave the rows of all iterations for later notebooks."""
+    policy, compared, history = train_12(setup)
+    chosen = attained.choose(policy, history, compared)
+    attained.save(compared)
+
+
+def export_12(setup: Setup) -> None:
+    """Write the last iteration's policy."""
+    policy, compared, history = train_12(setup)
+    chosen = attained.choose(policy, history, compared)
+    saved_in = saved.save(policy, setup)
+
+
+# 13 Aligned model evaluation
+
+
+def sample_13(setup: Setup) -> None:
+    """Every policy answers the benchmarks' questions."""
+    recipe = setup.recipe
+    who = answering.who_answers(setup)
+    every = answering.load_truthfulqa(setup)
+    truthful = every.subset(recipe.n_truthfulqa, recipe.seed)
+    mt = answering.load_mt_bench(setup)
+    arena = answering.load_arena_hard(setup)
+    alpaca = answering.load_alpaca_eval(setup)
+    asked = [mt, arena, alpaca]
+    graders = grading.appoint(setup, asked)
+    answers = answering.respond(setup, who, truthful, asked)
