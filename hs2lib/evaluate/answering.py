@@ -1,7 +1,7 @@
 """Who answers the benchmarks, what is asked, and the answers of every policy.
 
     who = who_answers(setup)
-    truthful = load_truthfulqa(setup).subset(recipe.n_truthfulqa, recipe.seed)
+    truthful = load_truthfulqa(setup).subset(setup.recipe.n_truthfulqa, setup.recipe.seed)
     asked = [load_mt_bench(setup), load_arena_hard(setup), load_alpaca_eval(setup)]
     answers = respond(setup, who, truthful, asked)       # policy -> Answers; resumes where a kill stopped
 

@@ -216,10 +216,9 @@ def export_12(setup: Setup) -> None:
 
 def sample_13(setup: Setup) -> None:
     """Every policy answers the benchmarks' questions."""
-    recipe = setup.recipe
     who = answering.who_answers(setup)
     every = answering.load_truthfulqa(setup)
-    truthful = every.subset(recipe.n_truthfulqa, recipe.seed)
+    truthful = every.subset(setup.recipe.n_truthfulqa, setup.recipe.seed)
     mt = answering.load_mt_bench(setup)
     arena = answering.load_arena_hard(setup)
     alpaca = answering.load_alpaca_eval(setup)
