@@ -1,8 +1,8 @@
 """The grader: the true attributes of any text as a response to a generated prompt.
 
 It reads what `text` writes, sentence by sentence, and takes whatever it cannot read for garbled: the generator's
-inverse. It is the gold standard of the small world, as the gold reward model is in Gao et al. 2022 (arXiv 2210.10760),
-but exact. Paper: silent (our corpus).
+inverse. It is the truth of the small world, for which a larger reward model stands in Gao et al. 2022 (arXiv
+2210.10760), but exact. Paper: silent (our corpus).
 """
 
 import re

@@ -336,12 +336,18 @@ def _mirror(folder: str | Path | None) -> Path | None:
     return mirror if (mirror / "leaderboard.csv").exists() else None
 
 
-def near_leaderboard(published: Published | None = None, folder: str | Path | None = None) -> pd.DataFrame | None:
+class Leaderboard(NamedTuple):
+    """How near our rates come to the public leaderboard's, one row a form; read: as `hs2lib.paths.as_read`."""
+
+    table: pd.DataFrame
+    read: dict[str, str]
+
+
+def near_leaderboard(published: Published | None = None, folder: str | Path | None = None) -> Leaderboard | None:
     """How near our length-controlled rates of public models come to the leaderboard's, in points; no baseline.
 
     Paper: silent. Without the published file the minimal form, and the recovered one without the model's own fit.
-    folder: as for `difficulties`; None where it has no leaderboard. One row a form. What was read stands in the
-    frame's `attrs["read"]`, as `hs2lib.paths.as_read`.
+    folder: as for `difficulties`; None where it has no leaderboard.
     """
     if not (mirror := _mirror(folder)):
         return None
@@ -359,9 +365,7 @@ def near_leaderboard(published: Published | None = None, folder: str | Path | No
         both, error = (of.ours.corr(of.public, method=how) for how in ("pearson", "spearman")), of.ours - of.public
         near.append((form, len(of), *both, error.abs().mean(), error.mean(), error.abs().max()))
     columns = ["form", "models", "Pearson", "Spearman", "mean absolute error", "mean error", "largest error"]
-    frame = pd.DataFrame(near, columns=columns)
-    frame.attrs["read"] = as_read(mirror)
-    return frame
+    return Leaderboard(pd.DataFrame(near, columns=columns), as_read(mirror))
 
 
 def _checked(preferences: Sequence[float]) -> np.ndarray:

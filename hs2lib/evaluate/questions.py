@@ -24,7 +24,7 @@ import pandas as pd
 import yaml
 
 from hs2lib.corpus import generate as corpus
-from hs2lib.data.load import data_sets, locate
+from hs2lib.data.load import Loaded, data_sets, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.rollout import Sample, rollouts
@@ -61,6 +61,23 @@ class Questions:
             return f"generated questions (not {self.benchmark})"
         n = len(self.groups)
         return self.benchmark if n == self.whole else f"{self.benchmark}, {n} of {self.whole:,} questions"
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are the benchmark itself: all of its questions, and not generated ones."""
+        return self.title == self.benchmark
+
+    @property
+    def partial(self) -> bool:
+        """Whether these are some of the benchmark's questions and not all."""
+        return not (self.complete or self.generated)
+
+    @property
+    def loaded(self) -> Loaded:
+        """These questions as a data source of a run."""
+        number = f"{len(self)} " if self.generated else ""
+        name = f"{number}{self.title}: {self.source}"
+        return Loaded(list(self.groups), name, self.generated, read=dict(self.read))
 
     def subset(self, n: int, seed: int = 0) -> "Questions":
         """n questions (0: all), as evenly over the categories as can be, drawn by seed, in their order.
@@ -105,6 +122,12 @@ def answered(questions: Questions, replies: Mapping[str, Sequence[Response]], so
         for question in questions.groups
         for turn in range(len(question.prompt))
     )
+
+
+def last_turns(questions: Questions, answers: Sequence[Group]) -> tuple[Group, ...]:
+    """Those answers that are to the last turn of a question."""
+    turns = {question.id: len(question.prompt) for question in questions.groups}
+    return tuple(answer for answer in answers if answer.id == f"{question_id(answer)}/{turns[question_id(answer)]}")
 
 
 def characters(answers: Sequence[Group]) -> np.ndarray:
@@ -254,11 +277,13 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
 # What a judge is asked, and what a policy scores
 
 
-class Template(NamedTuple):
-    """A judge prompt: the system message, and the text with {fields}."""
+@dataclass(frozen=True)
+class Template:
+    """A judge prompt: the system message, the text with {fields}. read: its file, as `hs2lib.paths.as_read`."""
 
     system: str
     text: str
+    read: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def fill(self, **fields: str) -> tuple[tuple[str, str], ...]:
         """The messages; other braces, of the template and in a field's text, stay as they are."""
@@ -294,12 +319,14 @@ def prompts(
     except (yaml.YAMLError, KeyError, TypeError):
         named = {}
     for name, needed in fields.items():
-        system, text = named.get(name, (None, None))
-        lacks = [field for field in needed if not isinstance(text, str) or f"{{{field}}}" not in text]
-        lacks += [] if isinstance(system, str) else ["its system message"]
+        template = named.get(name, Template(None, None))
+        text = template.text if isinstance(template.text, str) else ""
+        lacks = [field for field in needed if f"{{{field}}}" not in text]
+        if not isinstance(template.system, str):
+            lacks.append("its system message")
         if lacks:
             raise DataError(path, None, name, f"prompt {name} lacks {lacks[0]}", fix)
-    return Templates({name: named[name] for name in fields}, files_read)
+    return Templates({name: replace(named[name], read=files_read) for name in fields}, files_read)
 
 
 class JudgedScore(NamedTuple):

@@ -7,7 +7,17 @@ function that begins with another's call begins with its steps. What is returned
 # ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)
 
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
-from hs2lib.evaluate import attained, preferences, reward_metrics, rewardbench, selection, steering, weights
+from hs2lib.evaluate import (
+    answering,
+    attained,
+    grading,
+    preferences,
+    reward_metrics,
+    rewardbench,
+    selection,
+    steering,
+    weights,
+)
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.models import reward_training, saved
 from hs2lib.run.setup import Setup
@@ -199,3 +209,19 @@ def export_12(setup: Setup) -> None:
     policy, compared, history = train_12(setup)
     chosen = attained.choose(policy, history, compared)
     saved_in = saved.save(policy, setup)
+
+
+# 13 Aligned model evaluation
+
+
+def sample_13(setup: Setup) -> None:
+    """Every policy answers the benchmarks' questions."""
+    who = answering.who_answers(setup)
+    every = answering.load_truthfulqa(setup)
+    truthful = every.subset(setup.recipe.n_truthfulqa, setup.recipe.seed)
+    mt = answering.load_mt_bench(setup)
+    arena = answering.load_arena_hard(setup)
+    alpaca = answering.load_alpaca_eval(setup)
+    asked = [mt, arena, alpaca]
+    graders = grading.appoint(setup, asked)
+    answers = answering.respond(setup, who, truthful, asked)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ipywidgets
 import pandas as pd
-from IPython.display import HTML, Code, Markdown, display
+from IPython.display import HTML, Code, DisplayHandle, Markdown, display
 from jinja2 import Environment
 
 from hs2lib.group import Group
@@ -33,6 +33,17 @@ def group_html(group: Group, longest: int = 1500) -> str:
 def sentences(*texts: str) -> None:
     """Show sentences as a list: what a notebook says about the numbers of its own run."""
     display(Markdown("\n".join(f"* {text}" for text in texts)))
+
+
+def status() -> Callable[[str], None]:
+    """A line that says what is being done: each text that it is called with takes the place of the last."""
+    handle = DisplayHandle()
+    handle.display({"text/plain": ""}, raw=True)
+
+    def say(text: str) -> None:
+        handle.update({"text/plain": text}, raw=True)
+
+    return say
 
 
 def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[str]:

@@ -333,7 +333,21 @@ class RewardBench(Resampled, Limited):
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
 
 
-class Evaluation(Served, Grader, Scored):
+class Answered(Settings):
+    """Which questions the policies answer, and who grades the answers."""
+
+    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
+    skip: tuple = setting((), "titles of policies to leave out")
+    n_truthfulqa: int = setting(0, "questions of TruthfulQA, or 0 for all 817", 0, 817)
+    n_mt_bench: int = setting(0, "questions of MT-Bench, or 0 for all 80", 0, 80)
+    n_arena_hard: int = setting(0, "questions of Arena Hard, or 0 for all 500", 0, 500)
+    n_alpaca: int = setting(0, "instructions of AlpacaEval, or 0 for all 805", 0, 805)
+    answer_tokens: int = setting(1024, "longest answer, tokens; paper, MT-Bench: 1,024", 1, 100_000)
+    judge: str = setting("none", "who grades the answers", one_of=("none", "truth", "reward_model", "endpoint"))
+    seed: int = setting(0, "of generated questions, subsets, orders and the bootstrap", 0, 2**32 - 16)
+
+
+class Evaluation(Steered, Answered, Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
     models: tuple = setting((), "what to measure in place of the notebooks' policies, each title=folder")
@@ -351,6 +365,35 @@ class Evaluation(Served, Grader, Scored):
     batch: int = setting(64, "answers at once", 1, 100_000)
     autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
+
+    @property
+    def passes(self) -> dict:
+        """How a model is run without gradients: `budget` and `autocast` of a pass."""
+        return {"budget": self.budget, "autocast": self.autocast}
+
+    @property
+    def resampled(self) -> dict:
+        """How intervals are made: `n_boot` and `seed` of `hs2lib.evaluate`."""
+        return {"n_boot": self.n_boot, "seed": self.seed}
+
+    @property
+    def generation(self) -> dict:
+        """How answers are sampled: options of `hs2lib.evaluate.questions.generate`."""
+        return {"backend": self.backend, "batch": self.batch, "autocast": self.autocast}
+
+    @property
+    def lengths(self) -> str:
+        """How long an answer may be, in words."""
+        words = f"answers of at most {self.answer_tokens:,} tokens"
+        if self.pair_tokens:
+            words += f", {self.pair_tokens:,} in pairs"
+        return words
+
+    def longest(self, benchmark: str) -> int:
+        """How long an answer to a benchmark may be, tokens; Arena Hard and AlpacaEval compare pairs."""
+        if self.pair_tokens and benchmark != "MT-Bench":
+            return self.pair_tokens
+        return self.answer_tokens
 
 
 class Collection(Endpoint):

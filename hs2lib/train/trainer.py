@@ -284,8 +284,7 @@ class Clock(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
-            write(self.file, json.dumps({"seconds": self.seconds()}) + "
-")
+            write(self.file, json.dumps({"seconds": self.seconds()}) + "\n")
 
 
 def fit(

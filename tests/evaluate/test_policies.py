@@ -58,8 +58,9 @@ def test_rows_are_what_they_say(sft, other, judge):
     assert frame.response.tolist() == [f"p{i}/{k}" for i in range(5) for k in range(2)]
     sampled = rollout.rollouts(other, PROMPTS, temperature=0.5, top_p=0.9, **HOW)
     scores = judge.score(sampled).numpy()
-    np.testing.assert_allclose(frame.goodness, scores[:, :3] @ np.array([0.65, 0.8, 0.45]), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(frame[list(judge.attributes)], scores, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(frame[policies.SCORE], scores[:, :3] @ np.array([0.65, 0.8, 0.45]), rtol=1e-4, atol=1e-6)
+    by_attribute = frame[[policies.score_of(name) for name in judge.attributes]]
+    np.testing.assert_allclose(by_attribute, scores, rtol=1e-5, atol=1e-7)
     responses = [r for group in sampled for r in group.responses]
     assert frame.characters.tolist() == [len(r.text) for r in responses]
     expected = []
@@ -78,16 +79,16 @@ def test_rows_are_what_they_say(sft, other, judge):
 
 
 def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_reward_models(sft, judge):
-    """Gold is the goodness of what the grader reads; of a text that is no prompt of ours nobody knows it."""
+    """The truth is the goodness of what the grader reads; of a text that is no prompt of ours nobody knows it."""
     prompts = list(generate.groups(3, seed=4, split="validation"))
     frame = policies.evaluate(sft, prompts, judge, sft, name="SFT", **HOW)
     sampled = rollout.rollouts(sft, prompts, temperature=0.7, top_p=0.9, **HOW)
     expected = [grade(generate.task_of(g.id), r.text).attributes for g in sampled for r in g.responses]
     np.testing.assert_allclose(frame[[f"true {name}" for name in ATTRIBUTES]], expected)
-    np.testing.assert_allclose(frame.gold, np.array(expected)[:, :3] @ np.array([0.65, 0.8, 0.45]))
-    assert {"gold", "true helpfulness"} <= set(policies.table([frame], n_boot=20).measure)
+    np.testing.assert_allclose(frame.truth, np.array(expected)[:, :3] @ np.array([0.65, 0.8, 0.45]))
+    assert {"truth", "true helpfulness"} <= set(policies.table([frame], n_boot=20).measure)
     mixed = policies.evaluate(sft, [*prompts, *PROMPTS], judge, sft, name="SFT", **HOW)
-    assert not any(column == "gold" or column.startswith("true ") for column in mixed)
+    assert not any(column == "truth" or column.startswith("true ") for column in mixed)
 
 
 def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
@@ -98,7 +99,7 @@ def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
     alone = policies.evaluate(sft, PROMPTS, judge, None, name="SFT", **HOW)
     assert alone.kl.isna().all()
     means = policies.table([alone], n_boot=100).set_index("measure")["mean"]
-    assert math.isnan(means["kl"]) and not math.isnan(means["goodness"])
+    assert math.isnan(means["kl"]) and not math.isnan(means[policies.SCORE])
 
 
 def test_without_a_reward_model_all_is_measured_but_scores(sft, other, judge):
@@ -142,15 +143,15 @@ def test_a_label_is_the_policys_only(template, judge):
 
 def made(policy, values, prompts, settings="s"):
     responses = [f"{p}/{i}" for i, p in enumerate(prompts)]
-    return pd.DataFrame({"policy": policy, "prompt": prompts, "response": responses, "goodness": values, "kl": values,
-                         "settings": settings})  # fmt: skip
+    measures = {policies.SCORE: values, "kl": values}
+    return pd.DataFrame({"policy": policy, "prompt": prompts, "response": responses, "settings": settings} | measures)
 
 
 def test_means_and_gains_by_hand():
     """SFT 0 and 4, DPO 1 and 5: means 2 and 3, a gain of exactly 1 in every resample though both vary by prompt."""
     frames = [made("SFT", [0.0, 4.0], ["a", "b"]), made("DPO", [1.0, 5.0], ["a", "b"])]
     table = policies.table(frames, n_boot=500)
-    assert table.policy.tolist() == ["SFT", "DPO"] * 2 and table.measure.tolist() == ["goodness"] * 2 + ["kl"] * 2
+    assert table.policy.tolist() == ["SFT", "DPO"] * 2 and table.measure.tolist() == [policies.SCORE] * 2 + ["kl"] * 2
     assert table["mean"].tolist() == [2, 3, 2, 3]
     half = 12.706 * 2  # t of one degree of freedom, and the error of a mean of 0 and 4
     assert table.loc[0, ["95 % low", "95 % high"]].tolist() == pytest.approx([2 - half, 2 + half], rel=0.1)
@@ -161,12 +162,12 @@ def test_means_and_gains_by_hand():
 def test_wins_by_hand():
     """Of three prompts one won, one a tie, one lost: half; where a prompt has two answers their means are compared."""
     frames = [made("SFT", [1.0, 5.0, 4.0], list("abc")), made("DPO", [3.0, 5.0, 2.0], list("abc"))]
-    frames = [frame.assign(gold=frame.goodness) for frame in frames]
+    frames = [frame.assign(truth=frame[policies.SCORE]) for frame in frames]
     assert policies.wins(frames, "SFT", n_boot=200).iloc[0, 1:3].tolist() == ["DPO", 50]
     low, high = policies.wins(frames, "SFT", n_boot=200).iloc[0, 3:]
     assert 0 < low < 2 and 98 < high < 100  # three prompts leave all open, and none is outside 0 to 100
     two = [made("SFT", [1.0, 5.0], ["a", "a"]), made("DPO", [2.0, 4.5], ["a", "a"])]
-    assert policies.wins([frame.assign(gold=frame.goodness) for frame in two], "SFT")["mean"].tolist() == [100]
+    assert policies.wins([frame.assign(truth=frame[policies.SCORE]) for frame in two], "SFT")["mean"].tolist() == [100]
 
 
 def test_intervals_are_by_prompt():
@@ -190,7 +191,8 @@ def test_unlike_evaluations_are_not_compared():
 def test_saved_and_read_again_is_the_same(tmp_path, sft, judge):
     frame = policies.evaluate(sft, PROMPTS, judge, sft, name="SFT", **HOW)
     policies.save(tmp_path / "07_sft", frame)
-    (again,) = policies.earlier(tmp_path / "08_dpo")
+    (again,), read = policies.earlier(tmp_path / "08_dpo")
+    assert len(read) == 1, "the manifest names the file"
     tables = [policies.table([x], n_boot=100) for x in (frame, again)]
     pd.testing.assert_frame_equal(*tables)
     # A later notebook evaluates its upstream's policy again, or reads it: either way the policy stands there once.
@@ -203,8 +205,8 @@ def test_earlier_policies_are_those_of_lower_notebooks(tmp_path):
     for name in ("12_last", "08_two", "10_here", "07_one"):
         policies.save(tmp_path / name, rows.assign(policy=name))
     (tmp_path / "09_not_run").mkdir()
-    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")] == ["07_one", "08_two"]
-    assert policies.earlier(tmp_path / "10_here" / "dry-run") == []
+    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")[0]] == ["07_one", "08_two"]
+    assert policies.earlier(tmp_path / "10_here" / "dry-run") == ([], {})
 
 
 def test_of_earlier_policies_a_run_sees_those_that_it_needs(tmp_path, monkeypatch):
@@ -213,7 +215,7 @@ def test_of_earlier_policies_a_run_sees_those_that_it_needs(tmp_path, monkeypatc
     for name in ("07_sft", "08_dpo"):
         policies.save(tmp_path / name, rows.assign(policy=name))
     monkeypatch.setenv(RUN, graph.reading("10_ppo", "smoke"))
-    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_ppo")] == ["07_sft"]
+    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_ppo")[0]] == ["07_sft"]
 
 
 @pytest.mark.parametrize("tier", ["smoke", "demo", "laptop", "gpu", "paper"])
@@ -252,7 +254,7 @@ def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):
     frame = pd.DataFrame({"prompt": ["=1+1"], "response": ["- one\n- two"], "policy": ["'DPO"], "value": [1 / 3]})
     policies.save(tmp_path / "08_dpo", frame)
     assert (tmp_path / "08_dpo" / policies.FILE).read_text().splitlines()[1].startswith("'=1+1,\"'- one")
-    pd.testing.assert_frame_equal(policies.earlier(tmp_path / "09_mine")[0], frame)
+    pd.testing.assert_frame_equal(policies.earlier(tmp_path / "09_mine")[0][0], frame)
 
 
 # Which checkpoint

@@ -18,9 +18,10 @@ from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
+from hs2lib.evaluate.grading import NOT_RUN, Judged, rewards
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.policies import NOT_RUN, Judged, rewards, wide
 from hs2lib.evaluate.questions import FILES, Questions, characters, generate, read, save
+from hs2lib.evaluate.table_4 import wide
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
@@ -248,7 +249,7 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
     rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
-    assert model.fingerprint() in rows.measure[1] and "goodness of reward model" in rows.measure[1]
+    assert model.fingerprint() in rows.measure[1] and "reward model's score, goodness of" in rows.measure[1]
     assert rows["mean"][1] == pytest.approx(expected.mean(), rel=1e-4)
 
 

@@ -1,6 +1,7 @@
 """Parameters are refused before anything runs: papermill only warns of unknown names and checks no type."""
 
 import dataclasses
+import inspect
 import math
 import re
 
@@ -241,8 +242,11 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
     if "recipe" in CELLS[name]:
         modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
         code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
-        code += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in code)
-        own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - CELLS[name].keys()
+        recipe = CELLS[name]["recipe"].recipe
+        for option, member in inspect.getmembers(recipe, lambda member: isinstance(member, property)):
+            if f"recipe.{option}" in code:  # what it is made of is read with it
+                code += inspect.getsource(member.fget).replace("self.", "recipe.")
+        own = parameters.settings(recipe).keys() - CELLS[name].keys()
         assert not [setting for setting in own if f"recipe.{setting}" not in code and f'"{setting}"' not in code]
 
 

@@ -1,0 +1,234 @@
+"""Who answers the benchmarks, what is asked, and the answers of every policy.
+
+    who = who_answers(setup)
+    truthful = load_truthfulqa(setup).subset(setup.recipe.n_truthfulqa, setup.recipe.seed)
+    asked = [load_mt_bench(setup), load_arena_hard(setup), load_alpaca_eval(setup)]
+    answers = respond(setup, who, truthful, asked)       # policy -> Answers; resumes where a kill stopped
+
+Paper: section 4.1, appendix H.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hs2lib import paper
+from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, policies, questions, truthfulqa
+from hs2lib.evaluate.questions import Questions
+from hs2lib.evaluate.truthfulqa import MultipleChoice
+from hs2lib.group import Group
+from hs2lib.models.policy import load_policy
+from hs2lib.models.saved import device
+from hs2lib.paths import runs
+from hs2lib.run.setup import Setup
+
+SMALL = "small"  # the base that stands in at tier smoke for a policy that was not trained there
+
+
+@dataclass(frozen=True)
+class Answering:
+    """The policies that answer.
+
+    places: title -> the folder or the name of its model. labels: title -> SteerLM's label, None for the others. base:
+    the one that the others are compared with. compared: title -> the row of the paper's Table 4 that it is held
+    against; empty unless the recipe says that these are the paper's models. table: all that were asked for and where
+    each comes from, in words.
+    """
+
+    places: Mapping[str, str | Path]
+    labels: Mapping[str, str | None]
+    base: str
+    compared: Mapping[str, str]
+    table: pd.DataFrame
+
+
+def who_answers(setup: Setup) -> Answering:
+    """Every policy that a notebook makes, or the recipe's `models`, less those to `skip`.
+
+    A policy that was not run at this tier is left out, and the table says so; at tier smoke the small base stands in.
+    Raises ValueError for a title to skip that no policy has; FileNotFoundError where fewer than two are there, or the
+    one that the others are compared with is not.
+    """
+    recipe = setup.recipe
+    made = policies.made(setup.tier, recipe.models)
+    unknown = sorted(set(recipe.skip) - set(made))
+    if unknown:
+        raise ValueError(f"skip: {unknown[0]!r} is no policy's title; titles: {', '.join(made)}")
+    wanted = {name: place for name, place in made.items() if name not in recipe.skip}
+    saved = {name: place for name, place in wanted.items() if place.is_dir()}
+    answering = saved
+    if setup.tier == "smoke":
+        answering = {name: saved.get(name, SMALL) for name in wanted}
+    base = policies.BASE
+    if recipe.models:
+        base = next(iter(wanted), "")
+    if base not in answering or len(answering) < 2:
+        place = runs() / setup.tier
+        raise FileNotFoundError(f"expected SFT and another policy in {place}: run notebooks 07 and 08 at this tier")
+    table_rows = _rows_of_table_4(wanted)
+    rows = []
+    for name, place in wanted.items():
+        rows.append((name, place.parent.name, _origin(name, saved, answering), table_rows.get(name, "none")))
+    table = pd.DataFrame(rows, columns=["policy", "notebook", "origin", "row of Table 4"])
+    labels = {name: recipe.target if name.startswith("SteerLM") else None for name in answering}
+    compared = table_rows if recipe.paper_models else {}
+    return Answering(answering, labels, base, compared, table)
+
+
+def _origin(name: str, saved: Mapping[str, Path], answering: Mapping[str, str | Path]) -> str:
+    """Where a policy's model comes from, in words."""
+    if name in saved:
+        return "saved"
+    if name in answering:
+        return "the small base"
+    return "not run at this tier"
+
+
+def _rows_of_table_4(places: Mapping[str, Path]) -> dict[str, str]:
+    """The row of the paper's Table 4 of each policy that has one; a published model's title is its row."""
+    known = {row: row for row, _ in paper.TABLES["table-4"].rules} | paper.PAPER_ROWS
+    rows = {}
+    for name, place in places.items():
+        named_run = place.parent.name.partition("@")[2]
+        title = f"{name}@{named_run}" if named_run else name
+        if title in known:
+            rows[name] = known[title]
+    return rows
+
+
+# What is asked. Each benchmark draws generated questions and a subset by a seed of its own.
+
+
+def load_truthfulqa(setup: Setup) -> MultipleChoice:
+    """All questions of TruthfulQA; generated ones as many as are asked, 60 where all are."""
+    recipe = setup.recipe
+    return truthfulqa.load(recipe.source, n=recipe.n_truthfulqa or 60, seed=recipe.seed + 2)
+
+
+def truthfulqa_categories(setup: Setup) -> truthfulqa.Categories | None:
+    """How many categories TruthfulQA's questions have; None of generated ones."""
+    if setup.recipe.source == "embedded":
+        return None
+    return truthfulqa.categories(setup.recipe.source)
+
+
+def load_mt_bench(setup: Setup) -> Questions:
+    """MT-Bench's questions, with references only where a judge at an endpoint will read them."""
+    recipe = setup.recipe
+    references = recipe.references if recipe.judge == "endpoint" else ""
+    return mt_bench.load(recipe.source, references=references, n=recipe.n_mt_bench, seed=recipe.seed + 3)
+
+
+def load_arena_hard(setup: Setup) -> Questions:
+    """Arena Hard's questions with the baseline's answers."""
+    recipe = setup.recipe
+    return arena_hard.load(recipe.source, n=recipe.n_arena_hard, seed=recipe.seed + 4)
+
+
+def load_alpaca_eval(setup: Setup) -> Questions:
+    """AlpacaEval's instructions with the baseline's answers."""
+    recipe = setup.recipe
+    return alpaca_eval.load(recipe.source, n=recipe.n_alpaca, seed=recipe.seed + 5)
+
+
+def load_difficulties(setup: Setup) -> alpaca_eval.Published | None:
+    """AlpacaEval's difficulties, published or recovered; None where there are none, as of generated instructions."""
+    if setup.recipe.source == "embedded":
+        return None
+    return alpaca_eval.difficulties(setup.recipe.difficulty)
+
+
+def near_leaderboard(setup: Setup, published: alpaca_eval.Published | None) -> alpaca_eval.Leaderboard | None:
+    """How near our length-controlled rates of public models come; None where no folder holds the leaderboard."""
+    if setup.recipe.source != "folder":
+        return None
+    return alpaca_eval.near_leaderboard(published)
+
+
+# The answers.
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one policy answered.
+
+    truthfulqa: `truthfulqa.score` of its log-probabilities. by_benchmark: benchmark -> its answers, one a turn. read,
+    control_strings, scored_one_by_one: the policy's own, for the run's manifest; the policy itself is let go.
+    """
+
+    policy: str
+    truthfulqa: pd.DataFrame
+    by_benchmark: Mapping[str, tuple[Group, ...]]
+    read: dict[str, str]
+    control_strings: dict[tuple, bool]
+    scored_one_by_one: dict[str, str]
+
+
+def respond(
+    setup: Setup,
+    who: Answering,
+    truthful: MultipleChoice,
+    asked: Sequence[Questions],
+    callbacks: Sequence[Callable[[str], None]] = (),
+) -> dict[str, Answers]:
+    """The answers of every policy, one policy in memory at a time; also saved as the benchmarks' own tools read them.
+
+    Paper: section 4.1, appendix H (greedy). Samples and log-probabilities are kept in the run's folder as they come.
+    callbacks: told in words which policy begins. Several processes call this alike.
+    """
+    answers = {}
+    for name, place in who.places.items():
+        for say in callbacks:
+            say(f"{name}: TruthfulQA, then {', '.join(questions.benchmark for questions in asked)}")
+        answers[name] = _answers(setup, name, place, who.labels[name], truthful, asked)
+        _save(setup.folder / "answers", answers[name])
+    return answers
+
+
+def _answers(
+    setup: Setup, name: str, place: str | Path, label: str | None, truthful: MultipleChoice, asked: Sequence[Questions]
+) -> Answers:
+    """The answers of one policy. TruthfulQA's prompt has no place for a label."""
+    recipe = setup.recipe
+    progress = setup.tier != "smoke"
+    policy = load_policy(place).to(device())
+    scored = truthfulqa.score(truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.passes)
+    if recipe.pair_tokens:  # a question and an answer may be longer than what the policy was trained on
+        policy.max_tokens = policy.backbone.config.max_position_embeddings
+    replies = {}
+    for each in asked:
+        longest = recipe.longest(each.benchmark)
+        replies[each.benchmark] = questions.generate(
+            policy,
+            each,
+            max_new_tokens=longest,
+            label=label,
+            file=setup.folder,
+            progress=progress,
+            **recipe.generation,
+        )
+    return Answers(name, scored, replies, policy.read, policy.control_strings, policy.scored_one_by_one)
+
+
+def _save(folder: Path, answers: Answers) -> None:
+    """Write answers as FastChat and Arena Hard read them, and as alpaca_eval does."""
+    for benchmark, replies in answers.by_benchmark.items():
+        questions.save(folder / benchmark / f"{answers.policy}.jsonl", answers.policy, replies)
+        if benchmark == "AlpacaEval 2":
+            alpaca_eval.save_outputs(folder / benchmark / f"{answers.policy}.json", answers.policy, replies)
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """A text without its line breaks, cut."""
+    return " ".join(text.split())[:longest]
+
+
+def examples(answers: Mapping[str, Answers]) -> pd.DataFrame:
+    """What every policy wrote in both turns of MT-Bench's first question, cut: policies down, turns across."""
+    texts = {}
+    for name, each in answers.items():
+        both = each.by_benchmark["MT-Bench"][:2]
+        texts[name] = [one_line(answer.responses[0].text) for answer in both]
+    return pd.DataFrame(texts, index=["turn 1", "turn 2"]).T.rename_axis("policy")

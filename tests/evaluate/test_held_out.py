@@ -1,0 +1,86 @@
+"""Policies on the same held-out prompts: truth first, gains over SFT, and a verdict by the truth where it is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hs2lib.evaluate import held_out, policies
+from hs2lib.paths import runs
+from hs2lib.run.setup import Setup
+from hs2lib.train.recipes import Evaluation
+
+SETUP = Setup("13_aligned_model_evaluation", "smoke", {}, Evaluation(n_boot=100))
+
+
+def left(policy, truth, score):
+    """What a notebook leaves of a policy's answers to three prompts."""
+    ids = {"prompt": list("abc"), "response": ["a/0", "b/0", "c/0"], "settings": "one and the same"}
+    return pd.DataFrame(ids | {"policy": policy, "truth": truth, "reward model's score": score, "characters": 10})
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """Leave rows as notebooks 07 and later do."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+
+    def save(*frames):
+        for number, frame in enumerate(frames, 7):
+            policies.save(runs() / "smoke" / f"{number:02}_made", frame)
+
+    return save
+
+
+SFT = left("SFT", np.array([2.0, 3.0, 4.0]), np.array([5.0, 5.0, 6.0]))
+BETTER = left("DPO", np.array([3.0, 4.0, 5.0]), np.array([4.0, 4.0, 5.0]))
+WORSE = left("PPO", np.array([1.0, 2.0, 3.0]), np.array([6.0, 6.0, 7.0]))
+
+
+def test_each_policy_by_hand(saved):
+    """DPO is 1 better in truth and 1 lower in score on every prompt; it wins all three."""
+    saved(SFT, BETTER)
+    beside = held_out.side_by_side(SETUP)
+    order = ["truth", "reward model's score", "win rate over SFT by truth, %", "characters"]
+    assert beside.truth_known and beside.means.measure.unique().tolist() == order
+    means = beside.means.set_index(["measure", "policy"])["mean"]
+    assert means["truth"].to_dict() == {"SFT": 3, "DPO": 4} and means[order[2]].to_dict() == {"DPO": 100}
+    gains = beside.gains.set_index("measure")["minus SFT"]
+    assert gains.to_dict() == {"truth": 1, "reward model's score": -1, "characters": 0}
+    assert beside.caption == "All policies on 3 held-out prompts: one and the same."
+    assert beside.prompts.groups == ["a", "b", "c"] and beside.prompts.generated and len(beside.prompts.read) == 2
+
+
+def test_a_method_works_by_the_truth_and_not_by_the_score(saved):
+    """PPO pleases the reward model and is worse: over-optimisation must not be called a success."""
+    saved(SFT, BETTER, WORSE)
+    works, harms = held_out.sentences(held_out.side_by_side(SETUP))
+    assert works.startswith("**DPO works** by the truth, against SFT: truth +1 (1 to 1), reward model's score -1")
+    assert harms.startswith("**PPO harms** by the truth")
+
+
+def test_of_real_prompts_the_reward_model_alone_decides(saved):
+    saved(SFT.drop(columns="truth"), WORSE.drop(columns="truth"))
+    beside = held_out.side_by_side(SETUP)
+    assert not beside.truth_known and beside.means.measure.unique().tolist() == ["reward model's score", "characters"]
+    assert held_out.sentences(beside)[0].startswith("**PPO works** by the reward model alone")
+
+
+def test_a_skipped_policy_is_nowhere(saved):
+    saved(SFT, BETTER, WORSE)
+    setup = Setup(SETUP.notebook, "smoke", {}, Evaluation(n_boot=100, skip=("PPO",)))
+    assert set(held_out.side_by_side(setup).means.policy) == {"SFT", "DPO"}
+
+
+def test_where_no_notebook_has_run_nothing_is_compared(saved):
+    beside = held_out.side_by_side(SETUP)
+    assert beside.prompts.groups == [] and beside.means.empty
+    assert held_out.sentences(beside) == ["No policy has left answers to held-out prompts at this tier."]
+
+
+def test_what_notebook_05_says_of_its_model_stands_in_the_caption(saved):
+    """A score is worth what its model is worth: the reader is told beside the numbers."""
+    saved(SFT, BETTER)
+    verdict = runs() / "smoke" / "05_reward_model_training" / "model" / "verdict.txt"
+    verdict.parent.mkdir(parents=True)
+    verdict.write_text("It is no better than chance.\n")
+    beside = held_out.side_by_side(SETUP)
+    assert beside.caption.endswith("one and the same. It is no better than chance.") and len(beside.prompts.read) == 3
