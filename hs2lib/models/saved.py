@@ -35,17 +35,23 @@ def starting_policy(setup: Setup, notebook: str = "07_sft") -> Policy:
     return policy(setup, setup.recipe.start, notebook)
 
 
-def policy(setup: Setup, chosen: str, notebook: str) -> Policy:
-    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none."""
+def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
+    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
+
+    frozen: it is only run from now on, in less memory (`hs2lib.models.base.Decoder.frozen`).
+    """
     written = getattr(setup.recipe, "written", {})
-    return load_policy(name_of(setup, chosen, notebook), **written).to(device())
+    model = load_policy(name_of(setup, chosen, notebook), **written)
+    if frozen:
+        model.frozen(setup.recipe.autocast)
+    return model.to(device())
 
 
-def reward_model(setup: Setup) -> RewardModel | None:
+def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
     """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this tier.
 
     None where the recipe says "none". One whose head was never trained says so in its `warning`, which every caption
-    repeats.
+    repeats. frozen: as of `policy`.
     """
     if setup.recipe.reward == "none":
         return None
@@ -55,4 +61,6 @@ def reward_model(setup: Setup) -> RewardModel | None:
         model.warning = "The reward model's head is random: no reward model was trained at this tier."
     else:
         model = load_reward_model(name)
+    if frozen:
+        model.frozen(setup.recipe.autocast)
     return model.to(device()).eval()

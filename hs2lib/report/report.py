@@ -235,8 +235,9 @@ class Run:
         spelt = {}  # (prompt, text) of responses that spell out control strings -> whether they were set aside
         for model in self.models:
             spelt |= model.control_strings
-            if why := getattr(model.backbone, "hs2_alone", ""):
-                alone[type(model.backbone).__name__] = why
+            backbone = getattr(model, "backbone", None)  # what a model left behind that was let go has none
+            if why := getattr(backbone, "hs2_alone", ""):
+                alone[type(backbone).__name__] = why
         manifest |= {"scored_one_by_one": alone}
         manifest |= {"control_strings": len(spelt), "refused_responses": sum(spelt.values())}
         seconds = round(time.time() - self.started + self.kept_s, 1)
