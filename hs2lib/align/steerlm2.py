@@ -128,9 +128,15 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
-    options = {name: getattr(recipe, name) for name in ("concentration", "edges", "clamp")}
-    by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)  # [R, named, 5]
+    by_level = level_log_probs(predictions[:, named.tolist()], recipe)  # [R, named, 5]
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
+
+
+def level_log_probs(predictions: Tensor, recipe: SteerLM2) -> Tensor:
+    """log P(level) [.., 5] of predictions [..] on the scale 0-4, with the recipe's choices. Paper: section 4.5."""
+    return losses.attribute_log_probs(
+        predictions, concentration=recipe.concentration, edges=recipe.edges, clamp=recipe.clamp
+    )
 
 
 def weigh(
@@ -319,7 +325,12 @@ def watched(history: History) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["iteration", "step", "distance"])
 
 
-def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarray:
+def weights_of(history: History) -> list[np.ndarray]:
+    """The weights w' of all samples that each iteration was trained on."""
+    return [np.concatenate([np.exp(group.log_weights) for group in done.training]) for done in history.iterations]
+
+
+def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> np.ndarray:
     """The distance of equation 12 for each group, [groups], nats: 0 where the policy is the optimum on it.
 
     Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of

@@ -30,28 +30,41 @@ def name_of(setup: Setup, chosen: str, notebook: str, part: str = "policy") -> s
     return folder
 
 
-def starting_policy(setup: Setup, notebook: str = "07_sft") -> Policy:
-    """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier."""
-    return policy(setup, setup.recipe.start, notebook)
+def base_policy(setup: Setup) -> Policy:
+    """The base that the recipe names, on the device that runs it."""
+    return policy(setup, setup.recipe.model_name, setup.notebook)
+
+
+def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = False) -> Policy:
+    """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier.
+
+    frozen: for a reference, which is only run (`hs2lib.models.base.Decoder.frozen`).
+    """
+    return policy(setup, setup.recipe.start, notebook, frozen=frozen)
 
 
 def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
     """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
 
-    frozen: it is only run from now on, in less memory (`hs2lib.models.base.Decoder.frozen`).
+    frozen: as of `starting_policy`.
     """
     written = getattr(setup.recipe, "written", {})
-    model = load_policy(name_of(setup, chosen, notebook), **written)
+    loaded = load_policy(name_of(setup, chosen, notebook), **written)
     if frozen:
-        model.frozen(setup.recipe.autocast)
-    return model.to(device())
+        loaded.frozen(setup.recipe.autocast)  # before it moves: the device then holds half
+    return loaded.to(device())
+
+
+def save(policy: Policy, setup: Setup) -> Path:
+    """Save a policy where later notebooks look for it, its adapters merged into the weights; returns the folder."""
+    return policy.merge().save(setup.folder / "policy")
 
 
 def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
     """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this tier.
 
     None where the recipe says "none". One whose head was never trained says so in its `warning`, which every caption
-    repeats. frozen: as of `policy`.
+    repeats. frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
     """
     if setup.recipe.reward == "none":
         return None

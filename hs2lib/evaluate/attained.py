@@ -1,4 +1,4 @@
-"""The policies of SteerLM 2.0's iterations beside SFT and SteerLM, and by the attributes that were asked for.
+"""Do answers have the attributes asked for? SteerLM 2.0's iterations beside SFT and SteerLM, which it begins with.
 
     compared = begin(setup, policy, prior, reward_model)       # SFT and SteerLM, before training
     after = save_and_measure(compared)
@@ -29,6 +29,11 @@ PROMISED = "log P(a|x,y)"  # of the target: what SteerLM 2.0 trains towards
 def names(iterations: int) -> list[str]:
     """What the policies are called in tables, the last one by the method's own name."""
     return [f"SteerLM 2.0, iteration {number}" for number in range(1, iterations)] + ["SteerLM 2.0"]
+
+
+def shown(setup: Setup) -> list[str]:
+    """The policies that are compared, in their order."""
+    return ["SFT", "SteerLM", *names(setup.recipe.iterations)]
 
 
 def begin(setup: Setup, policy: Policy, prior: Policy, reward_model: RewardModel) -> Comparison:
