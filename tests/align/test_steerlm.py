@@ -249,6 +249,7 @@ def test_what_the_reward_model_does_not_know_is_refused_before_it_labels(reward_
         steerlm.label_answers(answers, setup_in(tmp_path, replace(RECIPE, reward="none")))
 
 
+@pytest.mark.slow
 def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
     """One of five answers is too long and left out; another loss is used and named; TRL has its own."""
     labelled = steerlm.label_answers(
