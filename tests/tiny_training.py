@@ -1,6 +1,7 @@
 """A tiny random model, random items and a recipe: what the tests of training train."""
 
 import time
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaModel, TrainerCallback
 
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
 from hs2lib.train.items import Item
 from hs2lib.train.trainer import Recipe
 
@@ -41,6 +43,22 @@ def recipe(**changes) -> Recipe:
     """Eight groups a step, at a rate that moves a tiny model, in float32."""
     defaults = {"steps": STEPS, "batch": 8, "learning_rate": 1e-2, "autocast": "float32", "validate_every": 2}
     return Recipe(**defaults | {"save_every": 2, "warmup": 2} | changes)
+
+
+@dataclass(frozen=True)
+class Placed(Setup):
+    """A setup whose folder is a test's own."""
+
+    place: Path = Path()
+
+    @property
+    def folder(self) -> Path:
+        return self.place
+
+
+def setup_in(folder: Path, recipe: Recipe, notebook: str = "07_sft") -> Setup:
+    """The setup of a stage that works in this folder."""
+    return Placed(notebook, "smoke", {}, recipe, folder)
 
 
 def run_folder(parent: Path) -> Path:

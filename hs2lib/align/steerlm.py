@@ -1,8 +1,9 @@
 """SteerLM: label an SFT set by the reward model, train on it, steer by the labels.
 
-    labelled = label(groups, reward_model, file=folder / "labelled.jsonl")    # a group for each answer
-    text = label_of(labelled[0])                          # "helpfulness:4,correctness:4,.."
-    trained = items(policy, labelled)                     # for trainer.fit with objectives.sft()
+    answers = load_answers(setup)                         # every answer of the conversations, a group each
+    labelled = label_answers(answers, setup)              # with the label that the reward model gives it
+    prepared = prepare(policy, labelled, setup)           # items, the label line before each answer
+    result = train(policy, prepared, setup)
     targets(base, "verbosity", [0, 2, 4])                 # the label strings to ask for
 
 The label line stands before the answer (`hs2lib.engine.chat`), so the policy learns P(answer | prompt, attributes);
@@ -10,19 +11,192 @@ at use the line names the attributes that are wanted. The file of labels is the 
 which `data.load("daring-anteater", .., path=file)` reads too. Paper: section 4.5.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
 from hs2lib import paths
-from hs2lib.engine.chat import label_string, label_vector, whole
+from hs2lib.data.load import Loaded, load
+from hs2lib.engine.chat import label_string, label_vector, parse_label, whole
 from hs2lib.group import MISSING, Group, Response, named_numbers, prompt_string
+from hs2lib.models import saved
 from hs2lib.models.policy import Policy
-from hs2lib.train import checkpoints
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
+from hs2lib.train import checkpoints, objectives
 from hs2lib.train.items import Item
+from hs2lib.train.objectives import Objective
+from hs2lib.train.trainer import TrainingResult, fit
+
+# The stages
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is labelled: answers, a group of one response each, and the conversations that they are from."""
+
+    loaded: Loaded
+    groups: list[Group]
+
+
+def load_answers(setup: Setup) -> Answers:
+    """The recipe's conversations, and as many of their answers as it asks for, drawn by the seed.
+
+    Paper: section 4.5 (all of Daring-Anteater). With `balance` all are labelled, for the labels decide which are taken.
+    """
+    recipe = setup.recipe
+    loaded = load(
+        recipe.dataset,
+        recipe.source,
+        split=recipe.split,
+        path=recipe.path or None,
+        strict=recipe.strict,
+        n_prompts=recipe.n_prompts,
+        seed=recipe.seed,
+    )
+    groups = answers(loaded.groups)
+    if recipe.single_turn:
+        groups = [group for group in groups if len(group.prompt) == 1]
+    order = np.random.default_rng(recipe.seed).permutation(len(groups))
+    if recipe.n_answers and not recipe.balance:
+        order = order[: recipe.n_answers]
+    return Answers(loaded, [groups[i] for i in order])
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled answers: groups of one response, its labels in the order of the reward model's attributes.
+
+    file: where they are in the reference format. warning: what captions must say of the reward model. read and
+    control_strings: the reward model's, for the run's manifest; the model itself is let go. arguments: what was passed
+    in place of the method's own.
+    """
+
+    groups: list[Group]
+    file: Path
+    warning: str
+    read: dict[str, str]
+    control_strings: dict[tuple, bool]
+    arguments: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return self.groups[0].attributes
+
+
+def label_answers(
+    answers: Answers,
+    setup: Setup,
+    *,
+    reward_model: RewardModel | None = None,
+    rule: Callable[..., list[Group]] | None = None,
+) -> Labelled:
+    """Label the answers; with the recipe's `balance` take those whose levels are as even as the set allows.
+
+    Paper: section 4.5. reward_model: None for `saved.reward_model`, which is in memory only while it labels: the
+    training needs the room. rule: in place of `label`, and called as that is: it says which label an answer gets, and
+    writes `file`. Raises ValueError, before anything is labelled, where there is no reward model, and where the
+    recipe's `target` or `steer_by` name what it does not know.
+    """
+    recipe = setup.recipe
+    arguments = {}
+    if reward_model is not None:
+        arguments["reward model"] = reward_model.fingerprint()
+    if rule is not None:
+        arguments["rule"] = rule
+    labeller = reward_model or saved.reward_model(setup, frozen=True)
+    if labeller is None:
+        raise ValueError("the recipe's reward is none, and SteerLM's labels are what a reward model says: name one")
+    parse_label(recipe.target, labeller.attributes)
+    for attribute in recipe.steer_by:
+        targets(recipe.target, attribute, recipe.steer_levels)
+    file = setup.folder / "labelled.jsonl"
+    groups = (rule or label)(answers.groups, labeller, levels=recipe.levels, file=file, **recipe.passes)
+    if recipe.balance:
+        number = recipe.n_answers or len(groups)
+        groups = balanced(groups, recipe.steer_by[0], number, recipe.seed, recipe.balance)
+    return Labelled(groups, file, labeller.warning, labeller.read, labeller.control_strings, arguments)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is trained on: items, and the labelled answers that they are made of, in the same order.
+
+    left_out: answers that are too long. told_apart: tokens of the label line that got embeddings of their own.
+    """
+
+    items: list[Item]
+    groups: list[Group]
+    left_out: int
+    told_apart: int
+
+
+def prepare(policy: Policy, labelled: Labelled, setup: Setup) -> Prepared:
+    """Items of the labelled answers; the policy is changed where it cannot tell the names of attributes apart.
+
+    Paper: section 4.5. Tokens, their number in all: `sum(len(item.sequences[0]) for item in prepared.items)`.
+    """
+    recipe = setup.recipe
+    told_apart = tell_apart(policy, recipe.target, recipe.seed)
+    made = items(policy, labelled.groups, recipe.too_long)
+    fitting = {item.id for item in made}
+    groups = [group for group in labelled.groups if group.id in fitting]
+    return Prepared(made, groups, len(labelled.groups) - len(made), told_apart)
+
+
+def train(
+    policy: Policy, prepared: Prepared, setup: Setup, *, objective: Objective | None = None, callbacks: Sequence = ()
+) -> TrainingResult:
+    """Train the policy in place on labelled answers, all its weights or adapters, by our trainer or TRL's.
+
+    Paper: section 4.5 ("We trained the SteerLM model following [12]"), which is SFT. objective: None for
+    `objectives.sft()`. callbacks: transformers' own, of our trainer. Raises ValueError for an objective of one's own
+    where the recipe's backend is trl, and as `hs2lib.train.trainer.fit`.
+    """
+    recipe = setup.recipe
+    if recipe.backend == "trl" and objective is not None:
+        raise ValueError("TRL's SFTTrainer has its own loss: with another objective take backend 'groups'")
+    if recipe.method == "lora":
+        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+    if recipe.backend == "trl":
+        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
+
+        return trl_backends.fit_sft(policy, prepared.items, [], recipe, setup.folder)
+    result = fit(
+        policy,
+        prepared.items,
+        [],
+        objective or objectives.sft(),
+        recipe,
+        setup.folder,
+        about={"backend": recipe.backend},
+        callbacks=callbacks,
+    )
+    if objective is not None:
+        result = replace(result, arguments={"objective": objective})
+    return result
+
+
+def reference(setup: Setup) -> Policy:
+    """The policy from which KL is measured: that of notebook 07, or where there is none what training began with."""
+    if setup.dry_run or not setup.saved("07_sft").is_dir():
+        return saved.starting_policy(setup)
+    return saved.policy(setup, "", "07_sft")
+
+
+def tokens_of(policy: Policy, item: Item) -> pd.DataFrame:
+    """The tokens of an item with one response, as text, and whether each is trained."""
+    tokens = item.sequences[0]
+    shown = [repr(policy.tokenizer.decode([token])) for token in tokens]
+    return pd.DataFrame({"token": shown, "trained": np.arange(len(tokens)) >= item.starts[0]})
+
+
+# Labels
 
 
 def answers(groups: Sequence[Group]) -> list[Group]:
@@ -48,7 +222,14 @@ def answers(groups: Sequence[Group]) -> list[Group]:
     return out
 
 
-def label(groups: Sequence[Group], reward_model, *, levels="rounded", file=None, **options) -> list[Group]:
+def label(
+    groups: Sequence[Group],
+    reward_model: RewardModel,
+    *,
+    levels: str = "rounded",
+    file: Path | None = None,
+    **options: object,
+) -> list[Group]:
     """Every answer of the groups, labelled with what the reward model predicts, made whole.
 
     Paper: section 4.5 ("we used the Llama 3 70B Reward Model to annotate the Daring Anteater SFT dataset"); clamped to
@@ -105,7 +286,9 @@ def counts(labelled: Sequence[Group]) -> pd.DataFrame:
     return pd.DataFrame({level: (values == level).sum() for level in range(5)}).rename_axis("attribute")
 
 
-def balanced(labelled: Sequence[Group], attribute: str, number: int, seed: int, levels=range(5)) -> list[Group]:
+def balanced(
+    labelled: Sequence[Group], attribute: str, number: int, seed: int, levels: Sequence[int] = range(5)
+) -> list[Group]:
     """At most `number` of the labelled answers, these levels of one attribute as evenly present as the set allows.
 
     Paper: silent. Nearly all answers have the middle level of an attribute, and a policy that is trained on few of them

@@ -4,15 +4,19 @@
     weighed = weigh(sampled, policy, sft, reward_model, target, recipe)         # equations 6 and 7
     fit(policy, items(weighed), held_out, steerlm2(), recipe, folder)           # equations 11 and 12
 
-`iterate` does all of it, several times, each time from the policy that the last iteration left. Three models look at
+`iterate` does all of it, several times, each time from the policy that the last iteration left:
+
+    prompts = load_prompts(setup)
+    history = iterate(policy, prior, reward_model, prompts, setup)
+
+Three models look at
 each sampled y: the reward model gives P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
 sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `recipes.SteerLM2`. The formulas are in
 `hs2lib.train.losses`. The toy below is a world of nine responses where their results are known exactly.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,21 +24,77 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from hs2lib.data.load import Loaded, load
 from hs2lib.engine import attention, chat, trees
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import as_tokens, rollouts
+from hs2lib.run.setup import Setup
 from hs2lib.train import losses, objectives
 from hs2lib.train.items import Item
+from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import TrainingResult, fit, targets_of
 
 # What names a run besides its `Recipe`.
-OWN = ("n_samples", "temperature", "top_p", "max_new_tokens", "concentration", "edges", "clamp", "unfinished",
-       "by_length")  # fmt: skip
+OWN = (
+    "n_samples",
+    "temperature",
+    "top_p",
+    "max_new_tokens",
+    "concentration",
+    "edges",
+    "clamp",
+    "unfinished",
+    "by_length",
+)
 
 # The desired attributes. Paper: section 4.5, "Inference Attributes".
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What is sampled for: the prompts of each iteration, and those that choose its best step, without responses.
+
+    rest: all that choose no step, in the order in which iterations take them. partial: the data set has more.
+    """
+
+    loaded: Loaded
+    partial: bool
+    validation: list[Group]
+    rest: list[Group]
+    by_iteration: list[list[Group]]
+
+
+def load_prompts(setup: Setup) -> Prompts:
+    """The recipe's prompts, in an order drawn by the seed; each iteration has its own unless `fresh_prompts` is off.
+
+    Paper: section 4.5 (20,000 prompts an iteration). Raises ValueError where they are too few.
+    """
+    recipe = setup.recipe
+    needed = recipe.iterations * recipe.n_prompts + recipe.n_validation
+    loaded = load(
+        recipe.dataset,
+        recipe.source,
+        split=recipe.split,
+        strict=recipe.strict,
+        n_prompts=max(10, needed),
+        seed=recipe.seed,
+    )
+    order = np.random.default_rng(recipe.seed).permutation(len(loaded.groups))
+    prompts = [replace(loaded.groups[i], responses=()) for i in order]  # whatever responses there were are not used
+    validation = prompts[: recipe.n_validation]
+    rest = prompts[recipe.n_validation :]
+    by_iteration = []
+    for iteration in range(recipe.iterations):
+        begin = iteration * recipe.n_prompts if recipe.fresh_prompts else 0
+        by_iteration.append(rest[begin : begin + recipe.n_prompts])
+    if not all(by_iteration):
+        what = f"{len(rest)} prompts are too few for {recipe.iterations} iterations of {recipe.n_prompts}"
+        raise ValueError(f"{what}: ask for fewer, or set fresh_prompts to false")
+    return Prompts(loaded, len(loaded.groups) > needed, validation, rest, by_iteration)
 
 
 class Weighed(NamedTuple):
@@ -68,13 +128,26 @@ def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: s
     named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
-    options = {name: getattr(recipe, name) for name in ("concentration", "edges", "clamp")}
-    by_level = losses.attribute_log_probs(predictions[:, named.tolist()], **options)  # [R, named, 5]
+    by_level = level_log_probs(predictions[:, named.tolist()], recipe)  # [R, named, 5]
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
 
 
-def weigh(sampled: Sequence[Group], sampler: Policy, prior: Policy, reward_model, target: str, recipe: SteerLM2,
-          **options) -> list[Weighed]:  # fmt: skip
+def level_log_probs(predictions: Tensor, recipe: SteerLM2) -> Tensor:
+    """log P(level) [.., 5] of predictions [..] on the scale 0-4, with the recipe's choices. Paper: section 4.5."""
+    return losses.attribute_log_probs(
+        predictions, concentration=recipe.concentration, edges=recipe.edges, clamp=recipe.clamp
+    )
+
+
+def weigh(
+    sampled: Sequence[Group],
+    sampler: Policy,
+    prior: Policy,
+    reward_model: RewardModel,
+    target: str,
+    recipe: SteerLM2,
+    **options: object,
+) -> list[Weighed]:
     """The three log-probabilities of every sample of `rollouts`, group by group.
 
     Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
@@ -116,6 +189,19 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+def one_group(
+    policy: Policy, prior: Policy, reward_model: RewardModel, prompts: Prompts, setup: Setup
+) -> list[Weighed]:
+    """The weighed samples of the first prompt, the unfinished ones too, as they are before any training."""
+    recipe = setup.recipe
+    sampled = rollouts(
+        policy, prompts.rest[:1], label=recipe.target, file=setup.folder, progress=False, **recipe.sampling
+    )
+    kept = replace(recipe, unfinished="keep")
+    options = {"autocast": recipe.autocast, "cache": setup.folder}
+    return weigh(sampled, policy, prior, reward_model, recipe.target, kept, **options)
+
+
 class Iteration(NamedTuple):
     """One iteration: the weighed samples to train on and to validate by, and the outcome of training."""
 
@@ -124,43 +210,127 @@ class Iteration(NamedTuple):
     result: TrainingResult
 
 
+@dataclass(frozen=True)
+class History:
+    """What `iterate` did. arguments: what was passed in place of the method's own."""
+
+    iterations: list[Iteration]
+    arguments: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def last(self) -> TrainingResult:
+        """The outcome of the last iteration."""
+        return self.iterations[-1].result
+
+
 def iterate(
-    policy, prior, reward_model, prompts, validation, target: str, recipe: SteerLM2, folder: Path, *, callbacks=tuple,
-    after=lambda number, policy: None,
-) -> list[Iteration]:  # fmt: skip
+    policy: Policy,
+    prior: Policy,
+    reward_model: RewardModel,
+    prompts: Prompts,
+    setup: Setup,
+    *,
+    weights: Callable[..., list[Weighed]] | None = None,
+    objective: Objective | None = None,
+    callbacks: Callable[[], Sequence] = tuple,
+    after: Callable[[int, Policy], None] | None = None,
+) -> History:
     """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
 
     Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
-    an improved policy"). policy: at first the SteerLM model of notebook 11. prior: the SFT model. prompts: the groups
-    of each iteration; validation: groups, or none. Each iteration samples from the policy as
-    it stands, also for the validation prompts, on which equation 12's distance is logged and the best step chosen
-    (none: the last step's weights stay). With recipe.method "lora" adapters are trained, and merged after each
-    iteration. callbacks: a function that makes those of `fit`. after: called with each iteration's number and the
-    policy that it left, to save or evaluate it.
-    Everything is kept under `folder`, by content: a run that was killed goes on and ends where it would have ended.
+    an improved policy"). policy: at first the SteerLM model of notebook 11. prior: the SFT model. Each iteration
+    samples from the policy as it stands, also for the validation prompts, on which equation 12's distance is logged
+    and the best step chosen (no such prompts: the last step's weights stay). With recipe.method "lora" adapters are
+    trained, and merged after each iteration. weights: what weighs the samples, in place of `weigh` and called as that
+    is. objective: None for `objectives.steerlm2`. callbacks: a function that makes those of `fit`. after: called with
+    each iteration's number and the policy that it left, to save or evaluate it.
+    Everything is kept under the setup's folder, by content: a run that was killed goes on and ends where it would have
+    ended. Raises ValueError without a reward model.
     """
+    recipe = setup.recipe
+    if reward_model is None:
+        raise ValueError("the recipe's reward is none, and SteerLM 2.0 weighs by what a reward model says: name one")
+    weigh_by = weights or weigh
+    arguments = {}
+    if weights is not None:
+        arguments["weights"] = weights
+    if objective is not None:
+        arguments["objective"] = objective
+    about = {name: getattr(recipe, name) for name in OWN}
     options = {"budget": recipe.budget, "autocast": recipe.autocast}
-    sampling = {"n": recipe.n_samples, "temperature": recipe.temperature, "top_p": recipe.top_p, "label": target}
-    sampling |= {"max_new_tokens": recipe.max_new_tokens, "autocast": recipe.autocast, "backend": recipe.backend}
-    out = []
-    for number, these in enumerate(prompts, 1):
-        place = Path(folder) / f"iteration-{number}"
+    iterations = []
+    for number, these in enumerate(prompts.by_iteration, 1):
+        place = setup.folder / f"iteration-{number}"
         # Random numbers of its own for each iteration: with the same ones a policy that hardly moved samples the same.
-        sampling |= {"seed": recipe.seed + number, "file": place / "samples"}
-        sampled = [rollouts(policy, part, **sampling) if part else [] for part in (these, validation)]
-        judges = (policy, prior, reward_model, target, recipe)
-        both = [weigh(groups, *judges, cache=place, **options) if groups else [] for groups in sampled]
+        sampling = recipe.sampling | {"seed": recipe.seed + number}
+        sampled = []  # of the prompts to train on, and of those to validate by, if any
+        for part in filter(None, (these, prompts.validation)):
+            sampled.append(rollouts(policy, part, label=recipe.target, file=place / "samples", **sampling))
+        weighed = []
+        for groups in sampled:
+            models = (policy, prior, reward_model)
+            weighed.append(weigh_by(groups, *models, recipe.target, recipe, cache=place, **options))
+        training = weighed[0]
+        validation = weighed[1] if prompts.validation else []
         if recipe.method == "lora":
             policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-        task = (policy, items(both[0]), items(both[1]), objectives.steerlm2(recipe.by_length), recipe)
-        about = {"iteration": number, "target": target} | {name: getattr(recipe, name) for name in OWN}
-        out.append(Iteration(*both, fit(*task, place, about=about, callbacks=callbacks())))
+        result = fit(
+            policy,
+            items(training),
+            items(validation),
+            objective or objectives.steerlm2(recipe.by_length),
+            recipe,
+            place,
+            about={"iteration": number, "target": recipe.target} | about,
+            callbacks=callbacks(),
+        )
+        iterations.append(Iteration(training, validation, result))
         policy.merge()
-        after(number, policy)
-    return out
+        if after:
+            after(number, policy)
+    return History(iterations, arguments)
 
 
-def distances(policy: Policy, weighed: Sequence[Weighed], **options) -> np.ndarray:
+def summary(history: History) -> pd.DataFrame:
+    """The samples of each iteration, and how far training went: one row an iteration.
+
+    Columns: iteration, mean log P(a|x,y), finished, effective samples, best step; with validation prompts the distance
+    of equation 12 before training and at the best step. Paper: silent.
+    """
+    rows = []
+    for number, iteration in enumerate(history.iterations, 1):
+        drawn = table(iteration.training)
+        row = {
+            "iteration": number,
+            "mean log P(a|x,y)": drawn["log P(a|x,y)"].mean(),
+            "finished": drawn.finished.mean(),
+            "effective samples": np.mean([group.effective for group in iteration.training]),
+            "best step": iteration.result.best_step,
+        }
+        seen = [entry["eval_distance"] for entry in iteration.result.history if "eval_distance" in entry]
+        if seen:
+            row["distance before"] = seen[0]
+            row["distance best"] = min(seen)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def watched(history: History) -> pd.DataFrame:
+    """The distance of equation 12 on the validation prompts: rows (iteration, step, distance)."""
+    rows = []
+    for number, iteration in enumerate(history.iterations, 1):
+        for entry in iteration.result.history:
+            if "eval_distance" in entry:
+                rows.append((number, entry["step"], entry["eval_distance"]))
+    return pd.DataFrame(rows, columns=["iteration", "step", "distance"])
+
+
+def weights_of(history: History) -> list[np.ndarray]:
+    """The weights w' of all samples that each iteration was trained on."""
+    return [np.concatenate([np.exp(group.log_weights) for group in done.training]) for done in history.iterations]
+
+
+def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> np.ndarray:
     """The distance of equation 12 for each group, [groups], nats: 0 where the policy is the optimum on it.
 
     Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of
@@ -187,6 +357,30 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
             kept.append(torch.cat([part.flatten() for part in parts]))
     return tuple(torch.stack(each).var(0).sum().item() for each in estimates)
 
+
+def real_variances(
+    policy: Policy, prior: Policy, reward_model: RewardModel, prompts: Prompts, setup: Setup
+) -> pd.DataFrame:
+    """`variances` on the real policy: one row for each of the recipe's `real_prompts`, and the ratio of the two.
+
+    Paper: section 4.5 (the baseline b'). Of each prompt `real_groups` groups of samples, the unfinished ones too.
+    """
+    recipe = setup.recipe
+    kept = replace(recipe, unfinished="keep")
+    sampling = recipe.sampling | {"n": recipe.real_groups * recipe.n_samples}
+    rows = []
+    for number, prompt in enumerate(prompts.rest[: recipe.real_prompts], 1):
+        (many,) = rollouts(policy, [prompt], label=recipe.target, progress=False, **sampling)
+        groups = [replace(many, responses=many.responses[k :: recipe.real_groups]) for k in range(recipe.real_groups)]
+        weighed = weigh(groups, policy, prior, reward_model, recipe.target, kept, autocast=recipe.autocast)
+        rows.append((number, *variances(policy, weighed)))
+    frame = pd.DataFrame(rows, columns=["prompt", *ESTIMATORS])
+    return frame.assign(ratio=frame[ESTIMATORS[0]] / frame[ESTIMATORS[1]])
+
+
+# The toy
+
+ESTIMATORS = ("equation 8, no baseline", "equation 11, baseline b'")
 
 ALPHABET = 3
 
@@ -264,7 +458,7 @@ def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0)
     exact, rows = toy.gradient(theta), []
     for n in sizes:
         y = sample(log_policy(theta), groups, n, seed)  # [groups, n]
-        for name, baseline in (("equation 8, no baseline", False), ("equation 11, baseline b'", True)):
+        for name, baseline in zip(ESTIMATORS, (False, True), strict=True):
             each = estimates(toy, theta, log_policy(theta), y, baseline=baseline)  # [groups, 12]
             variance = each.var(0).sum()
             bias, noise = (each.mean(0) - exact).norm() / exact.norm(), (variance / groups).sqrt() / exact.norm()
@@ -272,8 +466,18 @@ def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0)
     return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
 
 
-def descend(toy: Toy, theta: Tensor, *, n=10, groups=64, steps=300, rate=0.5, baseline=True, temperature=1.0,
-            seed=0) -> list[float]:  # fmt: skip
+def descend(
+    toy: Toy,
+    theta: Tensor,
+    *,
+    n: int = 10,
+    groups: int = 64,
+    steps: int = 300,
+    rate: float = 0.5,
+    baseline: bool = True,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> list[float]:
     """The KL of equation 2 before and after each step of plain gradient descent on the estimate, [steps + 1].
 
     The samples come from Q', which is theta at the start, drawn afresh for each step at this temperature.
@@ -285,3 +489,14 @@ def descend(toy: Toy, theta: Tensor, *, n=10, groups=64, steps=300, rate=0.5, ba
         theta -= rate * estimates(toy, theta, sampler, y, baseline=baseline).mean(0)
         values.append(toy.kl(theta).item())
     return values
+
+
+def descents(toy: Toy, theta: Tensor, steps: int, seed: int) -> pd.DataFrame:
+    """The KL of equation 2 before and after each step, one column for each way of estimating the gradient."""
+    ways = {
+        "equation 8, n = 10": {"n": 10, "baseline": False},
+        "equation 11, n = 10": {"n": 10},
+        "equation 11, n = 4": {"n": 4},
+        "equation 11, n = 10, temperature .7": {"n": 10, "temperature": 0.7},
+    }
+    return pd.DataFrame({name: descend(toy, theta, steps=steps, seed=seed, **how) for name, how in ways.items()})

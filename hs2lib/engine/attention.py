@@ -56,7 +56,7 @@ def prepare(model: PreTrainedModel) -> PreTrainedModel:
 
     Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can only be scored.
     """
-    model = bare(model)
+    model = _bare(model)
     if why := apart(model):
         what = "can be scored, one by one, but neither trained nor sampled from"
         raise ValueError(f"{type(model).__name__} {what}: {why}")
@@ -77,7 +77,7 @@ def apart(model: PreTrainedModel) -> str:
 
     Raises TypeError for what is no transformers model, ValueError for one that is no causal decoder.
     """
-    model = bare(model)
+    model = _bare(model)
 
     def compare() -> str:
         unprepare(model)
@@ -103,7 +103,7 @@ def _each_token(model: PreTrainedModel, batch: Batch) -> Tensor:
     return states(model, batch)[[node for path in batch.paths() for node in path]]
 
 
-def bare(model) -> PreTrainedModel:
+def _bare(model) -> PreTrainedModel:
     if hasattr(model, "get_base_model"):
         if model.active_peft_config.is_prompt_learning:
             raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
@@ -171,15 +171,22 @@ def _long(config, length: int) -> str:
     return f"beyond {limit:,} tokens it turns all positions by other factors" if limit and length > limit else ""
 
 
+def alone(model: torch.nn.Module) -> dict[str, str]:
+    """The class of a model and why its sequences were scored one by one; empty as long as none was. It fills as it runs."""
+    return vars(model).setdefault("hs2_alone", {})
+
+
 def _alone(model: PreTrainedModel, batch: Batch) -> bool:
     """Whether to score a batch one by one. With gradients never: `states` then says why it cannot."""
     if torch.is_grad_enabled():
         return False
-    model = bare(model)
+    model = _bare(model)
     if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
-        if not hasattr(model, "hs2_alone"):  # said once
-            print(f"{type(model).__name__} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
-            model.hs2_alone = why
+        name = type(model).__name__
+        said = alone(model)
+        if name not in said:
+            print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
+            said[name] = why
         check_length(model, batch.depth, alone=True)
     return bool(why)
 
@@ -199,7 +206,7 @@ def run(model: PreTrainedModel, tokens: Tensor, positions: Tensor, attention: Ca
 def end_states(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None) -> Tensor:
     """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
     if hidden is None and _alone(model, batch):
-        decoder = bare(model).base_model
+        decoder = _bare(model).base_model
         return torch.stack([contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()])
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     return hidden[batch.end.to(hidden.device)]
@@ -220,7 +227,7 @@ def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
     head = projection(model)
     if hidden is None and _alone(model, batch):
-        alone = [contract.plain_log_probs(bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
+        alone = [contract.plain_log_probs(_bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
         depth = batch.positions[batch.node].tolist()
         return torch.stack([alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)])
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
@@ -242,7 +249,7 @@ def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
 
     Raises ValueError for a model without one.
     """
-    model = bare(model)
+    model = _bare(model)
     if (head := model.get_output_embeddings()) is None:
         raise ValueError(f"{type(model).__name__} has no vocabulary projection: load it as a causal model")
     config = model.config.get_text_config()

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 
 from hs2lib import code, paths
-from hs2lib.engine.attention import bare
+from hs2lib.engine.attention import alone
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
 from hs2lib.engine.trees import BUDGET
@@ -38,7 +38,6 @@ class Decoder(nn.Module):
     causal = False  # whether the backbone keeps its vocabulary projection
     rounded: Mapping[str, str] = {}  # of each weight its digest before `frozen` rounded some of them
     root = None  # what gathers the weights where they are shared out over processes: `checkpoints.shard` sets it
-    reused: tuple[Path, ...] = ()  # files of scores and samples by other code that were read all the same (`--reuse`)
     kind, settings = "", ()  # what errors call it, and what a subclass's constructor takes of hs2.json besides
 
     def __init__(
@@ -51,6 +50,8 @@ class Decoder(nn.Module):
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
         self.adapter: dict | None = None
         self.read: dict[str, str] = {}  # what the weights were read from, as `hs2lib.paths.as_read`
+        self.scored_one_by_one = alone(backbone)  # the backbone's class -> why, where its sequences were not grouped
+        self.reused: list[Path] = []  # files of scores and samples by other code that were read (`--reuse`)
         self.control_strings: dict[tuple, bool] = {}  # (prompt, text) that spells some out -> whether it was set aside
         if hasattr(backbone, "hs2_weights"):
             checkpoints.shard(self, part=backbone)
@@ -91,13 +92,6 @@ class Decoder(nn.Module):
         """A short name for what this model computes: it changes with the weights, the template or the length."""
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
         return f"{Path(self.base).name or 'model'}-{checkpoints.weights_digest(self, json.dumps(settings).encode())}"
-
-    @property
-    def scored_one_by_one(self) -> dict[str, str]:
-        """The backbone's class and why its sequences were scored one by one so far; nothing where they were not."""
-        backbone = bare(self.backbone)
-        why = getattr(backbone, "hs2_alone", "")
-        return {type(backbone).__name__: why} if why else {}
 
     @property
     def written(self) -> dict:
@@ -152,7 +146,7 @@ class Decoder(nn.Module):
         settings = {"model": self.fingerprint(), "autocast": autocast}
         kept = Cache(cache, settings, name=name, shared=several, code=code.digest(__name__, type(self)))
         if kept.reused:
-            self.reused = (*self.reused, kept.reused)
+            self.reused.append(kept.reused)
         rows, groups, size = [], list(groups), CHUNK * (distributed.get_world_size() if several else 1)
 
         def computed() -> list[dict]:

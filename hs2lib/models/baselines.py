@@ -36,7 +36,7 @@ def frozen_states(model, items: Sequence[Item], *, autocast="float32", cache: Pa
         others = sorted(file.parent.glob(f"{name}*.safetensors"), key=lambda other: other.stat().st_mtime)
         if other := code.reusable(others, "a file of states", lambda other: f"today's code has the digest {by[:8]}"):
             file = other
-            model.reused = (*model.reused, other)
+            model.reused.append(other)
     if file and file.exists():
         return load_file(file)["states"].numpy()
     with computing(model, autocast):

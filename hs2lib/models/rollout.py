@@ -99,7 +99,7 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
     by = code.digest(__name__, type(policy)) if file else ""
     kept = Cache(file, settings, name="samples", shared=alike, code=by)
     if kept.reused:
-        policy.reused = (*policy.reused, kept.reused)
+        policy.reused.append(kept.reused)
     digests = {id: content_key(ids, 16) for id, ids in tokens.items()}
 
     def key(id: str, index: int) -> str:

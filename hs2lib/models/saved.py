@@ -40,16 +40,19 @@ def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = Fa
 
     frozen: for a reference, which is only run (`hs2lib.models.base.Decoder.frozen`).
     """
-    begun = policy(setup, setup.recipe.start, notebook)
-    if frozen:
-        begun.frozen(setup.recipe.autocast)
-    return begun
+    return policy(setup, setup.recipe.start, notebook, frozen=frozen)
 
 
-def policy(setup: Setup, chosen: str, notebook: str) -> Policy:
-    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none."""
+def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
+    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
+
+    frozen: as of `starting_policy`.
+    """
     written = getattr(setup.recipe, "written", {})
-    return load_policy(name_of(setup, chosen, notebook), **written).to(device())
+    loaded = load_policy(name_of(setup, chosen, notebook), **written)
+    if frozen:
+        loaded.frozen(setup.recipe.autocast)  # before it moves: the device then holds half
+    return loaded.to(device())
 
 
 def save(policy: Policy, setup: Setup) -> Path:

@@ -221,3 +221,111 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
         marks.append(Line2D([], [], ls="", marker=look.marker, color=look.color, label=benchmark))
     fig.legend(handles=marks, fontsize=8, ncols=2, loc="outside lower center", frameon=False)
     return fig
+
+
+# SteerLM and SteerLM 2.0
+
+
+def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
+    """A panel an attribute: what was measured at each level asked for, by the truth and by the reward model.
+
+    means and slopes: as `hs2lib.evaluate.steering.means_by_level` and `slopes`. Above each panel stands the slope by
+    the reader who counts.
+    """
+    looks = {"truth": TRUTH, "reward model": SCORE}
+    attributes = list(means.attribute.unique())
+    levels = sorted(means.level.unique())
+    size = (2.1 * len(attributes) + 0.6, 2.8)
+    fig, axes = plt.subplots(1, len(attributes), figsize=size, sharey=True, squeeze=False)
+    for ax, attribute in zip(axes[0], attributes, strict=True):
+        ax.plot([0, 4], [0, 4], color="black", lw=0.8, ls="--", label="as asked")
+        for reader, part in means[means.attribute == attribute].groupby("read by", sort=False):
+            look = looks[reader]
+            ax.plot(part.level, part["mean"], color=look.color, ls="-" if look.filled else ":")
+            values = part[["mean", "95 % low", "95 % high"]].to_numpy().T
+            dots(ax, part.level, *values, look, label=reader, across=False)
+        slope = slopes[slopes.attribute == attribute].iloc[0]
+        interval = f"[{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"
+        ax.set_title(f"{attribute}\nslope {slope.slope:.2f} {interval}", fontsize=9)
+        ax.set(xlabel="level asked for", xticks=levels, ylim=(-0.2, 4.4))
+    axes[0, 0].set_ylabel("measured")
+    legend_beside(axes[0, -1], size=7)
+    fig.tight_layout()
+    return fig
+
+
+def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
+    """The toy of SteerLM 2.0: descent to the exact optimum, and the variance with and without the baseline.
+
+    descents and errors: as `hs2lib.align.steerlm2.descents` and `errors`.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    for name, values in descents.items():
+        left.semilogy(np.maximum(values, 1e-12), label=name)
+    left.axhline(1e-3, color="black", lw=0.8, ls=":")
+    left.set(xlabel="step", ylabel="KL of equation 2, nats")
+    left.legend(fontsize=7)
+    for name, part in errors.groupby("estimator", sort=False):
+        right.loglog(part.n, part.variance, "o-", label=name)
+    right.set(xlabel="samples in a group, n", ylabel="variance of a group's gradient")
+    right.set_xticks(errors.n.unique(), errors.n.unique())
+    right.minorticks_off()
+    right.legend(fontsize=7)
+    return fig
+
+
+def iterations(watched: pd.DataFrame, weights: Sequence[np.ndarray]) -> Figure:
+    """The distance on the validation prompts by step, and in the same colours the weights of what was trained on.
+
+    watched: rows (iteration, step, distance). weights: for each iteration those of all its samples.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    for number, values in enumerate(weights, 1):
+        part = watched[watched.iteration == number]
+        left.plot(part.step, part.distance, "o-", ms=4, label=f"iteration {number}")
+        right.hist(values, bins=np.linspace(0, 1, 21), alpha=0.5)
+    left.set(xlabel="step", ylabel="distance of equation 12, nats")
+    left.locator_params(axis="x", integer=True)
+    left.legend()
+    right.set(xlabel="weight w' of a sample", ylabel="samples")
+    return fig
+
+
+def by_policy(table: pd.DataFrame, panels: dict[str, tuple[str, str]]) -> Figure:
+    """Policies side by side, a panel a quantity: by the truth, where it is known, and by the reward model.
+
+    table: rows (measure, policy, mean, 95 % low, 95 % high). panels: label of the vertical axis -> (measure of the
+    truth, measure of the reward model).
+    """
+    shown = list(table.policy.unique())
+    fig, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)
+    for ax, (title, measures) in zip(axes[0], panels.items(), strict=True):
+        for side, (label, look) in enumerate((("truth", TRUTH), ("reward model", SCORE))):
+            part = table[table.measure == measures[side]].set_index("policy").reindex(shown)
+            if part["mean"].notna().any():
+                at = np.arange(len(shown)) - 0.06 + 0.12 * side
+                values = part[["mean", "95 % low", "95 % high"]].to_numpy().T
+                dots(ax, at, *values, look, label=label, across=False)
+        ax.set(ylabel=title, xticks=range(len(shown)), xlim=(-0.5, len(shown) - 0.5))
+        ax.set_xticklabels([name.replace(", ", ",\n") for name in shown], fontsize=8)
+    legend_beside(axes[0, -1])
+    return fig
+
+
+def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
+    """How far each of these true measures moved, one series a policy, the last policy's filled.
+
+    gains: rows (measure, policy, difference, low, high), as `hs2lib.evaluate.policies.gains_of`. unit: label of the
+    vertical axis.
+    """
+    fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    policies = list(gains.policy.unique())
+    for number, policy in enumerate(policies):
+        part = gains[gains.policy == policy].set_index("measure").loc[list(measures)]
+        look = Look(TRUTH.color, filled=policy == policies[-1])
+        at = np.arange(len(measures)) + 0.15 * number
+        dots(ax, at, *part.iloc[:, 1:].to_numpy(float).T, look, label=policy, across=False)
+    ax.axhline(0, color="black", lw=0.8)
+    ax.set(xticks=range(len(measures)), xticklabels=[name.removeprefix("true ") for name in measures], ylabel=unit)
+    ax.legend(fontsize=8)
+    return fig

@@ -23,13 +23,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
+from types import FunctionType
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 
-from hs2lib import paper, paths
+from hs2lib import code, paper, paths
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import verdict
 from hs2lib.run import graph, parameters, processes
@@ -95,7 +96,10 @@ class Run:
         self.verdicts: dict[str, dict] = {}
         self.was_read: dict[str, str] = {}  # place of a data file or model -> its digest when it was read
         self.was_written: set[str] = set()  # places of models
-        self.models: list[object] = []  # that ran: they know which texts they set aside, and how they were scored
+        self.control_strings: list[dict] = []  # of each model the texts that spell some out, filled as it runs
+        self.scored_one_by_one: list[dict] = []  # of each model why it was not run in groups, filled as it runs
+        self.reused: list[list] = []  # kept work of other code that was read, filled as models run
+        self.arguments: dict[str, str] = {}  # what functions were given: the pair rule, the loss, by name
         self.kept_s = 0.0  # what earlier calls spent on work that this one only read
         self.warning = ""  # what every caption from here on must say: that a reward model is weak
         self.started = time.time()
@@ -118,8 +122,9 @@ class Run:
     def reads(self, *things: object) -> None:
         """Record what this run read: data sets, models, trainings and whatever else has a `read`, or paths.
 
-        A `read` is what `hs2lib.paths.as_read` returns. A model is kept in mind until `finish`, which reports what it
-        set aside; of a training that an earlier call did, the manifest's time has its seconds.
+        A `read` is what `hs2lib.paths.as_read` returns. Of a model `finish` reports what it set aside; of a training
+        that an earlier call did, the manifest's time has its seconds; of what a reader may change (`arguments`: the
+        pair rule, the loss), the manifest says what it was.
         """
         for thing in things:
             if isinstance(thing, str | Path):
@@ -127,8 +132,14 @@ class Run:
                 continue
             self.was_read |= getattr(thing, "read", {})
             self.kept_s += getattr(thing, "seconds_before", 0.0)
-            if hasattr(thing, "control_strings"):
-                self.models.append(thing)
+            self.control_strings.append(getattr(thing, "control_strings", {}))
+            self.scored_one_by_one.append(getattr(thing, "scored_one_by_one", {}))
+            reused = getattr(thing, "reused", [])
+            if reused is True:  # a training
+                reused = [thing.folder]
+            self.reused.append(reused or [])
+            for name, value in getattr(thing, "arguments", {}).items():
+                self.arguments[name] = described(value)
 
     def wrote(self, folder: Path) -> Path:
         """Record that this run saved a model in a folder, and return that."""
@@ -231,11 +242,10 @@ class Run:
         manifest = {"notebook": self.notebook, "run": self.name, "tier": self.tier, "commit": commit()} | record
         manifest |= {"parameters": self.values, "read": {paths.manifest_place(k): v for k, v in read.items()}}
         manifest |= {name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")}
-        alone = {}  # backbones whose sequences transformers scored one by one, and why
-        spelt = {}  # (prompt, text) of responses that spell out control strings -> whether they were set aside
-        for model in self.models:
-            spelt |= model.control_strings
-            alone |= model.scored_one_by_one
+        alone = {name: why for each in self.scored_one_by_one for name, why in each.items()}
+        spelt = {text: aside for each in self.control_strings for text, aside in each.items()}
+        reused = sorted({str(place) for each in self.reused for place in each})
+        manifest |= {"reused": [{"what": paths.place(place)} for place in reused], "arguments": self.arguments}
         manifest |= {"scored_one_by_one": alone}
         manifest |= {"control_strings": len(spelt), "refused_responses": sum(spelt.values())}
         seconds = round(time.time() - self.started + self.kept_s, 1)
@@ -258,6 +268,8 @@ class Run:
         if spelt:
             how = f"{manifest['refused_responses']:,} were set aside, the others read as plain text (control_text)"
             display(Markdown(f"{len(spelt):,} responses, or their prompts, spell out control strings: {how}."))
+        for place in reused:
+            display(Markdown(f"Made by other code, and read all the same (`--reuse`): {public(place)}."))
         display(Markdown(f"Finished: {len(self.artefacts)} files and the manifest written."))
 
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
@@ -285,6 +297,16 @@ def start(notebook: str, namespace: dict) -> Run:
     shown = ", ".join(f"{name} = {value!r}" for name, value in whole.items() if name != "recipe")
     display(Markdown(f"**{run.name}**, tier {run.tier}  \nParameters: {shown}"))
     return run
+
+
+def described(value: object) -> str:
+    """A pair rule, a loss or what else a function was given, in words; of code by its name and digest."""
+    name = getattr(value, "name", "")
+    if name:
+        return str(name)
+    if isinstance(value, FunctionType):
+        return f"{value.__module__}.{value.__qualname__}, code {code.digest(value)[:12]}"
+    return public(repr(value))
 
 
 def injected(namespace: dict) -> set[str]:

@@ -1,28 +1,34 @@
 """SteerLM: labels are what the reward model says, made whole; they survive the file; training learns to follow them."""
 
+import copy
+import gc
 import gzip
 import json
 import math
 import os
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from tiny_training import setup_in
 
 from hs2lib.align import dpo, ppo, steerlm, steerlm2
 from hs2lib.data import load
+from hs2lib.data.load import load as load_rows
 from hs2lib.data.readers import DaringAnteater
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.models import base
+from hs2lib.models import base, saved
 from hs2lib.models.export import fold
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
-from hs2lib.train.recipes import PPO, SteerLM2
+from hs2lib.train.recipes import PPO, SteerLM, SteerLM2
 from hs2lib.train.trainer import Recipe, fit
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
@@ -165,6 +171,114 @@ def test_the_reference_codes_labelled_set_goes_both_ways_without_loss():
         group = DaringAnteater.model_validate(row).group(str(number), row["dataset"])
         assert steerlm.label_of(group) == string and group.attributes == ATTRIBUTES
         assert steerlm.as_row(group) == row
+
+
+# The stages
+
+RECIPE = SteerLM(n_prompts=10, steps=2, batch=2, save_every=2, steer_by=("helpfulness",))
+
+
+def test_answers_are_drawn_by_the_seed_and_all_are_labelled_where_levels_decide(tmp_path):
+    """Ten generated prompts with two answers each; five of them are the first five of all, in the order of the seed."""
+    every = steerlm.load_answers(setup_in(tmp_path, RECIPE)).groups
+    five = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, n_answers=5))).groups
+    assert five == every[:5] and len(every) > 10
+    assert steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, n_answers=5, balance=(0, 4)))).groups == every
+    other = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, seed=1))).groups
+    assert [group.id for group in other] != [group.id for group in every]
+    single = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, single_turn=True))).groups
+    assert single and all(len(group.prompt) == 1 for group in single) and len(single) < len(every)
+
+
+def test_the_labeller_makes_room_for_the_training_and_what_it_read_is_known(reward_model, tmp_path, monkeypatch):
+    """A 70B labeller beside a policy that trains would not fit: once it has labelled nothing holds it any more."""
+    made = []
+
+    def load(setup, *, frozen):
+        model = copy.deepcopy(reward_model)
+        model.read = {"runs/model": "digest"}
+        model.control_strings = {("prompt", "text"): True}
+        model.warning = "Weak."
+        made.append(weakref.ref(model))
+        return model
+
+    monkeypatch.setattr(saved, "reward_model", load)
+    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    labelled = steerlm.label_answers(answers, setup_in(tmp_path, RECIPE))
+    gc.collect()
+    assert made[0]() is None
+    assert labelled.read == {"runs/model": "digest"} and labelled.warning == "Weak."
+    assert labelled.control_strings == {("prompt", "text"): True} and labelled.arguments == {}
+    assert labelled.groups == steerlm.label(GROUPS, reward_model) and labelled.attributes == ATTRIBUTES
+    assert len(labelled.file.read_text().splitlines()) == len(labelled.groups) == 5
+
+
+def test_labels_by_another_rule_are_recorded(reward_model, tmp_path):
+    """The control of SteerLM deals the labels out at random: it is passed as the rule, and the run says so."""
+
+    def dealt(groups, model, **options):
+        labelled = steerlm.label(groups, model, **options)
+        labels = [group.responses[0].labels for group in labelled][::-1]
+        return [
+            replace(group, responses=(replace(group.responses[0], labels=row),))
+            for group, row in zip(labelled, labels, strict=True)
+        ]
+
+    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    setup = setup_in(tmp_path, RECIPE)
+    own = steerlm.label_answers(answers, setup, reward_model=reward_model)
+    control = steerlm.label_answers(answers, setup, reward_model=reward_model, rule=dealt)
+    assert own.arguments == {"reward model": reward_model.fingerprint()}
+    assert control.arguments == own.arguments | {"rule": dealt}
+    labels = [[group.responses[0].labels for group in each.groups] for each in (own, control)]
+    assert labels[0] == labels[1][::-1] != labels[1]
+
+
+def test_what_the_reward_model_does_not_know_is_refused_before_it_labels(reward_model, tmp_path):
+    """It was said after hours of labelling and training, when the policy was steered."""
+    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    for changes, message in (
+        ({"target": "humor:4"}, "got 'humor' in 'humor:4'"),
+        ({"steer_by": ("helpfulness", "humor")}, "does not name 'humor'"),
+    ):
+        setup = setup_in(tmp_path, replace(RECIPE, **changes))
+        with pytest.raises(ValueError, match=message):
+            steerlm.label_answers(answers, setup, reward_model=reward_model)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="the recipe's reward is none"):
+        steerlm.label_answers(answers, setup_in(tmp_path, replace(RECIPE, reward="none")))
+
+
+@pytest.mark.slow
+def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
+    """One of five answers is too long and left out; another loss is used and named; TRL has its own."""
+    labelled = steerlm.label_answers(
+        steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS),
+        setup_in(tmp_path, RECIPE),
+        reward_model=reward_model,
+    )
+    policy = load_policy("tiny")
+    lengths = [len(item.sequences[0]) for item in steerlm.items(policy, labelled.groups)]
+    policy.max_tokens = max(lengths) - 1
+    long = replace(labelled.groups[0], id="long", prompt=(Turn("user", "word " * 500),))
+    both = replace(labelled, groups=[long, *labelled.groups])
+    setup = setup_in(tmp_path, replace(RECIPE, too_long="leave out"))
+    prepared = steerlm.prepare(policy, both, setup)
+    assert prepared.left_out >= 1 and "long" not in {group.id for group in prepared.groups}
+    assert [group.id for group in prepared.groups] == [item.id for item in prepared.items]
+    tokens = steerlm.tokens_of(policy, prepared.items[0])
+    assert tokens.trained.sum() == prepared.items[0].targets.item()
+    assert steerlm.train(policy, prepared, setup).arguments == {}
+    twice = objectives.sft()
+    twice = twice._replace(name="twice", total=lambda *outputs: 2 * objectives.sft().total(*outputs))
+    once, doubled = (
+        steerlm.train(load_policy("tiny"), prepared, setup, objective=objective) for objective in (None, twice)
+    )
+    assert doubled.arguments == {"objective": twice}
+    assert doubled.history[0]["loss"] == pytest.approx(2 * once.history[0]["loss"], rel=1e-5)
+    by_trl = setup_in(tmp_path, replace(RECIPE, backend="trl"))
+    with pytest.raises(ValueError, match="TRL's SFTTrainer has its own loss"):
+        steerlm.train(policy, prepared, by_trl, objective=twice)
 
 
 # Training and steering

@@ -10,10 +10,11 @@ import forked
 import numpy as np
 import pytest
 import torch
-from tiny_training import Slow
+from tiny_training import Slow, setup_in
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib.align import steerlm2
+from hs2lib.data.load import Loaded
 from hs2lib.engine.chat import TokenGroup
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import Policy, load_policy, unlabelled
@@ -23,7 +24,7 @@ from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2 as objective
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import Recipe, fit
+from hs2lib.train.trainer import Recipe, TrainingResult, fit
 
 TOY, THETA = steerlm2.made(0), steerlm2.logits(7)
 
@@ -271,6 +272,36 @@ RECIPE = SteerLM2(steps=3, batch=2, learning_rate=1e-3, validate_every=2, save_e
                   n_samples=4, max_new_tokens=6, temperature=1.0, top_p=1.0)  # fmt: skip
 
 
+def prompts_of(by_iteration: list[list[Group]], validation: list[Group]) -> steerlm2.Prompts:
+    """Prompts of one's own for each iteration."""
+    return steerlm2.Prompts(Loaded([], "own", False), False, validation, by_iteration[0], by_iteration)
+
+
+TWICE = prompts_of([GROUPS[:3], GROUPS[:3]], GROUPS[3:])
+
+
+def test_each_iteration_has_prompts_of_its_own(tmp_path):
+    """Ten prompts: two to validate by, then three and three; the same three where they are not fresh."""
+    recipe = replace(RECIPE, n_prompts=3, n_validation=2)
+    prompts = steerlm2.load_prompts(setup_in(tmp_path, recipe))
+    (first, second), validation = prompts.by_iteration, prompts.validation
+    assert [len(part) for part in (validation, first, second, prompts.rest)] == [2, 3, 3, 8] and prompts.partial
+    assert len({group.id for group in (*validation, *first, *second)}) == 8
+    assert not any(group.responses for group in (*validation, *first, *second))
+    again = steerlm2.load_prompts(setup_in(tmp_path, replace(recipe, fresh_prompts=False)))
+    assert again.by_iteration == [first, first] and again.validation == validation
+
+
+def test_too_few_prompts_are_refused(tmp_path, monkeypatch):
+    loaded = Loaded(GROUPS, "own", False)
+    monkeypatch.setattr(steerlm2, "load", lambda *_, **how: loaded)
+    with pytest.raises(ValueError, match="2 prompts are too few for 2 iterations of 2: ask for fewer"):
+        steerlm2.load_prompts(setup_in(tmp_path, replace(RECIPE, n_prompts=2, n_validation=2)))
+    recipe = replace(RECIPE, n_prompts=2, n_validation=2, fresh_prompts=False)
+    order = np.random.default_rng(0).permutation(4)
+    assert steerlm2.load_prompts(setup_in(tmp_path, recipe)).by_iteration == [[GROUPS[i] for i in order[2:]]] * 2
+
+
 @pytest.fixture(scope="module")
 def models():
     return load_policy("tiny"), RewardModel.new("tiny").eval()
@@ -342,36 +373,29 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     reward_model, policy = models[1], load_policy("tiny")
     before = {name: p.clone() for name, p in policy.named_parameters()}
     prior = models[0]
-    done = steerlm2.iterate(
-        policy, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], steerlm2.TARGET, RECIPE, tmp_path
-    )
+    setup = setup_in(tmp_path, RECIPE)
+    history = steerlm2.iterate(policy, prior, reward_model, TWICE, setup)
+    done = history.iterations
     first, second = (i.training for i in done)
     assert any(not torch.equal(p, before[name]) for name, p in policy.named_parameters())
     # In the first iteration Q' is the SFT model itself but for the label; in the second it has moved.
     assert [w.read.sequences for w in first] != [w.read.sequences for w in second]
     assert all("eval_distance" in x for i in done for x in i.result.history if "eval_loss" in x)
+    assert history.arguments == {} and history.last is done[1].result
     again = load_policy("tiny")
-    repeated = steerlm2.iterate(
-        again, prior, reward_model, [GROUPS[:3], GROUPS[:3]], GROUPS[3:], steerlm2.TARGET, RECIPE, tmp_path
-    )
+    repeated = steerlm2.iterate(again, prior, reward_model, TWICE, setup).iterations
     assert [i.result.history for i in repeated] == [i.result.history for i in done]
     assert all(torch.equal(p, dict(policy.named_parameters())[name]) for name, p in again.named_parameters())
 
 
 @pytest.mark.slow
 def test_adapters_are_merged_after_each_iteration(models, tmp_path):
-    policy, left = load_policy("tiny"), []
-    steerlm2.iterate(
-        policy,
-        models[0],
-        models[1],
-        [GROUPS[:2]] * 2,
-        [],
-        steerlm2.TARGET,
-        replace(RECIPE, steps=1, method="lora", lora_rank=2),
-        tmp_path,
-        after=lambda number, policy: left.append((number, policy.adapter)),
-    )
+    policy = load_policy("tiny")
+    left = []
+    setup = setup_in(tmp_path, replace(RECIPE, steps=1, method="lora", lora_rank=2))
+    prompts = prompts_of([GROUPS[:2]] * 2, [])
+    after = lambda number, policy: left.append((number, policy.adapter))  # noqa: E731
+    steerlm2.iterate(policy, *models, prompts, setup, after=after)
     assert left == [(1, None), (2, None)]
     assert policy.adapter is None and not any("lora" in name for name, _ in policy.named_parameters())
     assert (
@@ -380,24 +404,54 @@ def test_adapters_are_merged_after_each_iteration(models, tmp_path):
     )
 
 
+@pytest.mark.slow
+def test_weights_and_loss_of_ones_own_are_used_and_recorded(models, tmp_path):
+    """The control of SteerLM 2.0 is one weight for all samples: w' is 1/n, and where nothing moved so is b'."""
+
+    def one_weight(*models_and_samples, **options):
+        weighed = steerlm2.weigh(*models_and_samples, **options)
+        return [one._replace(attributes=0 * one.attributes, prior=one.sampler) for one in weighed]
+
+    own = objective()._replace(name="own")
+    setup = setup_in(tmp_path, replace(RECIPE, steps=1))
+    prompts = prompts_of([GROUPS[:2]], [])
+    history = steerlm2.iterate(load_policy("tiny"), *models, prompts, setup, weights=one_weight, objective=own)
+    assert history.arguments == {"weights": one_weight, "objective": own}
+    (weights,) = steerlm2.weights_of(history)
+    np.testing.assert_allclose(weights, 1 / 4)
+    assert history.last.history[0]["loss"] == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ValueError, match="the recipe's reward is none"):
+        steerlm2.iterate(load_policy("tiny"), models[0], None, prompts, setup)
+
+
+def test_the_summary_says_how_far_each_iteration_went(models, sampled):
+    """Two iterations, of which the first chose step 0; without validation prompts there is no distance."""
+    policy, reward_model = models
+    weighed = steerlm2.weigh(sampled, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
+    logged = ([(0, 0.5), (2, 0.7)], [(0, 0.6), (2, 0.2)])
+    iterations = []
+    for seen, best in zip(logged, (0, 2), strict=True):
+        entries = [{"step": step, "eval_distance": distance} for step, distance in seen]
+        result = TrainingResult([{"step": 1, "loss": 1.0}, *entries], best, 0.0, 2, 0.0, Path())
+        iterations.append(steerlm2.Iteration(weighed, [], result))
+    history = steerlm2.History(iterations)
+    summary = steerlm2.summary(history)
+    assert summary["best step"].tolist() == [0, 2]
+    assert summary["distance before"].tolist() == [0.5, 0.6] and summary["distance best"].tolist() == [0.5, 0.2]
+    assert summary["effective samples"][0] == pytest.approx(np.mean([one.effective for one in weighed]))
+    assert steerlm2.watched(history).to_numpy().tolist() == [[1, 0, 0.5], [1, 2, 0.7], [2, 0, 0.6], [2, 2, 0.2]]
+    unwatched = replace(iterations[0].result, history=[])
+    bare = steerlm2.History([steerlm2.Iteration(weighed, [], unwatched)])
+    assert "distance best" not in steerlm2.summary(bare) and steerlm2.watched(bare).empty
+
+
 # Killed and resumed
 
 
 def run(folder: Path, callbacks=tuple) -> None:
     """The run that is killed: two iterations on four prompts."""
     policy, prior, reward_model = load_policy("tiny"), load_policy("tiny"), RewardModel.new("tiny").eval()
-    prompts = [GROUPS[:3], GROUPS[:3]]
-    steerlm2.iterate(
-        policy,
-        prior,
-        reward_model,
-        prompts,
-        GROUPS[3:],
-        steerlm2.TARGET,
-        RECIPE,
-        folder,
-        callbacks=callbacks,
-    )
+    steerlm2.iterate(policy, prior, reward_model, TWICE, setup_in(folder, RECIPE), callbacks=callbacks)
     policy.save(folder / "policy")
 
 

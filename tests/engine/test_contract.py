@@ -57,7 +57,7 @@ def test_a_score_does_not_depend_on_a_long_neighbour():
     expected = alone(tiny("phi3", **LONGROPE), groups)
     assert torch.allclose(scores(model, groups), expected, rtol=1e-5)
     assert torch.allclose(scores(model, groups[:1]), expected[:2], rtol=1e-5)
-    assert "beyond 32 tokens" in model.hs2_alone
+    assert "beyond 32 tokens" in attention.alone(model)["Phi3ForCausalLM"]
     decoder = tiny("phi3", AutoModel, **LONGROPE)
     ends = attention.in_order(lambda batch: attention.end_states(decoder, batch), groups)
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_a_head_of_more_than_a_projection_is_scored_one_by_one_and_not_trained(c
         assert torch.allclose(scores(model, groups), expected, rtol=1e-5)
     printed = capsys.readouterr().err
     assert printed.count("ModernBertDecoderForCausalLM is scored one sequence at a time") == 1
-    assert model.hs2_alone in printed
+    assert attention.alone(model)["ModernBertDecoderForCausalLM"] in printed
     for call in (lambda: attention.log_probs(model, pack(groups, [[0, 0], [0]])), lambda: sampled(model, [draw(9)], 3)):
         with pytest.raises(ValueError, match=r"neither trained nor sampled from: .* log-probabilities differ by \d"):
             call()
@@ -88,7 +88,7 @@ def test_layers_that_are_no_attention_of_ours_are_scored_one_by_one(name):
     prompt = draw(12)
     groups = [[prompt + draw(9, 1), prompt, prompt + draw(3, 2)], [draw(30, 3)]]
     assert torch.allclose(scores(model, groups), alone(model, groups), rtol=1e-5)
-    assert model.hs2_alone
+    assert attention.alone(model)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
+from hs2lib.engine.attention import alone
 from hs2lib.models.base import Decoder
 from hs2lib.paths import sha256
 from hs2lib.report import report
@@ -358,7 +359,7 @@ def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
     run = start()
     model = tiny_model()
     run.reads(model)
-    model.backbone.hs2_alone = "its attention is not built on AttentionInterface"
+    alone(model.backbone)["LlamaModel"] = "its attention is not built on AttentionInterface"
     run.finish()
     manifest = json.loads((run.folder / "manifest.json").read_text())
     assert manifest["scored_one_by_one"] == {"LlamaModel": "its attention is not built on AttentionInterface"}

@@ -21,12 +21,13 @@ import torch
 import vllm_server
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tiny_training import made, recipe, run_folder, tiny
+from tiny_training import made, recipe, run_folder, setup_in, tiny
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
+from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
 from hs2lib.evaluate import policies, rewardbench
 from hs2lib.models import baselines, rollout
@@ -114,10 +115,11 @@ def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:
         FROZEN.append(prior)
         own = {"n_samples": 2, "max_new_tokens": 6, "method": "lora", "lora_rank": 4, "learning_rate": 1e-2}
         settings = SteerLM2(**vars(recipe(**changes)) | own | {"batch": 2})
-        parts = [groups[:4], groups[4:8]]
-        task = (policy, prior, judge, parts, groups[8:10], steerlm2.TARGET, settings, folder)
-        done = steerlm2.iterate(*task, callbacks=lambda: callbacks)
-        samples = [one.read.sequences for each in done for one in each.training]
+        loaded = Loaded(groups, "own", True)
+        prompts = steerlm2.Prompts(loaded, False, groups[8:10], groups[:8], [groups[:4], groups[4:8]])
+        setup = setup_in(folder, settings)
+        history = steerlm2.iterate(policy, prior, judge, prompts, setup, callbacks=lambda: callbacks)
+        samples = [one.read.sequences for each in history.iterations for one in each.training]
         (folder / "samples.json").write_text(json.dumps(samples))
 
 
