@@ -172,7 +172,7 @@ def _long(config, length: int) -> str:
 
 
 def alone(model: torch.nn.Module) -> dict[str, str]:
-    """The class of a model and why its sequences were scored one by one; empty as long as none was. It fills as it runs."""
+    """The class of a model and why its sequences were scored one by one; filled as it runs, empty where none was."""
     return vars(model).setdefault("hs2_alone", {})
 
 
