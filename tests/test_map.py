@@ -8,7 +8,20 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("stats", "engine", "run", "corpus", "report", "train", "data", "models", "align", "evaluate", "collect")
+ROOMS = (
+    "stats",
+    "engine",
+    "run",
+    "corpus",
+    "report",
+    "train",
+    "data",
+    "models",
+    "align",
+    "evaluate",
+    "collect",
+    "launch",
+)
 MARKS = "<!-- map: written by python tests/test_map.py -->\n", "<!-- end of the map -->\n"
 
 

@@ -8,7 +8,7 @@
     reward_training.start_head(model, inputs, setup)
     result = reward_training.train(model, prepared, setup)
 
-Paper: section 3, "Training". What is measured of the result is in `hs2lib.evaluate.reward_model`.
+Paper: section 3, "Training". What is measured of the result is in `hs2lib.evaluate.reward_metrics`.
 """
 
 from collections.abc import Callable, Sequence
@@ -288,7 +288,7 @@ def learn_by_heart(
 def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -> Path:
     """Save the model in the run folder, whole or not at all, with its verdict; other notebooks score with it.
 
-    Paper: silent. verdict: a sentence on what the model is worth, `hs2lib.evaluate.reward_model.verdict`; who loads
+    Paper: silent. verdict: a sentence on what the model is worth, `hs2lib.evaluate.reward_metrics.verdict`; who loads
     the model has it as its `warning` where it warns. Under torchrun every process calls this alike. Raises ValueError
     where the model that is read back scores the first test groups otherwise.
     """

@@ -1,8 +1,8 @@
 """What a trained reward model is worth: its metrics beside baselines, what training adds, what more raters would add.
 
-    evaluated = reward_model.evaluate(model, data, prepared, inputs, baselines, setup)
-    gains = reward_model.gains(evaluated, setup)
-    verdict = reward_model.verdict(evaluated, gains, result, setup)
+    evaluated = reward_metrics.evaluate(model, data, prepared, inputs, baselines, setup)
+    gains = reward_metrics.gains(evaluated, setup)
+    verdict = reward_metrics.verdict(evaluated, gains, result, setup)
 
 Measured on the test part of `hs2lib.models.reward_training`: against people's ratings, and where the small world knows
 it against the truth, the mean that endlessly many raters would give. Paper: silent (it reports RewardBench only).
