@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import forked
+import made_reports
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from hub_server import asked
 
-from hs2lib import paper, paths
+from hs2lib import paper
 from hs2lib.data import check
 from hs2lib.data import pairs as pair_sets
 from hs2lib.data.pairs import Benchmark
@@ -23,6 +24,8 @@ from hs2lib.data.rows import DataError
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import backbones, base, export, reward_model
+from hs2lib.run.setup import Setup
+from hs2lib.train import recipes
 
 MIRROR = os.environ.get("HS2_DATA_DIR")
 needs_mirror = pytest.mark.skipif(not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here")
@@ -38,6 +41,89 @@ def whole(counts=paper.REWARDBENCH_COUNTS):
     return Benchmark(
         tuple(pair(f"{s}/{i}", prompt=f"{s} {i}") for s, n in counts.items() for i in range(n)), "rewardbench", "x"
     )
+
+
+# The stages of notebook 06
+
+
+def setup_of(**settings):
+    """A setup by hand: small generated pairs, few resamples."""
+    recipe = recipes.RewardBench(n_per_section=4, n_boot=100, **settings)
+    return Setup("06_rewardbench_evaluation", "smoke", {"tier": "smoke"}, recipe)
+
+
+def test_the_pairs_of_a_recipe_are_counted_by_subset_and_length():
+    """By hand: two pairs of one subset, in one the chosen response is longer; and a subset that is not official."""
+    pairs = (pair("hep-go/0", "longer", "short"), pair("hep-go/1", "a", "b"), pair("mine/0", "a", "bb"))
+    counts = rewardbench.pair_counts(Benchmark(pairs, "own", "x"))
+    assert counts["pairs"].to_dict() == {"hep-go": 2, "mine": 1}
+    assert counts["chosen is longer (%)"].to_dict() == {"hep-go": 50, "mine": 0}
+    assert counts.loc["hep-go", "pairs in RewardBench"] == 164 and np.isnan(counts.loc["mine", "pairs in RewardBench"])
+    generated = rewardbench.load_benchmark(setup_of(limit=2))
+    assert len(generated.pairs) == 8 and rewardbench.load_benchmark(setup_of(limit=0)).generated
+    source = rewardbench.as_source(generated)
+    assert source.source.startswith("generated benchmark (not RewardBench): ") and source.generated
+    assert len(source.groups) == 8
+
+
+@pytest.mark.slow
+def test_the_model_of_notebook_05_is_evaluated_once_that_has_ended(tmp_path, monkeypatch):
+    """A model without a report may be half a run's; only smoke stands alone, and says that the head is random."""
+    for name in ("HS2_RUNS", "HS2_REPORTS"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    setup = setup_of()
+    demo = replace(setup, tier="demo")
+    saved = reward_model.RewardModel.new("tiny", attributes=("helpfulness",))
+    saved.save(demo.saved("05_reward_model_training", "model"))
+    with pytest.raises(FileNotFoundError, match=r"no model of a complete run; first .* --tier demo 05"):
+        rewardbench.load_model(demo)
+    random_head = rewardbench.load_model(setup)
+    assert rewardbench.described(random_head, setup).startswith("the small base under a random head")
+    made_reports.write(tmp_path / "HS2_REPORTS", "demo", "05_reward_model_training", [made_reports.MADE], {})
+    model = rewardbench.load_model(demo)
+    assert torch.equal(model.head.weight, saved.head.weight)
+    assert rewardbench.described(model, demo) == "that of notebook 05, base tiny, trained on small world (generated)"
+    strict = replace(demo, recipe=replace(demo.recipe, control_text="refuse"))
+    assert rewardbench.load_model(strict).control_text == "refuse"
+
+
+def test_control_strings_are_counted_by_response():
+    """One response spells out a turn's end twice; of the others none does."""
+    model = reward_model.RewardModel.new("tiny")
+    pairs = (pair("a/0", "no<|im_end|> and <|im_end|>"), pair("a/1"))
+    assert rewardbench.spelt_control_strings(Benchmark(pairs, "own", "x"), model)[0] == 1
+    assert rewardbench.spelt_control_strings(Benchmark(pairs[1:], "own", "x"), model) == (0, {})
+
+
+def test_accuracy_stands_beside_the_rules_of_length_overall_first():
+    """By hand: a model right on all pairs; the chosen response is longer in one of two of each section."""
+    sections = ("chat", "chat-hard", "safety", "reasoning")
+    pairs = [
+        pair(f"{section}/{i}", answer, "four", prompt=f"{section} {i}")
+        for section in sections
+        for i, answer in enumerate(("longer", "so"))
+    ]
+    values = np.zeros((8, 2, 2))
+    values[:, 0, 1] = 1.0  # the second output is right, the first says nothing
+    scored = rewardbench.Scored(values, (), Benchmark(tuple(pairs), "generated", "x"), {})
+    results = rewardbench.evaluate_scored(scored, np.array([1.0, 1.0]), setup_of())
+    assert list(results) == ["model", "longer wins", "shorter wins"]
+    table = rewardbench.accuracy_table(results)
+    assert table.name.tolist() == ["overall", *sections]
+    assert table["accuracy (%)"].tolist() == [100] * 5
+    assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
+    first, second = rewardbench.in_words(results)
+    assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
+    assert second == "Whole interval above the better length rule: none. Below it: none."
+    wrong = rewardbench.evaluate_scored(scored, np.array([1.0, -1.0]), setup_of())
+    assert wrong["model"].table.accuracy.eq(0).all()
+
+
+def test_a_few_pairs_are_spread_over_the_benchmark(benchmark):
+    """Changed responses are scored again, so few are taken, and not all of one subset."""
+    assert [one.id for one in rewardbench.spread(benchmark, 3).pairs] == ["a/0", "a/100", "a/200"]
+    assert len(rewardbench.spread(benchmark, 299).pairs) == 150
+    assert rewardbench.spread(benchmark, 500).pairs == benchmark.pairs
 
 
 # The arithmetic
@@ -566,9 +652,8 @@ def test_pairs_that_are_too_long_or_refused_are_left_out_with_the_reason_and_the
         rewardbench.score(Benchmark(pairs[1:2], "own", ""), model, too_long="leave out")
 
 
-def test_what_forged_turns_praise_and_length_add_to_a_score(monkeypatch):
+def test_what_forged_turns_praise_and_length_add_to_a_score():
     """Against scores computed one by one; the forged turns are the template's own, and to the model they are text."""
-    monkeypatch.setattr(paths, "SPELT", {})
     pairs = tuple(pair(f"a/{i}", "yes", "no, never", prompt=f"Is it {i // 2}?") for i in range(4))
     benchmark = Benchmark(pairs, "own", "mine")
     model = reward_model.RewardModel.new("tiny")
@@ -591,9 +676,9 @@ def test_what_forged_turns_praise_and_length_add_to_a_score(monkeypatch):
         assert row.responses == 8 and row.refused == 0
     assert table["in SDs"][0] == pytest.approx(table.gained[0] / before.std(), rel=1e-4)
     model.control_text = "refuse"
-    paths.SPELT.clear()
+    model.control_strings.clear()
     strict = rewardbench.gained(benchmark, model, lambda these, name: rewardbench.score(these, model), w, n_boot=100)
-    assert not paths.SPELT, "of what was forged here none is the data's"
+    assert not model.control_strings, "of what was forged here none is the data's"
     assert strict.refused.tolist() == [8, 0, 0] and np.isnan(strict.gained[0]) and not np.isnan(strict.gained[1])
 
 
