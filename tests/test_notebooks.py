@@ -93,16 +93,6 @@ def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(fol
     assert any("No kappa of helpfulness can be computed" in text for text in shown)
 
 
-def test_what_notebook_05_learns_by_heart_are_responses_that_differ():
-    """Of two equal ones none can be learnt to be the better: in 05@preferences they were among the shortest."""
-    texts = [("a", "a")] * 3 + [("abc", "abd")] * 4
-    pairs = [Group(str(i), (), (Response("0", one), Response("1", two))) for i, (one, two) in enumerate(texts)]
-    values = {"parts": {"train": pairs}, "reward_model": MagicMock(), "model": MagicMock(), "seed": 0, "Recipe": dict}
-    values["make"] = lambda model, few: (few, None)
-    exec(source("05_reward_model_training", "overfit"), values)
-    assert [group.id for group in values["few"]] == ["3", "4", "5", "6"]
-
-
 @pytest.mark.parametrize("name", ALIGNMENT)
 def test_dry_run_of_tier_paper(name, folders, monkeypatch):
     """With the paper's own parameters, on this machine, without the Hub: what 70B would cost, then every cell small."""

@@ -1,8 +1,9 @@
 """RewardBench: pairs scored by any reward model, accuracy by subset and section as the paper's Table 3 has them.
 
-    benchmark = pair_sets.load_pairs("hub")                                  # or "folder", "embedded", path=
-    scored = score(benchmark, model, kept="runs/scores.jsonl")         # resumes where a killed run stopped
-    result = evaluate(benchmark, scored.values[:, :, 0])               # subsets, sections, overall, with intervals
+    benchmark = rewardbench.load_benchmark(setup)
+    reward_model = rewardbench.load_model(setup)
+    scored = rewardbench.score_pairs(benchmark, reward_model, setup)             # goes on where a killed run stopped
+    results = rewardbench.evaluate_scored(scored, weights, setup)                # beside the two rules of length
 
 A pair is right if the chosen response scores higher; a tie is wrong. A section is the mean of its subsets weighted by
 their rows, except that math-prm counts as 984 rows, so that maths and code weigh the same; overall is the plain mean of
@@ -21,11 +22,16 @@ import numpy as np
 import pandas as pd
 
 from hs2lib import paths
-from hs2lib.data.pairs import Benchmark
-from hs2lib.engine.chat import written
+from hs2lib.data.load import Loaded
+from hs2lib.data.pairs import Benchmark, load_pairs
+from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group, Turn
+from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.saved import REWARD_MODEL, device
 from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS
+from hs2lib.report import report
+from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, inside
 
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
@@ -82,6 +88,101 @@ def title(benchmark: Benchmark) -> str:
     return f"partial RewardBench ({n})"
 
 
+# The pairs and the model
+
+
+def load_benchmark(setup: Setup) -> Benchmark:
+    """The pairs that the recipe names: RewardBench or a part of it, generated ones, or a file of the user's own.
+
+    Paper: section 3 and Table 3. Raises as `hs2lib.data.pairs.load_pairs`.
+    """
+    recipe = setup.recipe
+    benchmark = load_pairs(
+        recipe.source,
+        path=recipe.path or None,
+        prior_sets=recipe.prior_sets,
+        n_per_section=recipe.n_per_section,
+        seed=recipe.seed,
+        strict=recipe.strict,
+    )
+    return benchmark.first(recipe.limit)
+
+
+def as_source(benchmark: Benchmark) -> Loaded:
+    """The pairs as a source of data, under the benchmark's title, as `hs2lib.report.report.Run.source` takes it."""
+    name = f"{title(benchmark)}: {benchmark.source}"
+    return Loaded(list(benchmark.pairs), name, benchmark.generated, list(benchmark.set_aside), read=benchmark.read)
+
+
+def pair_counts(benchmark: Benchmark) -> pd.DataFrame:
+    """Of each subset its pairs, those it has in RewardBench, and the percentage whose chosen response is longer."""
+    subsets = pd.Series([subset_of(pair) for pair in benchmark.pairs])
+    counts = subsets.value_counts(sort=False).rename_axis("subset").to_frame("pairs")
+    counts["pairs in RewardBench"] = counts.index.map(REWARDBENCH_COUNTS)
+    characters = lengths(benchmark)
+    longer = pd.Series(100 * (characters[:, 0] > characters[:, 1]))
+    counts["chosen is longer (%)"] = longer.groupby(subsets.to_numpy()).mean()
+    return counts
+
+
+def lengths(benchmark: Benchmark) -> np.ndarray:
+    """Characters of both responses of every pair, float64 [pairs, 2], chosen first."""
+    return np.array([[float(len(response.text)) for response in pair.responses] for pair in benchmark.pairs])
+
+
+def load_model(setup: Setup) -> RewardModel:
+    """The reward model to evaluate: the recipe's `model`, else the one of notebook 05 at this tier.
+
+    Paper: section 3. Tier smoke stands alone: without notebook 05 it is the small base under a random head. Raises
+    FileNotFoundError at another tier where notebook 05 has not ended, and as `load_reward_model`.
+    """
+    recipe = setup.recipe
+    folder = setup.saved(REWARD_MODEL, "model")
+    if recipe.model:
+        model = load_reward_model(recipe.model, **recipe.written)
+    elif _trained(setup):
+        model = load_reward_model(folder)
+    elif setup.tier == "smoke":
+        model = RewardModel.new("small", seed=recipe.seed)
+    else:
+        what = f"{folder}: no model of a complete run"
+        raise FileNotFoundError(f"{what}; first python -m hs2lib.run --tier {setup.tier} 05, or set model")
+    model.control_text = recipe.control_text or model.control_text
+    return model.to(device()).eval()
+
+
+def _trained(setup: Setup) -> report.CompletedRun | None:
+    """The run of notebook 05 that ended and left its model at this tier, if there is one."""
+    if not setup.saved(REWARD_MODEL, "model").is_dir():
+        return None
+    return report.completed(setup.tier, REWARD_MODEL)
+
+
+def described(model: RewardModel, setup: Setup) -> str:
+    """The model that `load_model` loaded, in words: its repository and commit, or what notebook 05 made it of."""
+    chosen = setup.recipe.model
+    if chosen:
+        return f"{chosen}@{model.revision}" if model.revision else chosen
+    trained = _trained(setup)
+    if not trained:
+        return f"the small base under a random head (notebook 05 has not been run at tier {setup.tier})"
+    base = {"embedded": "SmolLM2-135M-Instruct", "small": "the small one"}.get(model.base, model.base)
+    sources = "; ".join(source["name"] for source in trained.manifest["sources"])
+    return f"that of notebook 05, base {base}, trained on {sources}"
+
+
+def spelt_control_strings(benchmark: Benchmark, model: RewardModel) -> tuple[int, dict[str, int]]:
+    """How many responses, or their prompts, spell out control strings of the model's template, and which how often."""
+    by_response = []
+    for pair in benchmark.pairs:
+        by_response += control_strings(pair, model.tokenizer, model.template)
+    counts = Counter(string for strings in by_response for string in strings)
+    return sum(map(bool, by_response)), dict(counts.most_common())
+
+
+# Scores
+
+
 class Scored(NamedTuple):
     """values float64 [pairs, 2, A], chosen first, of the pairs of `benchmark`.
 
@@ -122,6 +223,26 @@ def score(benchmark: Benchmark, model, *, kept=None, too_long="raise", **options
     return Scored(values.reshape(len(fitting), 2, -1), shortened, benchmark, left_out)
 
 
+def score_pairs(benchmark: Benchmark, model: RewardModel, setup: Setup, name: str = "benchmark") -> Scored:
+    """`score` as the recipe says, with a bar; scores are kept in the run folder under this name.
+
+    Several processes share the pairs out, and all call this alike.
+    """
+    recipe = setup.recipe
+    return score(
+        benchmark,
+        model,
+        kept=setup.folder / "scores" / name,
+        too_long=recipe.too_long,
+        progress=True,
+        budget=recipe.budget,
+        autocast=recipe.autocast,
+    )
+
+
+# Accuracy
+
+
 class Result(NamedTuple):
     """Accuracies in percent. table: one row each for subsets, sections and overall, with columns part ("subset",
     "section", "overall"), name, pairs, ties, accuracy, low, high (95 % interval); title names the benchmark."""
@@ -129,6 +250,11 @@ class Result(NamedTuple):
     title: str
     generated: bool
     table: pd.DataFrame
+
+    @property
+    def parts(self) -> pd.DataFrame:
+        """The rows to draw: sections of generated pairs, subsets of others."""
+        return self.table[self.table.part == ("section" if self.generated else "subset")]
 
     def paper_rows(self, row: str) -> pd.DataFrame:
         """Sections and overall as `against_paper("table-3", ..)` takes them; empty unless the benchmark is whole."""
@@ -176,7 +302,7 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
         return np.column_stack([by_subset, *sections(dict(zip(names, by_subset.T, strict=True))).values()])
 
     sums = np.hstack([member & right[:, None], member])
-    prompts = _prompts(benchmark)
+    prompts = prompt_numbers(benchmark)
     interval = bootstrap(sums, prompts, figures, n_boot=n_boot, seed=seed)
     rows = [("subset", name, {name}) for name in names]
     for name in sections(dict.fromkeys(names, 0.0)):
@@ -195,8 +321,44 @@ def evaluate(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     return Result(title(benchmark), benchmark.generated, frame)
 
 
-def _prompts(benchmark: Benchmark) -> np.ndarray:
-    """The number of every pair's prompt: pairs with one prompt are drawn together."""
+def evaluate_scored(scored: Scored, weights: np.ndarray, setup: Setup) -> dict[str, Result]:
+    """Accuracy of the model under these weights [A], and of the two rules of length, which have read nothing.
+
+    Returns results by name: "model", "longer wins", "shorter wins". Paper: Table 3 (it has no baselines).
+    """
+    characters = lengths(scored.benchmark)
+    judged = {"model": scored.values @ weights, "longer wins": characters, "shorter wins": -characters}
+    how = {"n_boot": setup.recipe.n_boot, "seed": setup.recipe.seed}
+    return {name: evaluate(scored.benchmark, scores, **how) for name, scores in judged.items()}
+
+
+def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
+    """The model's table beside the accuracies of the two rules: overall, then sections, then subsets."""
+    model, *rules = results
+    table = results[model].table.rename(columns={"accuracy": "accuracy (%)", "low": "95 % low", "high": "95 % high"})
+    for name in rules:
+        table[f"{name} (%)"] = results[name].table.accuracy
+    order = table.part.map({"overall": 0, "section": 1, "subset": 2})
+    return table.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+
+
+def in_words(results: Mapping[str, Result]) -> list[str]:
+    """Sentences on the first row of the table, and on where the model is above or below the better rule of length."""
+    first = accuracy_table(results).iloc[0]
+    parts = results["model"].parts
+    rules = np.maximum(results["longer wins"].table.accuracy, results["shorter wins"].table.accuracy)[parts.index]
+    above = ", ".join(parts.name[parts.low > rules]) or "none"
+    below = ", ".join(parts.name[parts.high < rules]) or "none"
+    interval = f"{first['95 % low']:.1f} to {first['95 % high']:.1f}"
+    return [
+        f"{first['name'].capitalize()} of the {results['model'].title}: {first['accuracy (%)']:.1f} % ({interval}), "
+        f"from {first['pairs']:,} pairs; an overall weighs sections alike; chance is 50.",
+        f"Whole interval above the better length rule: {above}. Below it: {below}.",
+    ]
+
+
+def prompt_numbers(benchmark: Benchmark) -> np.ndarray:
+    """The number of every pair's prompt, int64 [pairs]: pairs with one prompt are drawn together."""
     return pd.factorize(pd.Series([pair.prompt for pair in benchmark.pairs]))[0]
 
 
@@ -240,6 +402,29 @@ def changes(model) -> dict[str, Callable[[str], str]]:
     }
 
 
+def spread(benchmark: Benchmark, number: int) -> Benchmark:
+    """At most so many pairs, spread evenly over the benchmark."""
+    step = -(-len(benchmark.pairs) // number)  # rounded up
+    return replace(benchmark, pairs=benchmark.pairs[::step])
+
+
+def changed(benchmark: Benchmark, model: RewardModel, weights: np.ndarray, setup: Setup) -> pd.DataFrame:
+    """`gained` with the recipe's settings, its columns as they are printed. weights: float64 [A]."""
+
+    def scores(pairs: Benchmark, name: str) -> Scored:
+        return score_pairs(pairs, model, setup, name)
+
+    table = gained(benchmark, model, scores, weights, n_boot=setup.recipe.n_boot, seed=setup.recipe.seed)
+    return table.rename(columns={"gained": "score gained", "low": "95 % low", "high": "95 % high"})
+
+
+def changes_in_words(changed: pd.DataFrame) -> str:
+    """What each change added to the score, from the table of `changed`."""
+    rows = changed[["change", "score gained", "in SDs"]].itertuples(index=False)
+    moved = ", ".join(f"{name} {gain:.2f} ({in_sds:.2f} SDs)" for name, gain, in_sds in rows)
+    return f"Changes that make no response better moved its score by: {moved}."
+
+
 def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boot=1000, seed=0) -> pd.DataFrame:
     """What the `changes` add to the score of a response: mean over all responses, 95 % interval by prompt.
 
@@ -259,7 +444,7 @@ def gained(benchmark: Benchmark, model, score: Callable, w: np.ndarray, *, n_boo
             after = score(replace(plain.benchmark, pairs=tuple(pairs)), name)
             values = zip(after.benchmark.pairs, after.values @ w, strict=True)
             more = np.concatenate([row - before[pair.id] for pair, row in values])
-            clusters = np.repeat(_prompts(after.benchmark), 2)
+            clusters = np.repeat(prompt_numbers(after.benchmark), 2)
             interval, n = mean(more, clusters, n_boot=n_boot, seed=seed), len(more)
         rows.append((name, n, 2 * refused, *interval, interval[0] / sd if sd else np.nan))
     model.control_strings = spelt  # what was forged here is not the data's

@@ -19,10 +19,17 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from hs2lib import paper
+from hs2lib.data.load import Loaded, load
+from hs2lib.data.pairs import preferred
 from hs2lib.evaluate import rewardbench
+from hs2lib.evaluate.rewardbench import Scored
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import baselines
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
 
 Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
 
@@ -192,3 +199,140 @@ def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
     if parts.shape != (len(margins),) or parts.min() < 0:
         raise ValueError(f"parts are whole numbers from 0, one for each of {len(margins)} pairs, got {parts.shape}")
     return margins, parts, over
+
+
+# The weights of a run
+
+
+USUAL = "Llama 3 70B w. HelpSteer2"  # the row of Table 3 whose weights are taken where none are named
+
+
+class Weighting(NamedTuple):
+    """Head weights, float64 [A], and what to call them."""
+
+    name: str
+    values: np.ndarray
+
+    @property
+    def title(self) -> str:
+        """What a table calls them: those of a row of Table 3 are the paper's."""
+        return "the paper's weights" if self.name in paper.TABLES["table-3"].rows else self.name
+
+
+def chosen(model: RewardModel, setup: Setup) -> Weighting:
+    """The weights that the recipe names, else those of the paper's 70B model; a single output counts as it is.
+
+    Paper: appendix H. Raises as `hs2lib.paper.head_weights`.
+    """
+    named = setup.recipe.weighting
+    if len(model.attributes) == 1 and not named:
+        return Weighting("its one output", np.ones(1))
+    name = named or USUAL
+    return Weighting(name, np.array(paper.head_weights(name, model.attributes)))
+
+
+# The search of a run
+
+
+@dataclass(frozen=True)
+class HeadSearch:
+    """Every weighting of a grid, tried on a benchmark and on held-out pairs.
+
+    outputs: their names [A]. margins [pairs, A] and held_out_margins [pairs, A]: chosen - rejected. parts, objective:
+    of the search on the benchmark (`of_benchmark`). fit: the search on the benchmark, and cross-fitted in so many
+    folds; best_held_out: the search on the held-out pairs. source: these, as a source of data.
+    """
+
+    outputs: tuple[str, ...]
+    over: Grid
+    margins: np.ndarray
+    held_out_margins: np.ndarray
+    parts: np.ndarray
+    objective: Objective
+    folds: int
+    fit: CrossFit
+    best_held_out: BestWeights
+    source: Loaded
+
+    @property
+    def measure(self) -> str:
+        """What the search on the benchmark makes as large as possible, in words."""
+        return "pairs right" if self.objective is share_right else "overall"
+
+    def values_of(self, weights: Sequence[float]) -> tuple[float, float]:
+        """What a weighting reaches on the benchmark, and the share of held-out pairs it has right."""
+        on_benchmark = value_of(weights, self.margins, parts=self.parts, objective=self.objective)
+        return on_benchmark, value_of(weights, self.held_out_margins)
+
+
+def margins_of(scored: Scored) -> np.ndarray:
+    """Chosen - rejected of every pair and output, float64 [pairs, A]."""
+    return scored.values[:, 0] - scored.values[:, 1]
+
+
+def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch | None:
+    """Score held-out pairs, search weights on them and on the benchmark, and cross-fit the latter.
+
+    Paper: appendix H (a search on RewardBench itself). The held-out pairs are a preference where the data have one,
+    else the more helpful response against the less helpful one. None where there is nothing to search: one output, one
+    prompt, or pairs of another kind than the held-out ones. Several processes share the scoring out. Raises as
+    `hs2lib.data.load.load` and `cross_fit`.
+    """
+    recipe = setup.recipe
+    benchmark = scored.benchmark
+    prompts = rewardbench.prompt_numbers(benchmark)
+    same_kind = benchmark.generated or recipe.source != "embedded"
+    if len(model.attributes) == 1 or max(prompts) == 0 or not same_kind:
+        return None
+    # Of generated prompts those that no training text holds.
+    others = load(
+        recipe.held_out, recipe.source, split=recipe.held_out_split, n_prompts=recipe.n_held_out, seed=recipe.seed + 1
+    )
+    pairs = preferred(others.groups, others.source).first(recipe.n_held_out)
+    held_out = rewardbench.score_pairs(pairs, model, setup, "held-out")
+    source = Loaded(list(held_out.benchmark.pairs), held_out.benchmark.source, others.generated, read=others.read)
+    parts, objective = of_benchmark(benchmark)
+    over = grid(recipe.weight_step, model.attributes, recipe.negative)
+    folds = min(recipe.folds, max(prompts) + 1)
+    margins = margins_of(scored)
+    held_out_margins = margins_of(held_out)
+    fit = cross_fit(
+        margins, over=over, parts=parts, objective=objective, clusters=prompts, folds=folds, seed=recipe.seed
+    )
+    best = search(held_out_margins, over=over)
+    return HeadSearch(model.attributes, over, margins, held_out_margins, parts, objective, folds, fit, best, source)
+
+
+ON_HELD_OUT, ON_BENCHMARK = "searched on held-out pairs", "searched on the benchmark"
+
+
+def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
+    """Weightings side by side, in percent: the run's, goodness, each output alone, and those that searches gave.
+
+    Rows: weighting, the weights by output, what they reach on the benchmark and on the held-out pairs. The last row has
+    the mean weights over the folds, and what they reach on pairs that they have not seen.
+    """
+    tried = {weighting.title: weighting.values}
+    if set(paper.GOODNESS) <= set(search.outputs):
+        tried["goodness"] = paper.head_weights("goodness", search.outputs)
+    for name, alone in zip(search.outputs, np.eye(len(search.outputs)), strict=True):
+        tried[f"{name} alone"] = alone
+    tried[ON_HELD_OUT] = search.best_held_out.weights
+    tried[ON_BENCHMARK] = search.fit.best.weights
+    rows = [(name, *weights, *search.values_of(weights)) for name, weights in tried.items()]
+    rows.append((f"{ON_BENCHMARK}, cross-fitted", *search.fit.weights.mean(axis=0), search.fit.fitted, np.nan))
+    columns = ["weighting", *search.outputs, f"benchmark, {search.measure} (%)", "held-out pairs right (%)"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.iloc[:, -2:] *= 100
+    return table
+
+
+def promise(search: HeadSearch | None) -> str:
+    """What the search on the benchmark promises and what it keeps, in a sentence."""
+    if search is None:
+        return "No search of weights: one output, one prompt, or no held-out pairs of the same kind."
+    fit = search.fit
+    return (
+        f"A search of weights on these pairs promises {100 * fit.best.value:.1f} % {search.measure}, and "
+        f"{100 * fit.fitted:.1f} % on pairs it has not seen: it overstates by {100 * fit.overstated:.1f} points."
+    )

@@ -320,9 +320,20 @@ class SteerLM2(Begun, Steered, Compared, Aligned):
     real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
-class RewardBench(Resampled, Limited):
+class RewardBench(OwnRows, Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
+    source: str = setting("embedded", "where the pairs come from", one_of=names.SOURCES)
+    n_per_section: int = setting(50, "pairs to generate for each section when source is embedded", 4, 1_000_000)
+    limit: int = setting(0, "take only so many pairs of each subset, or 0 for all", 0, 100_000)
+    prior_sets: bool = setting(False, "also the four prior sets, from the Hub")
+    model: str = setting("", 'reward model, a folder or a Hub repository, or "" for that of notebook 05')
+    weighting: str = setting("", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s')
+    paper_row: str = setting("", 'row of Table 3 that this model reproduces, or "" for none')
+    held_out: str = setting("helpsteer2", "pairs to search weights on")
+    held_out_split: str = setting("validation", "which of their splits, never one trained on", one_of=names.SPLITS)
+    negative: tuple = setting(("verbosity",), "outputs whose weights run from 0 to -1, not to 1")
+    seed: int = setting(0, "of the generator, the folds and the bootstrap", 0, 2**32 - 1)
     control_text: str = setting("", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT))
     n_changed: int = setting(48, "pairs whose responses are changed, to see what raises a score", 1, 100_000)
     strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")

@@ -1,4 +1,4 @@
-"""Notebook 06 on own pairs, under published classifiers: what the README promises."""
+"""Own pairs under published classifiers, by the functions that notebook 06 calls and by itself: README's promise."""
 
 import importlib
 import os
@@ -9,9 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cells import execute
 
+from hs2lib import paths
+from hs2lib.evaluate import rewardbench, weights
 from hs2lib.paths import root
+from hs2lib.report import report
+from hs2lib.run.setup import Setup
+from hs2lib.train import recipes
 
 sys.path.insert(0, str(root() / "benchmarks"))
 own_pairs = importlib.import_module("own_pairs")
@@ -29,17 +33,25 @@ def classifier(request, tmp_path):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, classifier):
-    """Runs the notebook on a file with the classifier, and compares every pair with plain transformers one by one."""
-    for name in ("HS2_RUNS", "HS2_REPORTS"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def evaluated(tmp_path, monkeypatch, classifier):
+    """Scores a file with the classifier, and compares every pair with plain transformers one by one."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "HS2_RUNS"))
     plain, folder = classifier
 
-    def run(file, **parameters):
-        execute(NAME, "smoke", model=str(folder), path=str(file), n_boot=100, n_changed=2, **parameters)
-        return tmp_path / "HS2_REPORTS" / "smoke" / NAME, same(tmp_path / "HS2_RUNS" / "smoke" / NAME, file, plain)
+    def evaluated(file, **settings):
+        recipe = recipes.RewardBench(model=str(folder), path=str(file), n_boot=100, n_changed=2, **settings)
+        setup = Setup(NAME, "smoke", {"tier": "smoke"}, recipe)
+        benchmark = rewardbench.load_benchmark(setup)
+        reward_model = rewardbench.load_model(setup)
+        weighting = weights.chosen(reward_model, setup)
+        scored = rewardbench.score_pairs(benchmark, reward_model, setup)
+        by_pair = rewardbench.by_pair(scored.benchmark, scored.values @ weighting.values)
+        paths.write(setup.folder / "pairs.csv", report.csv_text(by_pair, digits=None))
+        few = rewardbench.spread(scored.benchmark, recipe.n_changed)
+        changed = rewardbench.changed(few, reward_model, weighting.values, setup)
+        return scored, changed, same(setup.folder, file, plain)
 
-    return run
+    return evaluated
 
 
 def same(folder, file, plain):
@@ -49,16 +61,18 @@ def same(folder, file, plain):
 
 
 @pytest.mark.slow
-def test_a_csv_of_chosen_and_rejected(run, tmp_path):
+def test_a_csv_of_chosen_and_rejected(evaluated, tmp_path):
     """One row spells out turns, one is too long for the model: both are named, and nothing stops."""
     own_pairs.chosen_and_rejected(tmp_path / "mine.csv")
     with pytest.raises(ValueError, match=r"mine/c: \d+ tokens .*8192 fit"):
-        run(tmp_path / "mine.csv")
-    report, scored = run(tmp_path / "mine.csv", too_long="leave out")
-    assert list(scored.index) == ["mine/a", "mine/b", "mine/d"] and scored.note["mine/a"] == "'=1+1", "no formula"
-    changed = pd.read_csv(report / "changed.csv")
-    assert list(changed.change) == ["forged turns", "appended praise", "said twice"] and changed.refused.eq(0).all()
-    assert "1 pairs left out" in (report / "manifest.json").read_text()
+        evaluated(tmp_path / "mine.csv")
+    scored, changed, by_pair = evaluated(tmp_path / "mine.csv", too_long="leave out")
+    assert list(by_pair.index) == ["mine/a", "mine/b", "mine/d"]
+    assert by_pair.note["mine/a"] == "'=1+1", "no formula"
+    assert list(changed.change) == ["forged turns", "appended praise", "said twice"]
+    assert changed.refused.eq(0).all()
+    assert list(scored.left_out) == ["mine/c"]
+    assert "1 pairs left out" in rewardbench.as_source(scored.benchmark).source
 
 
 @pytest.mark.slow
@@ -75,6 +89,8 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
     assert done.returncode == 0, done.stderr
     scored = same(tmp_path / "HS2_RUNS" / "smoke" / f"{NAME}@mine", file, plain)
     assert list(scored.index) == ["mine/a", "mine/b", "mine/d"]
+    manifest = tmp_path / "HS2_REPORTS" / "smoke" / f"{NAME}@mine" / "manifest.json"
+    assert "1 pairs left out" in manifest.read_text()
     assert sorted(path.name for path in (tmp_path / "HS2_REPORTS" / "smoke").iterdir()) == [".running", f"{NAME}@mine"]
 
 
@@ -85,6 +101,7 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
     list(zip((1, 5), own_pairs.PUBLISHED.values(), strict=True)),
     indirect=["classifier"],
 )
-def test_published_pairs_as_they_are(run, file):
-    report, scored = run(Path(MIRROR) / file, limit=1)
-    assert (report / "manifest.json").is_file() and len(scored) >= 1
+def test_published_pairs_as_they_are(evaluated, file):
+    _, changed, by_pair = evaluated(Path(MIRROR) / file, limit=1)
+    assert len(by_pair) >= 1
+    assert changed.responses.gt(0).all()

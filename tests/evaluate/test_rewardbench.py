@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import forked
+import made_reports
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +24,8 @@ from hs2lib.data.rows import DataError
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import backbones, base, export, reward_model
+from hs2lib.run.setup import Setup
+from hs2lib.train import recipes
 
 MIRROR = os.environ.get("HS2_DATA_DIR")
 needs_mirror = pytest.mark.skipif(not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here")
@@ -38,6 +41,89 @@ def whole(counts=paper.REWARDBENCH_COUNTS):
     return Benchmark(
         tuple(pair(f"{s}/{i}", prompt=f"{s} {i}") for s, n in counts.items() for i in range(n)), "rewardbench", "x"
     )
+
+
+# The stages of notebook 06
+
+
+def setup_of(**settings):
+    """A setup by hand: small generated pairs, few resamples."""
+    recipe = recipes.RewardBench(n_per_section=4, n_boot=100, **settings)
+    return Setup("06_rewardbench_evaluation", "smoke", {"tier": "smoke"}, recipe)
+
+
+def test_the_pairs_of_a_recipe_are_counted_by_subset_and_length():
+    """By hand: two pairs of one subset, in one the chosen response is longer; and a subset that is not official."""
+    pairs = (pair("hep-go/0", "longer", "short"), pair("hep-go/1", "a", "b"), pair("mine/0", "a", "bb"))
+    counts = rewardbench.pair_counts(Benchmark(pairs, "own", "x"))
+    assert counts["pairs"].to_dict() == {"hep-go": 2, "mine": 1}
+    assert counts["chosen is longer (%)"].to_dict() == {"hep-go": 50, "mine": 0}
+    assert counts.loc["hep-go", "pairs in RewardBench"] == 164 and np.isnan(counts.loc["mine", "pairs in RewardBench"])
+    generated = rewardbench.load_benchmark(setup_of(limit=2))
+    assert len(generated.pairs) == 8 and rewardbench.load_benchmark(setup_of(limit=0)).generated
+    source = rewardbench.as_source(generated)
+    assert source.source.startswith("generated benchmark (not RewardBench): ") and source.generated
+    assert len(source.groups) == 8
+
+
+@pytest.mark.slow
+def test_the_model_of_notebook_05_is_evaluated_once_that_has_ended(tmp_path, monkeypatch):
+    """A model without a report may be half a run's; only smoke stands alone, and says that the head is random."""
+    for name in ("HS2_RUNS", "HS2_REPORTS"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    setup = setup_of()
+    demo = replace(setup, tier="demo")
+    saved = reward_model.RewardModel.new("tiny", attributes=("helpfulness",))
+    saved.save(demo.saved("05_reward_model_training", "model"))
+    with pytest.raises(FileNotFoundError, match=r"no model of a complete run; first .* --tier demo 05"):
+        rewardbench.load_model(demo)
+    random_head = rewardbench.load_model(setup)
+    assert rewardbench.described(random_head, setup).startswith("the small base under a random head")
+    made_reports.write(tmp_path / "HS2_REPORTS", "demo", "05_reward_model_training", [made_reports.MADE], {})
+    model = rewardbench.load_model(demo)
+    assert torch.equal(model.head.weight, saved.head.weight)
+    assert rewardbench.described(model, demo) == "that of notebook 05, base tiny, trained on small world (generated)"
+    strict = replace(demo, recipe=replace(demo.recipe, control_text="refuse"))
+    assert rewardbench.load_model(strict).control_text == "refuse"
+
+
+def test_control_strings_are_counted_by_response():
+    """One response spells out a turn's end twice; of the others none does."""
+    model = reward_model.RewardModel.new("tiny")
+    pairs = (pair("a/0", "no<|im_end|> and <|im_end|>"), pair("a/1"))
+    assert rewardbench.spelt_control_strings(Benchmark(pairs, "own", "x"), model)[0] == 1
+    assert rewardbench.spelt_control_strings(Benchmark(pairs[1:], "own", "x"), model) == (0, {})
+
+
+def test_accuracy_stands_beside_the_rules_of_length_overall_first():
+    """By hand: a model right on all pairs; the chosen response is longer in one of two of each section."""
+    sections = ("chat", "chat-hard", "safety", "reasoning")
+    pairs = [
+        pair(f"{section}/{i}", answer, "four", prompt=f"{section} {i}")
+        for section in sections
+        for i, answer in enumerate(("longer", "so"))
+    ]
+    values = np.zeros((8, 2, 2))
+    values[:, 0, 1] = 1.0  # the second output is right, the first says nothing
+    scored = rewardbench.Scored(values, (), Benchmark(tuple(pairs), "generated", "x"), {})
+    results = rewardbench.evaluate_scored(scored, np.array([1.0, 1.0]), setup_of())
+    assert list(results) == ["model", "longer wins", "shorter wins"]
+    table = rewardbench.accuracy_table(results)
+    assert table.name.tolist() == ["overall", *sections]
+    assert table["accuracy (%)"].tolist() == [100] * 5
+    assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
+    first, second = rewardbench.in_words(results)
+    assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
+    assert second == "Whole interval above the better length rule: none. Below it: none."
+    wrong = rewardbench.evaluate_scored(scored, np.array([1.0, -1.0]), setup_of())
+    assert wrong["model"].table.accuracy.eq(0).all()
+
+
+def test_a_few_pairs_are_spread_over_the_benchmark(benchmark):
+    """Changed responses are scored again, so few are taken, and not all of one subset."""
+    assert [one.id for one in rewardbench.spread(benchmark, 3).pairs] == ["a/0", "a/100", "a/200"]
+    assert len(rewardbench.spread(benchmark, 299).pairs) == 150
+    assert rewardbench.spread(benchmark, 500).pairs == benchmark.pairs
 
 
 # The arithmetic

@@ -11,6 +11,9 @@ from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import rewardbench, weights
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import baselines
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
+from hs2lib.train import recipes
 
 
 def by_hand(margins, weighting):
@@ -162,3 +165,74 @@ def test_wrong_input_is_refused():
         weights.cross_fit(np.ones((4, 5)), clusters=np.zeros(4), **part)
     assert weights.cross_fit(np.ones((4, 5)), **part).fitted == 1
     assert len(ATTRIBUTES) == 5
+
+
+# The weights and the search of a run
+
+
+def setup_of(**settings):
+    """A setup by hand: a coarse grid, few held-out pairs."""
+    recipe = recipes.RewardBench(n_boot=100, weight_step=0.5, n_held_out=10, folds=2, **settings)
+    return Setup("06_rewardbench_evaluation", "smoke", {"tier": "smoke"}, recipe)
+
+
+def test_the_weights_of_a_run_are_the_papers_unless_it_names_others():
+    """A single output counts as it is; a row of Table 3 is called the paper's in tables."""
+    five = RewardModel.new("tiny")
+    usual = weights.chosen(five, setup_of())
+    assert usual.name == "Llama 3 70B w. HelpSteer2" and usual.title == "the paper's weights"
+    assert usual.values.tolist() == [0.65, 0.8, 0.45, 0.55, -0.4]
+    named = weights.chosen(five, setup_of(weighting="helpfulness:1"))
+    assert named.title == "helpfulness:1" and named.values.tolist() == [1, 0, 0, 0, 0]
+    one = weights.chosen(RewardModel.new("tiny", attributes=("reward",)), setup_of())
+    assert one.title == "its one output" and one.values.tolist() == [1]
+
+
+@pytest.mark.slow
+def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, monkeypatch):
+    """The table has what each weighting reaches on both, counted as `search` counts."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    setup = setup_of()
+    model = RewardModel.new("tiny", attributes=("helpfulness", "verbosity")).eval()
+    benchmark = pair_sets.load_pairs("embedded", n_per_section=4)
+    scored = rewardbench.score_pairs(benchmark, model, setup)
+    search = weights.search_heads(scored, model, setup)
+    assert len(search.over) == 9 and search.folds == 2 and search.measure == "overall"
+    assert search.source.generated and not {group.id for group in search.source.groups} & {
+        p.id for p in benchmark.pairs
+    }
+    table = weights.compare(search, weights.chosen(model, setup_of(weighting="helpfulness:1"))).set_index("weighting")
+    assert list(table.index) == [
+        "helpfulness:1",
+        "helpfulness alone",
+        "verbosity alone",
+        weights.ON_HELD_OUT,
+        weights.ON_BENCHMARK,
+        "searched on the benchmark, cross-fitted",
+    ]
+    one = table.loc["helpfulness alone"]
+    result = rewardbench.evaluate(benchmark, scored.values @ np.array([1.0, 0.0]), n_boot=2)
+    assert one["benchmark, overall (%)"] == pytest.approx(result.table.accuracy.iloc[-1])
+    assert one["held-out pairs right (%)"] == pytest.approx(100 * (search.held_out_margins[:, 0] > 0).mean())
+    assert table.loc[weights.ON_BENCHMARK, "benchmark, overall (%)"] == table["benchmark, overall (%)"].max()
+    assert table.iloc[-1, -2] == pytest.approx(100 * search.fit.fitted)
+    assert f"overstates by {100 * search.fit.overstated:.1f} points" in weights.promise(search)
+
+
+def test_there_is_no_search_where_nothing_could_be_learnt_of_it():
+    """One output, one prompt, and real pairs beside generated ones: then no table stands, and a sentence says why."""
+    two = RewardModel.new("tiny", attributes=("helpfulness", "verbosity"))
+    one = RewardModel.new("tiny", attributes=("reward",))
+    pair = Group("chat/0", *_pair())
+    other = Group("chat/1", (Turn("user", "!"),), pair.responses)
+    generated = Benchmark((pair, other), "generated", "")
+
+    def scored(benchmark, model):
+        return rewardbench.Scored(np.zeros((len(benchmark.pairs), 2, len(model.attributes))), (), benchmark, {})
+
+    assert weights.search_heads(scored(generated, one), one, setup_of()) is None
+    same_prompt = Benchmark((pair, Group("chat/2", *_pair())), "generated", "")
+    assert weights.search_heads(scored(same_prompt, two), two, setup_of()) is None
+    own = Benchmark((pair, other), "own", "")
+    assert weights.search_heads(scored(own, two), two, setup_of(source="embedded")) is None
+    assert weights.promise(None).startswith("No search of weights")

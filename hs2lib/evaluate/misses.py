@@ -1,0 +1,133 @@
+"""Which pairs a reward model gets wrong: the largest misses, whether it follows length, what was wrong with the worse.
+
+    wrong = rewardbench.mistakes(benchmark, scores)
+    misses.lean(benchmark, scores), misses.by_fault(benchmark, scores)       # the latter of generated pairs
+
+scores: float64 [pairs, 2], chosen first. Paper: silent.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.corpus import generate, grade
+from hs2lib.data.pairs import Benchmark
+from hs2lib.evaluate import questions, rewardbench
+from hs2lib.evaluate.rewardbench import Result
+from hs2lib.group import Group
+from hs2lib.stats.bootstrap import inside
+
+CUT = 90  # characters of each text in a table
+
+FIFTHS = ["smallest", "2nd", "3rd", "4th", "largest"]
+
+# What a grade counts, in the order in which a response's faults are looked for (`hs2lib.corpus.grade.Grade`).
+FAULTS = ("refused", "wrong", "missing", "contradicted", "repeated", "displaced", "irrelevant", "garbled")
+
+LOW = 75.0  # percent right below which a section is called badly judged
+
+
+def largest(wrong: pd.DataFrame, number: int = 10) -> pd.DataFrame:
+    """The first rows of `rewardbench.mistakes`, texts on one line and cut."""
+    table = wrong.head(number)[["id", "margin", "prompt", "chosen", "rejected"]].copy()
+    for column in ("prompt", "chosen", "rejected"):
+        table[column] = [" ".join(text.split())[:CUT] for text in table[column]]
+    return table
+
+
+def as_groups(wrong: pd.DataFrame, benchmark: Benchmark, scores: np.ndarray) -> list[Group]:
+    """The pairs of `rewardbench.mistakes` in their order, each response with its score as a label, for reading."""
+    place = {pair.id: at for at, pair in enumerate(benchmark.pairs)}
+    groups = []
+    for name, margin in zip(wrong.id, wrong.margin, strict=True):
+        pair = benchmark.pairs[place[name]]
+        own_scores = scores[place[name]]
+        responses = [
+            replace(response, labels=(float(score),))
+            for response, score in zip(pair.responses, own_scores, strict=True)
+        ]
+        title = f"{name}: margin {margin:.3f}"
+        groups.append(replace(pair, id=title, attributes=("score",), responses=tuple(responses)))
+    return groups
+
+
+def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
+    """Pairs judged right, by whether the chosen response is the longer one, and by fifths of the absolute margin.
+
+    Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen response is longer.
+    """
+    margin = scores[:, 0] - scores[:, 1]
+    right = pd.Series(100.0 * (margin > 0))
+    characters = rewardbench.lengths(benchmark)
+    longer = characters[:, 0] > characters[:, 1]
+    shorter = characters[:, 0] < characters[:, 1]
+    length = np.where(longer, "chosen longer", np.where(shorter, "chosen shorter", "equal length"))
+    rank = pd.Series(np.abs(margin)).rank(method="first").to_numpy().astype(int) - 1
+    fifth = pd.Categorical.from_codes(5 * rank // len(rank), FIFTHS)
+    groups = {
+        "length": right.groupby(length).agg(["size", "mean"]),
+        "margin, by fifth": right.groupby(fifth, observed=True).agg(["size", "mean"]),
+    }
+    table = pd.concat(groups).rename(columns={"size": "pairs", "mean": "right (%)"})
+    return table.rename_axis(["by", "group"]).reset_index()
+
+
+def fault(pair: Group) -> str:
+    """The first fault that the rejected response of a generated pair has more of than the chosen one, else "none".
+
+    Of a wrong value also the family of the task. Raises ValueError for a pair that was not generated.
+    """
+    task = generate.task_of(pair.id)
+    chosen, rejected = (_faults(grade.grade(task, response.text)) for response in pair.responses)
+    name = next((name for name in FAULTS if rejected[name] > chosen[name]), "none")
+    return f"wrong ({task.family})" if name == "wrong" else name
+
+
+def _faults(graded: grade.Grade) -> dict[str, int]:
+    """How often a response has each of FAULTS."""
+    counts = {}
+    for name in FAULTS:
+        value = getattr(graded, name)
+        counts[name] = len(value) if isinstance(value, list) else int(value)
+    return counts
+
+
+def by_fault(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Generated pairs judged right by section, and in all, and by what is wrong with the worse response.
+
+    Rows (section, fault, pairs, right (%), 95 % low, 95 % high), the interval by prompt.
+    """
+    prompts = rewardbench.prompt_numbers(benchmark)
+    pairs = pd.DataFrame(
+        {
+            "section": [rewardbench.subset_of(pair) for pair in benchmark.pairs],
+            "fault": [fault(pair) for pair in benchmark.pairs],
+            "right": scores[:, 0] > scores[:, 1],
+        }
+    )
+    alike = list(pairs.groupby(["section", "fault"], sort=False))
+    alike += [(("all", name), part) for name, part in pairs.groupby("fault", sort=False)]
+    rows = []
+    for (section, name), part in alike:
+        share = questions.mean(100.0 * part.right, prompts[part.index], n_boot=n_boot, seed=seed)
+        rows.append((section, name, len(part), *inside(share, 0, 100, len(part))))
+    return pd.DataFrame(rows, columns=["section", "fault", "pairs", "right (%)", "95 % low", "95 % high"])
+
+
+def lean_in_words(lean: pd.DataFrame) -> str:
+    """The table of `lean` as a sentence for each question."""
+    right = {}
+    for by, rows in lean.groupby("by"):
+        shares = zip(rows["right (%)"], rows.group, strict=True)
+        right[by] = ", ".join(f"{share:.0f} % ({name})" for share, name in shares)
+    return f"Right by length: {right['length']}. By margin: {right['margin, by fifth']}."
+
+
+def faults_in_words(faults: pd.DataFrame, result: Result) -> str:
+    """Sections of generated pairs that are badly judged, each with the fault that is hardest to see there."""
+    hardest = []
+    for section in result.parts.name[result.parts.accuracy < LOW]:
+        row = faults[faults.section == section].sort_values("right (%)").iloc[0]
+        hardest.append(f"{section}, {row.fault!r}: {row['right (%)']:.0f} % of {row.pairs} right")
+    return f"Sections under {LOW:.0f} %, and the fault hardest to see: {'; '.join(hardest) or 'none'}."

@@ -1,0 +1,157 @@
+"""What a reward model is worth: the truth first, paired gains, a verdict that warns, a learning curve of raters."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hs2lib.corpus import generate, grade
+from hs2lib.data.load import Loaded
+from hs2lib.evaluate import reward_metrics
+from hs2lib.evaluate.reward_metrics import Evaluated
+from hs2lib.group import ATTRIBUTES
+from hs2lib.models.reward_training import BaselineInputs, Parts, Prepared
+from hs2lib.run.setup import Setup
+from hs2lib.stats import metrics
+from hs2lib.train import recipes
+from hs2lib.train.items import Item
+
+SETUP = Setup("05_reward_model_training", "smoke", {"tier": "smoke"}, recipes.RewardModel(n_boot=100))
+PAIRS = Setup("05", "smoke", {}, recipes.RewardModel(n_boot=100, objective="bradley-terry"))
+
+
+@pytest.fixture(scope="module")
+def generated():
+    """Twelve generated groups to train on and six to measure on, as items of their ratings."""
+    groups = list(generate.groups(18, seed=0))
+    data = Parts({"test": groups[:6], "train": groups[6:]}, Loaded(groups, "x", True))
+    items = {
+        part: [
+            Item(group.id, ([1], [2]), np.array([r.labels for r in group.responses], dtype=np.float32), (0, 0))
+            for group in groups
+        ]
+        for part, groups in data.groups.items()
+    }
+    return data, Prepared(items, pd.DataFrame())
+
+
+def inputs_of(prepared, states):
+    clusters = {part: np.repeat([item.id for item in items], 2) for part, items in prepared.items.items()}
+    return BaselineInputs(prepared.items, clusters, states, ("train",))
+
+
+def model_of(scores):
+    """A model whose scores of the test part are known."""
+    return SimpleNamespace(attributes=ATTRIBUTES, rows=lambda *_, **options: SimpleNamespace(numpy=lambda: scores))
+
+
+def test_the_truth_comes_first_and_only_where_it_is_known(generated):
+    """Of real text nobody knows it, and a loss of pairs has one output that is no attribute."""
+    data, prepared = generated
+    labels = reward_metrics.labels_of(("helpfulness", "verbosity"), data, prepared, SETUP)
+    assert list(labels) == ["truth", "ratings"]
+    np.testing.assert_array_equal(labels["truth"][:2], grade.true_attributes(data.groups["test"][0])[:, [0, 4]])
+    real = Parts(data.groups, Loaded(data.loaded.groups, "x", False))
+    assert list(reward_metrics.labels_of(ATTRIBUTES, real, prepared, SETUP)) == ["ratings"]
+    assert list(reward_metrics.labels_of(("reward",), data, prepared, PAIRS)) == ["ratings"]
+
+
+@pytest.mark.slow
+def test_a_model_that_says_the_truth_gains_what_the_baseline_lacks(generated):
+    """By hand: R is 1 with the truth, pairs are all right; a coin's half and a constant's dash stand beside it."""
+    data, prepared = generated
+    truth = reward_metrics.labels_of(ATTRIBUTES, data, prepared, SETUP)["truth"]
+    baselines = {"mean": np.full_like(truth, 2.0), "log-length": np.zeros_like(truth)}
+    inputs = inputs_of(prepared, {})
+    evaluated = reward_metrics.evaluate(model_of(truth), data, prepared, inputs, baselines, SETUP)
+    assert evaluated.side == "truth"
+    assert (evaluated.responses, evaluated.groups) == (12, 6)
+    assert list(evaluated.metrics.against.unique()) == ["truth", "ratings"]
+    assert list(evaluated.predicted) == ["mean", "log-length", "trained"]
+    wide = evaluated.wide()["truth"]
+    np.testing.assert_allclose(wide.loc["Pearson", "trained"], 1)
+    np.testing.assert_allclose(wide.loc["pairwise accuracy", "log-length"].dropna(), 0.5)
+    assert wide.loc["Pearson", "mean"].isna().all()
+    gains = reward_metrics.gains(evaluated, SETUP)
+    assert set(gains.over) == {"log-length"}, "a constant tells nothing apart"
+    of_accuracy = gains[(gains.against == "truth") & (gains.metric == "pairwise accuracy")].gain.dropna()
+    np.testing.assert_allclose(of_accuracy, 0.5)
+
+
+# The verdict
+
+
+def evaluated_by(side):
+    """Two groups of two responses, held against one side."""
+    labels = {side: np.zeros((4, 1))}
+    return Evaluated(("helpfulness",), labels, {}, np.array([0, 0, 1, 1]), np.array(list("aabb")), pd.DataFrame())
+
+
+def gains_of(side, pearson_low, accuracy_low):
+    """What training adds to length at helpfulness: the lower ends of the two intervals."""
+    rows = [("Pearson", 0.2, pearson_low, 0.4), ("pairwise accuracy", 0.1, accuracy_low, 0.3), ("MSE", -1.0, -2.0, 0.5)]
+    frame = pd.DataFrame(rows, columns=["metric", "gain", "95 % low", "95 % high"])
+    return frame.assign(against=side, over="log-length", attribute="helpfulness")
+
+
+def result(step):
+    return SimpleNamespace(best_step=step)
+
+
+def test_the_verdict_says_whether_the_model_beats_length():
+    """Other notebooks repeat it as a warning: its words "NO better" and "untrained" decide that."""
+    better = "This reward model, best at step 7, is better than the response's length at telling helpfulness "
+    evaluated = evaluated_by("truth")
+    assert reward_metrics.verdict(evaluated, gains_of("truth", 0.1, 0.01), result(7), SETUP) == (
+        better + "(truth, 2 held-out prompts)."
+    )
+    unclear = reward_metrics.verdict(evaluated, gains_of("truth", 0.1, -0.01), result(7), SETUP)
+    assert "is beyond chance NO better than" in unclear and unclear.endswith("prompts; by pairwise accuracy).")
+    both = reward_metrics.verdict(evaluated, gains_of("truth", np.nan, -0.01), result(0), SETUP)
+    assert "untrained (its best step is 0)" in both and both.endswith("by Pearson, pairwise accuracy).")
+
+
+def test_a_loss_of_pairs_is_held_against_the_order_alone():
+    """It leaves the offset of each prompt free: R over prompts is not what it learns."""
+    text = reward_metrics.verdict(evaluated_by("ratings"), gains_of("ratings", -0.1, 0.01), result(7), PAIRS)
+    assert "is better than" in text and "(ratings, 2 held-out prompts)" in text
+
+
+def test_the_words_name_each_metric_and_what_it_adds():
+    """A reader sees the sign and the interval, and capitals where training made it worse."""
+    rows = [("truth", "trained", "helpfulness", metric, 0.5, 0.25, 0.75) for metric in metrics.METRICS]
+    columns = ["against", "model", "attribute", "metric", "value", "95 % low", "95 % high"]
+    evaluated = evaluated_by("truth")
+    measured = Evaluated(**vars(evaluated) | {"metrics": pd.DataFrame(rows, columns=columns)})
+    worse = gains_of("truth", 0.1, -0.2)
+    worse.loc[1, ["gain", "95 % high"]] = [-0.15, -0.1]
+    assert reward_metrics.in_words(measured, worse) == [
+        "Pearson's R of the trained model with the truth: helpfulness 0.50 (0.25 to 0.75).",
+        "Pairs of one prompt ordered rightly: helpfulness 0.50 (0.25 to 0.75).",
+        "Pearson of helpfulness: more than log-length (+0.20, 0.10 to 0.40).",
+        "pairwise accuracy of helpfulness: LESS than log-length (-0.15, -0.20 to -0.10).",
+    ]
+
+
+# The learning curve
+
+
+def test_more_raters_are_means_of_more_ratings(generated):
+    """Each point says how many groups, raters and ratings it took; with all groups there is one draw."""
+    data, prepared = generated
+    names = [item.id for item in prepared.items["train"]]
+    anew = reward_metrics.rated_anew(names, ("helpfulness",), 0)
+    assert anew.shape == (24, 5, 1)
+    np.testing.assert_array_equal(anew, reward_metrics.rated_anew(names, ATTRIBUTES, 0)[:, :, :1])
+    truth = {part: np.concatenate([grade.true_attributes(g) for g in groups]) for part, groups in data.groups.items()}
+    inputs = inputs_of(prepared, truth)  # states that hold the truth: ridge has only the raters' noise to fight
+    evaluated = reward_metrics.evaluate(model_of(truth["test"]), data, prepared, inputs, {}, SETUP)
+    curve = reward_metrics.learning_curve(evaluated, inputs, SETUP)
+    assert curve[["groups", "raters", "draw", "ratings"]].to_numpy().tolist() == [
+        [12, 1, 0, 24],
+        [12, 3, 0, 72],
+        [12, 5, 0, 120],
+    ]
+    assert curve.R.between(-1, 1).all() and curve.R.iloc[-1] > 0.5
+    assert reward_metrics.learning_curve(evaluated, inputs_of(prepared, {}), SETUP).empty
