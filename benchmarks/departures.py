@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -196,15 +195,15 @@ def checkpoint(worlds: Worlds) -> dict:
     """The best of four checkpoints by 80 generated questions of two turns, graded by the truth, less the last."""
     by_judge, by_loss, taken = {}, {}, {}
     quarter = CONVERSATIONS // TRAINED["batch"] // 4
-    own = TRAINED | {"save_every": quarter, "validate_every": quarter, "keep": 4, "judge": "gold"}
+    own = TRAINED | {"save_every": quarter, "validate_every": quarter, "keep": 4, "judge": "truth"}
     own |= {"n_eval_prompts": 80, "eval_tokens": works.LONGEST}
     for seed in SEEDS:
-        policy, talks, tables = load_policy("small"), worlds.talks(seed), []
+        policy, talks = load_policy("small"), worlds.talks(seed)
         items, watched = (sft.prepare(policy, part)[0] for part in (talks[:CONVERSATIONS], talks[CONVERSATIONS:]))
         recipe, parent = recipes.SFT(**own, seed=seed), worlds.folder / f"seed-{seed}" / "training"
         result = fit(policy, items, watched, objectives.sft(), recipe, parent)
-        run = SimpleNamespace(table=lambda frame, *about, kept=tables: kept.append(frame))
-        best = selection.choose(policy, result, recipe, run).best_step
+        chosen = selection.choose(policy, result, recipe)
+        best = chosen.result.best_step
         golds, whole = {}, Outputs(policy, None, "float32")
         for step in {best, result.best_step, result.steps}:
             saved = result.folder / f"checkpoint-{step}"  # of step 0 there is none, but it may have the lowest loss
@@ -212,7 +211,7 @@ def checkpoint(worlds: Worlds) -> dict:
             golds[step] = worlds.gold(policy, seed)
         by_judge[seed] = golds[best], golds[result.steps]
         by_loss[seed] = golds[result.best_step], golds[result.steps]
-        grades = tables[0].set_index("step")["mean"].round(3).to_dict()
+        grades = chosen.table.set_index("step")["mean"].round(3).to_dict()
         taken[str(seed)] = {"by judge": best, "by loss": result.best_step, "last": result.steps, "grades": grades}
     return gain(by_judge) | {"lowest loss less last": gain(by_loss), "steps": taken}
 

@@ -1,48 +1,104 @@
-"""The checkpoint of a policy's training that a judge finds best on MT-Bench."""
+"""The checkpoint of a policy's training that a judge finds best on MT-Bench.
 
-from dataclasses import replace
+chosen = choose(policy, result, recipe)
+chosen.result.best_step, chosen.table, chosen.caption
+"""
+
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
+from torch import nn
 
 from hs2lib.evaluate import mt_bench, policies
 from hs2lib.evaluate.judge import Judge
-from hs2lib.evaluate.questions import generate
+from hs2lib.evaluate.questions import JudgedScore, Questions, Template, generate
+from hs2lib.group import Group
+from hs2lib.models.policy import Policy
 from hs2lib.train import checkpoints
+from hs2lib.train.recipes import Aligned
 from hs2lib.train.trainer import Outputs, TrainingResult
 
 
-def choose(policy, result: TrainingResult, recipe, run, *, model=None, label=None) -> TrainingResult:
-    """The checkpoint of a training that a judge finds best on MT-Bench, put into the policy; without one as it was.
+@dataclass(frozen=True)
+class Chosen:
+    """A training after the choice among its checkpoints.
+
+    result: as it was, but for its `best_step`. table: the grades of every checkpoint, and caption: what was sampled for
+    them; None and "" where there is no judge. read: the files, as `hs2lib.paths.as_read`.
+    """
+
+    result: TrainingResult
+    table: pd.DataFrame | None = None
+    caption: str = ""
+    read: dict[str, str] = field(default_factory=dict)
+
+
+def choose(
+    policy: Policy,
+    result: TrainingResult,
+    recipe: Aligned,
+    *,
+    model: nn.Module | None = None,
+    label: str | None = None,
+) -> Chosen:
+    """Put the checkpoint that a judge finds best on MT-Bench into the policy; without a judge nothing changes.
 
     Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). As many questions as there are
     held-out prompts, 80 at most; of equals the earliest. Answers and replies are kept in the training's folder, so that
-    a run that goes on chooses alike. All grades, and what was sampled for them, are the run's table "checkpoints".
-    recipe: with `judge`. model: what was trained, where it is more than the policy. label: SteerLM's. Raises ValueError
-    where a checkpoint is missing, and as the judge does.
+    a run that goes on chooses alike. recipe: with `judge`. model: what was trained, where it is more than the policy.
+    label: SteerLM's. Raises ValueError where a checkpoint is missing, and as the judge does.
     """
     if recipe.judge == "none":
-        return result
+        return Chosen(result)
     places = sorted(result.folder.glob("checkpoint-*"), key=checkpoints.step)
     if len(places) < result.steps / recipe.save_every:
         raise ValueError(f"{result.folder} lacks earlier checkpoints: delete it, and train with a judge from the start")
     questions = mt_bench.load(recipe.eval_source, n=min(mt_bench.WHOLE, recipe.n_eval_prompts), seed=recipe.seed)
-    how = {"max_new_tokens": recipe.eval_tokens, "autocast": recipe.autocast, "label": label, "progress": False}
-    trained, rows = Outputs(model or policy, None, recipe.autocast), []
+    read = dict(questions.read)
+    templates = {}
+    if recipe.judge == "endpoint":
+        templates = mt_bench.prompts(recipe.eval_source)
+        read |= templates.read
+    trained = Outputs(model or policy, None, recipe.autocast)
+    rows = []
     for place in places:
         checkpoints.load_weights(trained, place)
-        answers = generate(policy, questions, file=result.folder, **how)
+        answers = generate(
+            policy,
+            questions,
+            max_new_tokens=recipe.eval_tokens,
+            autocast=recipe.autocast,
+            label=label,
+            progress=False,
+            file=result.folder,
+        )
         if recipe.judge == "truth":
             answers = answers[1::2]  # the truth is known of answers to last turns
-            verdicts = policies.by_truth(questions, answers)
-        else:
-            judge = Judge(recipe.judge_model, recipe.judge_url, recipe.key_variable, recipe.allow_http)
-            asked = mt_bench.asks(questions, answers, mt_bench.prompts(recipe.eval_source))
-            verdicts = judge.verdicts(asked, file=result.folder / "judge-replies.jsonl", token_cap=recipe.token_cap)
-        score = mt_bench.score(questions, answers, verdicts, n_boot=recipe.n_boot, seed=recipe.seed)
+        score = graded(questions, answers, templates, result, recipe)
         rows.append((checkpoints.step(place), *score.overall, score.unparsable))
     table = pd.DataFrame(rows, columns=["step", *policies.COLUMNS[2:5], "unparsable"])
     best = table["mean"].argmax()
     checkpoints.load_weights(trained, places[best])
-    what = f"{len(places)} x {2 * len(questions)} answers of at most {recipe.eval_tokens:,} tokens, by {recipe.judge}"
-    run.table(table, "checkpoints", f"{questions.title}, {what}: step {table.step[best]} is taken.")
-    return replace(result, best_step=int(table.step[best]))
+    caption = (
+        f"{questions.title}, {len(places)} x {2 * len(questions)} answers of at most {recipe.eval_tokens:,} tokens, "
+        f"by {recipe.judge}: step {table.step[best]} is taken."
+    )
+    return Chosen(replace(result, best_step=int(table.step[best])), table, caption, read)
+
+
+def graded(
+    questions: Questions,
+    answers: list[Group],
+    templates: dict[str, Template],
+    result: TrainingResult,
+    recipe: Aligned,
+) -> JudgedScore:
+    """The grades of one checkpoint's answers, by the truth or by the judge at the recipe's endpoint."""
+    if recipe.judge == "truth":
+        verdicts = policies.by_truth(questions, answers)
+    else:
+        judge = Judge(recipe.judge_model, recipe.judge_url, recipe.key_variable, recipe.allow_http)
+        asked = mt_bench.asks(questions, answers, templates)
+        replies = result.folder / "judge-replies.jsonl"
+        verdicts = judge.verdicts(asked, file=replies, token_cap=recipe.token_cap)
+    return mt_bench.score(questions, answers, verdicts, **recipe.resampled)

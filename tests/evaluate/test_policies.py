@@ -299,36 +299,37 @@ def graded(monkeypatch, tmp_path):
 def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earliest(graded, tmp_path, by_step, best):
     """So does a run that finds the training done; the weights are those of that step, and the table says all grades."""
     graded |= dict(enumerate(by_step, 1))
-    tables = []
-    run = SimpleNamespace(table=lambda frame, name, caption: tables.append((frame, name, caption)))
+    both = []
     for _ in range(2):
         policy, recipe, result = policy_and_training(tmp_path)
         assert result.best_step == 4
-        assert selection.choose(policy, result, recipe, run).best_step == best
+        both.append(selection.choose(policy, result, recipe))
+        assert both[-1].result.best_step == best
         saved = load_policy("tiny")
         checkpoints.load_weights(Outputs(saved, None, "float32"), result.folder / f"checkpoint-{best}")
         assert policy.fingerprint() == saved.fingerprint()
-    (frame, name, caption), again = tables
-    assert name == "checkpoints" and f"step {best} is taken" in caption and "4 x 4 answers" in caption
-    assert frame.equals(again[0]) and frame["mean"].fillna(0).tolist() == [grade or 0 for grade in by_step]
+    chosen, again = both
+    assert f"step {best} is taken" in chosen.caption and "4 x 4 answers" in chosen.caption
+    assert chosen.table.equals(again.table)
+    assert chosen.table["mean"].fillna(0).tolist() == [grade or 0 for grade in by_step]
     assert not list(result.folder.glob("checkpoint-*/optimizer.pt"))
 
 
 def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothing_changes(tmp_path):
     policy, _, result = policy_and_training(tmp_path, judge="none")
     assert [path.name for path in result.folder.glob("checkpoint-*")] == ["checkpoint-4"]
-    assert selection.choose(policy, result, recipes.SFT(), None) is result
+    chosen = selection.choose(policy, result, recipes.SFT())
+    assert chosen.result is result and chosen.table is None
     policy, recipe, result = policy_and_training(tmp_path)
     with pytest.raises(ValueError, match="lacks earlier checkpoints: delete it, and train with a judge"):
-        selection.choose(policy, result, recipe, None)
+        selection.choose(policy, result, recipe)
 
 
 def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path):
     """Each grade worked out again from greedy answers to the second turns, under SteerLM's label."""
-    policy, recipe, result = policy_and_training(tmp_path, judge="gold")
-    tables, label = [], "helpfulness:4"
-    run = SimpleNamespace(table=lambda frame, name, caption: tables.append(frame))
-    best = selection.choose(policy, result, recipe, run, label=label).best_step
+    policy, recipe, result = policy_and_training(tmp_path, judge="truth")
+    label = "helpfulness:4"
+    chosen = selection.choose(policy, result, recipe, label=label)
     grades = {}
     for step in (1, 4):
         checkpoints.load_weights(Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}")
@@ -336,5 +337,6 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
         answers = selection.generate(policy, questions, max_new_tokens=4, label=label, progress=False)
         truth = np.concatenate([true_attributes(answer) for answer in answers if answer.id.endswith("/2")])
         grades[step] = (1 + 9 * truth[:, :3] @ np.array([0.65, 0.8, 0.45]) / 7.6).mean()
-    table = tables[0].set_index("step")["mean"]
-    assert table[[1, 4]].tolist() == pytest.approx(list(grades.values())) and best == table.idxmax()
+    table = chosen.table.set_index("step")["mean"]
+    assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))
+    assert chosen.result.best_step == table.idxmax()
