@@ -56,3 +56,11 @@ def reward_model(setup: Setup) -> RewardModel | None:
     else:
         model = load_reward_model(name)
     return model.to(device()).eval()
+
+
+def required_reward_model(setup: Setup) -> RewardModel:
+    """`reward_model`, for a method that cannot do without one. Raises ValueError where the recipe says "none"."""
+    model = reward_model(setup)
+    if model is None:
+        raise ValueError(f'{setup.notebook} needs a reward model, got reward "none": leave it "", or name one')
+    return model
