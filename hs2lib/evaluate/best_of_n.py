@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.evaluate import questions
+from hs2lib.evaluate.by_round import truth_of_responses
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.policies import SCORE, TRUTH
-from hs2lib.evaluate.rounds import truth_of_responses
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
@@ -107,18 +107,18 @@ def rank(answered: list[Group], reward_model: RewardModel, setup: Setup) -> Rank
     return Ranked([group.id for group in answered], ordered, recipe.resampled)
 
 
-def what_they_say(gains: pd.DataFrame) -> str:
-    """A sentence on whether truth and score part at the largest n; "" where nobody knows the truth."""
+def sentences(gains: pd.DataFrame) -> list[str]:
+    """A sentence on whether truth and score part at the largest n; none where nobody knows the truth."""
     most = gains.n.max()
     top = gains[gains.n == most].set_index("measure")
     if TRUTH not in top.index:
-        return ""
+        return []
     apart = top.loc[APART]
     verdict = "Truth and reward model's score are not shown to part"
     if apart["95 % low"] > 0:
         verdict = "**Truth and reward model's score part**"
-    return (
+    return [
         f"{verdict}: of {most} answers the one that the reward model likes best is {top.gain[TRUTH]:+.2f} points in "
         f"truth and {top.gain[SCORE]:+.2f} by its score (difference {apart['95 % low']:.2f} to "
         f"{apart['95 % high']:.2f}, by prompt)."
-    )
+    ]

@@ -125,7 +125,7 @@ def since_start(gains: pd.DataFrame) -> Figure:
     """What changed since the start, by round: left points by the truth and by the reward model, right characters.
 
     gains: rows (measure, policy, difference, low, high), the policies of each measure in the order of the rounds, as
-    `hs2lib.evaluate.rounds.compare` has them.
+    `hs2lib.evaluate.by_round.compare` has them.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     rounds = range(gains.policy.nunique() + 1)

@@ -25,6 +25,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.stats.bootstrap import Interval, inside
+from hs2lib.train import progress
 from hs2lib.train.recipes import IterativeDPO
 from hs2lib.train.trainer import Outputs, TrainingResult, restore
 
@@ -86,6 +87,18 @@ class Picks:
         value, low, high = self.right
         return f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f})"
 
+    @property
+    def sentences(self) -> list[str]:
+        """What was picked, and why it cannot be set beside what held-out prompts give."""
+        truth = self.table[TRUTH]
+        return [
+            f"Of the first round's pairs that truly differ, the reward model ordered {self.share} rightly: it chose "
+            f"samples of truth {truth['chosen']:.2f} over ones of {truth['rejected']:.2f}; the mean of all samples is "
+            f"{truth['mean of all samples']:.2f}, the best by the truth {truth['best by the truth']:.2f}.",
+            "These prompts ask what training texts ask too; the held-out ones below ask what none of them does, and "
+            "are harder.",
+        ]
+
 
 def picks(sampled: SampledPairs, recipe: IterativeDPO) -> Picks | None:
     """Whether the better samples were picked; None where nobody knows the truth."""
@@ -119,6 +132,17 @@ def table(rounds: Sequence[Round]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def curves(rounds: Sequence[Round]) -> tuple[dict[str, pd.Series], dict[str, np.ndarray]]:
+    """By the name of the round: its loss at each step, and its samples' scores [prompts, n]."""
+    losses = {}
+    scores = {}
+    for number, played in enumerate(rounds, 1):
+        steps, _ = progress.curves(played.result.history)
+        losses[f"round {number}"] = steps.loss
+        scores[f"round {number}"] = played.sampled.scores
+    return losses, scores
+
+
 def compare(compared: Comparison, policy: Policy, start: Policy, rounds: Sequence[Round]) -> pd.DataFrame:
     """What the policy of each round gained over the one that the rounds began with, on the same held-out prompts.
 
@@ -135,11 +159,15 @@ def compare(compared: Comparison, policy: Policy, start: Policy, rounds: Sequenc
     return gains[gains.measure.isin(FOLLOWED)].reset_index(drop=True)
 
 
-def what_they_say(by_round: pd.DataFrame, rounds: int) -> str:
-    """A sentence on whether the answers are truly better after the last round; "" where nobody knows the truth."""
-    last = by_round[by_round.policy == f"round {rounds}"].set_index("measure")
+def sentences(gained: pd.DataFrame) -> list[str]:
+    """A sentence on whether the answers are truly better after the last round; none where nobody knows the truth.
+
+    gained: as `compare` has it.
+    """
+    rounds = gained.policy.nunique()
+    last = gained[gained.policy == f"round {rounds}"].set_index("measure")
     if TRUTH not in last.index:
-        return ""
+        return []
     truth = last.loc[TRUTH]
     score = last.loc[SCORE]
     verdict = "the answers are not shown to be truly better"
@@ -150,7 +178,7 @@ def what_they_say(by_round: pd.DataFrame, rounds: int) -> str:
         if score["95 % low"] > 0:
             verdict += " while the reward model likes them better: over-optimisation"
     numbers = f"truth {truth['minus start']:+.2f}, reward model's score {score['minus start']:+.2f}"
-    return f"After {rounds} rounds {verdict} ({numbers})."
+    return [f"After {rounds} rounds {verdict} ({numbers})."]
 
 
 # PPO
@@ -167,17 +195,17 @@ def of_ppo(result: TrainingResult, prompts: ppo.Prompts, reward: RewardModel) ->
     return curves
 
 
-def verdict(gains: pd.DataFrame, policy: str) -> str:
-    """A sentence on whether a policy's answers are truly better; "" where nobody knows the truth.
+def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
+    """A sentence on whether a policy's answers are truly better; none where nobody knows the truth.
 
     gains: rows of `hs2lib.evaluate.policies.gains_of`.
     """
     truth = gains[(gains.policy == policy) & (gains.measure == TRUTH)]
     if truth.empty:
-        return ""
+        return []
     said = f"{policy} is not shown to work"
     if truth["95 % low"].item() > 0:
         said = f"{policy} works here"
     elif truth["95 % high"].item() < 0:
         said = f"{policy} makes answers worse"
-    return f"**{said}**, by the truth about its answers to prompts that nothing was trained on."
+    return [f"**{said}**, by the truth about its answers to prompts that nothing was trained on."]
