@@ -138,7 +138,7 @@ def sample(
     """
     recipe = setup.recipe
     groups = rollouts(policy, prompts, file=setup.folder, **recipe.sampling)
-    outputs = reward_model.score(groups, cache=setup.folder, **recipe.passes)  # [R, A]
+    outputs = reward_model.score(groups, cache=setup.folder, **recipe.inference)  # [R, A]
     weights = torch.tensor(head_weights(recipe.weighting, reward_model.attributes), dtype=outputs.dtype)  # [A]
     scores = losses.goodness(outputs, weights).double().numpy().reshape(len(groups), -1)  # [prompts, n]
     usable = scores
@@ -180,7 +180,7 @@ def train(
     rounds = []
     for number, prompts in enumerate(parts, 1):
         sampled = sample(policy, prompts, reward_model, setup, pair=pair)
-        items, _ = dpo.items(reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.passes)
+        items, _ = dpo.items(reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference)
         about = {"round": number, "reference": recipe.reference}
         result = fit(policy, items, [], objective, recipe, setup.folder, about=about, callbacks=callbacks)
         rounds.append(Round(sampled, items, result))

@@ -99,7 +99,7 @@ def rank(answered: list[Group], reward_model: RewardModel, setup: Setup) -> Rank
     """The answers to each prompt in the order of the reward model's weighted score."""
     recipe = setup.recipe
     weights = np.array(head_weights(recipe.weighting, reward_model.attributes))  # [A]
-    scores = reward_model.score(answered, cache=setup.folder, **recipe.passes).numpy() @ weights  # [R]
+    scores = reward_model.score(answered, cache=setup.folder, **recipe.inference).numpy() @ weights  # [R]
     shape = (len(answered), recipe.n_best)
     order = scores.reshape(shape).argsort(axis=1)  # [prompts, n]
     values = {TRUTH: truth_of_responses(answered), SCORE: scores}
