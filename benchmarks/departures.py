@@ -95,7 +95,7 @@ def gain(pairs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict:
 
 
 def ours(policy: Policy, talks: list[Group]) -> tuple:
-    return sft.prepare(policy, talks)[0], objectives.sft()
+    return sft.items(policy, talks)[0], objectives.sft()
 
 
 def by_conversation(policy: Policy, talks: list[Group]) -> tuple:
@@ -108,7 +108,7 @@ def by_conversation(policy: Policy, talks: list[Group]) -> tuple:
         return len(targets)
 
     own = objectives.sft()._replace(name="SFT, mean of conversations", total=total, count=count)
-    return sft.prepare(policy, talks)[0], own
+    return sft.items(policy, talks)[0], own
 
 
 def with_system(policy: Policy, talks: list[Group]) -> tuple:
@@ -180,7 +180,7 @@ def system(worlds: Worlds) -> dict:
 def long(worlds: Worlds) -> dict:
     policy, talks = load_policy("small"), worlds.talks(0)[:CONVERSATIONS]
     policy.max_tokens = limit(policy, talks)
-    about = {"tokens at most": policy.max_tokens, "counts of seed 0": sft.prepare(policy, talks)[1]}
+    about = {"tokens at most": policy.max_tokens, "counts of seed 0": sft.items(policy, talks)[1]}
     return otherwise(worlds, "replaced", "shortened") | about
 
 
@@ -199,7 +199,7 @@ def checkpoint(worlds: Worlds) -> dict:
     own |= {"n_eval_prompts": 80, "eval_tokens": works.LONGEST}
     for seed in SEEDS:
         policy, talks = load_policy("small"), worlds.talks(seed)
-        items, watched = (sft.prepare(policy, part)[0] for part in (talks[:CONVERSATIONS], talks[CONVERSATIONS:]))
+        items, watched = (sft.items(policy, part)[0] for part in (talks[:CONVERSATIONS], talks[CONVERSATIONS:]))
         recipe, parent = recipes.SFT(**own, seed=seed), worlds.folder / f"seed-{seed}" / "training"
         result = fit(policy, items, watched, objectives.sft(), recipe, parent)
         chosen = selection.choose(policy, result, recipe)

@@ -163,7 +163,7 @@ class World:
 def supervised(world: World, policy: Policy, control: bool) -> None:
     rated = world.train[:N_SFT]
     drawn = [replace(group, responses=(Random(group.id).choice(group.responses),)) for group in rated]
-    made, _ = sft.prepare(policy, drawn if control else sft.best_paths(rated))
+    made, _ = sft.items(policy, drawn if control else sft.best_paths(rated))
     recipe = recipes.SFT(**BASIC, batch=16, learning_rate=2e-4, epochs=1, seed=world.seed)
     world.fit(policy, made, [], objectives.sft(), recipe)
 
@@ -231,7 +231,7 @@ def proximal(world: World, policy: Policy, control: bool, judge: Truth | None = 
     )  # fmt: skip
     model = ppo.ActorCritic(policy, goodness, recipe.critic)
     task = (model, ppo.as_items(policy, prompts), ppo.sampling(prompts, reward, recipe), world.policy("sft"), recipe)
-    ppo.train(
+    ppo.fit_rounds(
         *task,
         world.folder / "training",
         about={"control": control, "truth": bool(judge), "reward model": goodness.fingerprint()},

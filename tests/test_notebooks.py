@@ -7,18 +7,14 @@ import sys
 from unittest.mock import MagicMock
 
 import huggingface_hub.constants
-import numpy as np
 import pandas as pd
 import pytest
 from cells import execute, run_all, source
 
-from hs2lib.evaluate.questions import mean
-from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.group import ATTRIBUTES, Group, Response
 from hs2lib.paths import root, runs
 from hs2lib.report import show
 from hs2lib.run import graph
-from hs2lib.stats.bootstrap import inside
-from hs2lib.train import items
 
 pytestmark = pytest.mark.slow
 
@@ -105,30 +101,6 @@ def test_what_notebook_05_learns_by_heart_are_responses_that_differ():
     values["make"] = lambda model, few: (few, None)
     exec(source("05_reward_model_training", "overfit"), values)
     assert [group.id for group in values["few"]] == ["3", "4", "5", "6"]
-
-
-def test_notebook_08_sets_the_longer_response_beside_its_order_of_held_out_pairs():
-    """Three pairs, two of one prompt: intervals are by prompt, and those of shares lie between 0 and 100."""
-    texts = {"a1": ("long", "x"), "a2": ("as", "is"), "b": ("x", "long")}
-    pairs = [
-        Group(id, (Turn("user", id[0]),), (Response("0", chosen), Response("1", rejected)))
-        for id, (chosen, rejected) in texts.items()
-    ]
-    dpo = MagicMock(log_ratios=lambda *_, **how: np.array([[1.0, 0], [0, 1], [2, 0]]))
-    values = {"np": np, "pd": pd, "items": items, "mean": mean, "dpo": dpo, "policy": None, "seed": 0}
-    values |= {"recipe": MagicMock(n_boot=500), "run": (run := MagicMock()), "inside": inside}
-    values |= {"folder": None, "pairs": {"validation": pairs}, "data_items": {"train": [], "validation": pairs}}
-    values |= {"result": MagicMock(best_step=3)}
-    exec(source("08_dpo", "margins"), values)
-    table = run.table.call_args_list[0].args[0]
-    np.testing.assert_allclose(table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
-    by_prompt = inside(mean([100, 0, 100], ["a", "a", "b"], n_boot=500, seed=0), 0, 100, 2)
-    assert table.loc["right, %"].tolist() == list(by_prompt) and 0 <= by_prompt.low < by_prompt.high <= 100
-    assert "3 held-out pairs of 2 prompts" in str(run.mock_calls)
-    # Untrained, every margin is 0 but for rounding: 0 % were said to be in the right order.
-    exec(source("08_dpo", "margins"), values | {"result": MagicMock(best_step=0)})
-    assert run.table.call_args_list[2].args[0].loc["right, %"].isna().all()
-    assert "nothing is ordered: of 3 held-out pairs" in str(run.mock_calls)
 
 
 @pytest.mark.parametrize("name", ALIGNMENT)

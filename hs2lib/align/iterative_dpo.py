@@ -174,7 +174,7 @@ def train(
     objective = objective or objectives.dpo(recipe.beta)
     reference = policy
     if recipe.reference == "first":
-        reference = saved.starting_policy(setup, START).frozen(recipe.autocast)
+        reference = saved.starting_policy(setup, START, frozen=True)
     if recipe.method == "lora":
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
     rounds = []

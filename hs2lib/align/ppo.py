@@ -4,8 +4,8 @@
     prompts = prepare(policy, data, setup)
     reward = fold_reward(reward_model, data, setup)     # one output, mean 0 and SD 1 on the data's responses
     model = actor_critic(policy, reward, setup)         # the critic starts as the reward model
-    trained = train(model, prompts, reward, sft, setup)
-    frame = rounds(trained.result.history)
+    result = train(model, prompts, reward, sft, setup)
+    frame = rounds(result.history)
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
 fetched. So this is `trainer.fit` with a trainer that fills in the items of a round there. A round is one rollout
@@ -101,14 +101,6 @@ class Prompts:
         return pd.Series(counts, name="prompts").rename_axis("").to_frame()
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A training, and what a reader may have put in place of the method's own: `arguments`, the reward."""
-
-    result: TrainingResult
-    arguments: dict[str, object]
-
-
 def load_data(setup: Setup) -> Loaded:
     """The data, whose prompts are answered and whose responses give the reward's scale.
 
@@ -165,7 +157,7 @@ def train(
     setup: Setup,
     *,
     callbacks: Sequence = (),
-) -> Trained:
+) -> TrainingResult:
     """Train the policy of `model` in place on its own answers to the prompts, by what `reward` says of them.
 
     Paper: section 4.4. reward: as `fold_reward` makes it, or another. reference: the policy that the KL is counted
@@ -184,7 +176,7 @@ def train(
         about={"reward model": reward.fingerprint()},
         callbacks=callbacks,
     )
-    return Trained(result, {"reward": reward.fingerprint()})
+    return replace(result, arguments={"reward": reward.fingerprint()})
 
 
 def answers(result: TrainingResult, prompts: Prompts, number: int) -> list[Group]:

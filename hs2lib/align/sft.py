@@ -1,21 +1,28 @@
 """Supervised fine-tuning: whole conversations as items, with a loss on what the assistant says.
 
-    talks = best_paths(data.load("oasst1", ...).groups)         # groups of one response: one conversation each
-    items, counts = prepare(policy, talks)                      # tokens, and which of them are trained
-    result = fit(policy, items, validation, objectives.sft(), recipe, parent)
-    policy.save(parent / "policy")
+    conversations = load_conversations(setup)       # groups of one response: one conversation each
+    items = prepare(policy, conversations, setup)   # tokens, and which of them are trained
+    result = train(policy, items, setup)            # the policy then holds its best or its last weights
 
 Paper: section 4.2. Which tokens are trained is decided here.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 
+from hs2lib.data.load import Loaded, load
 from hs2lib.engine.chat import Rendered, encode, written
 from hs2lib.group import Group, Turn
-from hs2lib.train.items import Item, labels_of
+from hs2lib.models.policy import Policy
+from hs2lib.run.setup import Setup
+from hs2lib.train import objectives
+from hs2lib.train.items import Item, Prepared, cut, labels_of
+from hs2lib.train.objectives import Objective
+from hs2lib.train.recipes import SFT
+from hs2lib.train.trainer import TrainingResult, fit
 
 # What is counted of conversations that become items; of the too long ones not even the first exchange fits.
 COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "refused", "tokens", "tokens_trained")
@@ -52,6 +59,48 @@ def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpful
     return [group for group in kept if group.prompt not in inner]
 
 
+@dataclass(frozen=True)
+class Conversations:
+    """Conversations to train on and to validate on, as groups of one response.
+
+    loaded: the rows that they were chosen from. arguments: how, for the run's manifest.
+    """
+
+    loaded: Loaded
+    training: list[Group]
+    validation: list[Group]
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+Choose = Callable[[Iterable[Group]], list[Group]]
+
+
+def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversations:
+    """The conversations that the recipe names, with a share of them cut off to validate on.
+
+    Paper: section 4.2. choose: from groups with several responses to conversations, groups of one response. Raises as
+    `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
+    """
+    recipe = setup.recipe
+    loaded = load(
+        recipe.dataset,
+        recipe.source,
+        path=recipe.path or None,
+        split=recipe.split,
+        strict=recipe.strict,
+        n_prompts=recipe.n_prompts,
+        seed=recipe.seed,
+    )
+    return conversations(loaded, recipe, choose)
+
+
+def conversations(loaded: Loaded, recipe: SFT, choose: Choose = best_paths) -> Conversations:
+    """`load_conversations` of rows that are here already."""
+    shares = {"validation": recipe.validation_share, "train": 1 - recipe.validation_share}
+    parts = cut(choose(loaded.groups), shares, recipe.seed)
+    return Conversations(loaded, parts["train"], parts["validation"], {"choose": choose})
+
+
 def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     """Token ids of a conversation, and which are the assistant's: each answer with the end of its turn.
 
@@ -82,7 +131,7 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     return ids[: last + 1], mask[: last + 1]
 
 
-def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]:
+def items(policy: Policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]:
     """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and `COUNTS`.
 
     A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and
@@ -90,7 +139,8 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
     policy refuses for its control strings. Paper: silent.
     Raises ValueError for a group that has not exactly one response, and where nothing is left.
     """
-    counts, items = dict.fromkeys(COUNTS, 0), []
+    counts = dict.fromkeys(COUNTS, 0)
+    made = []
     for talk in talks:
         if any(policy.refused(talk)):
             counts["refused"] += 1
@@ -103,14 +153,56 @@ def prepare(policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]
             counts["too_long"] += 1
             continue
         number = sum(stop - start for start, stop in runs)
-        items.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
+        made.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
         counts["shortened"] += len(runs) < len(all_runs)
-    counts |= {"conversations": len(items), "turns_trained": sum(len(item.starts[0]) for item in items)}
-    counts |= {"tokens": sum(len(item.sequences[0]) for item in items)}
-    counts |= {"tokens_trained": int(sum(item.targets.item() for item in items))}
-    if not items:
+    counts |= {"conversations": len(made), "turns_trained": sum(len(item.starts[0]) for item in made)}
+    counts |= {"tokens": sum(len(item.sequences[0]) for item in made)}
+    counts |= {"tokens_trained": int(sum(item.targets.item() for item in made))}
+    if not made:
         raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)")
-    return items, counts
+    return made, counts
+
+
+def prepare(policy: Policy, conversations: Conversations, setup: Setup) -> Prepared:
+    """`items` of both parts."""
+    counts = {}
+    validation = []
+    if conversations.validation:
+        validation, counts["validation"] = items(policy, conversations.validation)
+    training, counts["train"] = items(policy, conversations.training)
+    return Prepared(training, validation, counts)
+
+
+def train(
+    policy: Policy, items: Prepared, setup: Setup, *, objective: Objective | None = None, callbacks: Sequence = ()
+) -> TrainingResult:
+    """Train a policy in place; it then holds its best weights, or its last ones without validation or `keep`.
+
+    Paper: section 4.2. The recipe says whether all weights are trained or adapters, by our trainer or by TRL's.
+    objective: a loss in place of `objectives.sft()`. callbacks: as for `hs2lib.train.trainer.fit`. Raises ValueError
+    for an objective with TRL, which has its own, and as `fit`.
+    """
+    recipe = setup.recipe
+    if recipe.backend == "trl" and objective is not None:
+        raise ValueError(f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'")
+    if recipe.method == "lora":
+        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+    if recipe.backend == "trl":
+        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
+
+        return trl_backends.fit_sft(policy, items.training, items.validation, recipe, setup.folder, callbacks=callbacks)
+    objective = objective or objectives.sft()
+    result = fit(
+        policy,
+        items.training,
+        items.validation,
+        objective,
+        recipe,
+        setup.folder,
+        about={"backend": recipe.backend},
+        callbacks=callbacks,
+    )
+    return replace(result, arguments={"objective": objective})
 
 
 def nll(policy, items: Sequence[Item], **options) -> float:
@@ -120,3 +212,17 @@ def nll(policy, items: Sequence[Item], **options) -> float:
     """
     total = policy.rows(items, "log-probs", **options)  # [R]
     return -total.double().sum().item() / sum(item.targets.item() for item in items)
+
+
+def perplexity(policies: Mapping[str, Policy], items: Prepared, setup: Setup) -> pd.DataFrame:
+    """Loss and perplexity of each policy, by name, on the items that are watched; rows are kept in the run's folder.
+
+    Paper: silent.
+    """
+    recipe = setup.recipe
+    losses = {}
+    for name, policy in policies.items():
+        losses[name] = nll(policy, items.watched, budget=recipe.budget, autocast=recipe.autocast, cache=setup.folder)
+    table = pd.DataFrame({"loss, nats a token": losses})
+    table["perplexity"] = np.exp(table["loss, nats a token"])
+    return table.rename_axis("policy")

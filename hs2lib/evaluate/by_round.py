@@ -3,7 +3,7 @@
     by_length(first), picks(first, recipe)                    # the first samples of iterative DPO
     table(played.rounds)                                      # a row a round
     compare(compared, policy, start, played.rounds)           # what each round's policy gained over the start
-    of_ppo(trained.result, prompts, reward)                   # PPO's rounds
+    of_ppo(result, prompts, reward)                           # PPO's rounds
 
 Paper: silent (it prints no curve of a training).
 """

@@ -17,9 +17,10 @@ import pandas as pd
 from hs2lib.corpus.generate import is_generated
 from hs2lib.data.load import Loaded, load
 from hs2lib.evaluate import policies
-from hs2lib.group import Group
+from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
 from hs2lib.run.setup import Setup
 
 
@@ -93,6 +94,31 @@ class Comparison:
             **self.setup.recipe.evaluation,
         )
 
+    def answers(self, policy: Policy, label: str | None = None) -> list[Group]:
+        """The answers of a policy that was measured here: they are read, not sampled again."""
+        options = dict(self.setup.recipe.evaluation)
+        for scoring in ("budget", "weighting"):
+            options.pop(scoring)
+        return rollouts(policy, self.prompts, label=label, file=self.setup.folder, progress=False, **options)
+
+    def greedy(self, policies_by_name: dict[str, Policy], n: int = 1) -> pd.DataFrame:
+        """Greedy answers to the first n prompts: policies down, prompts across."""
+        asked = self.prompts[:n]
+        texts = {}
+        for name, policy in policies_by_name.items():
+            answered = rollouts(
+                policy,
+                asked,
+                n=1,
+                max_new_tokens=self.setup.recipe.eval_tokens,
+                temperature=0,
+                autocast=self.setup.recipe.autocast,
+                file=self.setup.folder,
+                progress=False,
+            )
+            texts[name] = [group.responses[0].text for group in answered]
+        return pd.DataFrame(texts, index=[group.prompt[-1].text[:200] for group in asked]).T
+
     def evaluate(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:
         """`measure` a policy and put it beside the others."""
         self.frames.append(self.measure(policy, name, label))
@@ -110,6 +136,17 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """Means and 95 % intervals by measure and policy (`policies.table`)."""
         return policies.table(self.frames, **self.setup.recipe.resampled)
+
+    @property
+    def sides(self) -> dict[str, tuple[str, str]]:
+        """Each quantity that the truth and the reward model both measure: its two columns (`figures.changes`)."""
+        attributes = ATTRIBUTES
+        if self.reward_model is not None:
+            attributes = self.reward_model.attributes
+        sides = {"goodness": (policies.TRUTH, policies.SCORE)}
+        for attribute in attributes:
+            sides[attribute] = (policies.truth_of(attribute), policies.score_of(attribute))
+        return sides
 
     def gains(self, against: str) -> pd.DataFrame:
         """Differences from a policy, paired by prompt (`policies.gains_of`)."""

@@ -30,22 +30,41 @@ def name_of(setup: Setup, chosen: str, notebook: str, part: str = "policy") -> s
     return folder
 
 
-def starting_policy(setup: Setup, notebook: str = "07_sft") -> Policy:
-    """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier."""
-    return policy(setup, setup.recipe.start, notebook)
+def base_policy(setup: Setup) -> Policy:
+    """The base that the recipe names, on the device that runs it."""
+    return policy(setup, setup.recipe.model_name, setup.notebook)
 
 
-def policy(setup: Setup, chosen: str, notebook: str) -> Policy:
-    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none."""
+def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = False) -> Policy:
+    """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier.
+
+    frozen: for a reference, as for `policy`.
+    """
+    return policy(setup, setup.recipe.start, notebook, frozen=frozen)
+
+
+def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
+    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
+
+    frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
+    """
     written = getattr(setup.recipe, "written", {})
-    return load_policy(name_of(setup, chosen, notebook), **written).to(device())
+    loaded = load_policy(name_of(setup, chosen, notebook), **written).to(device())
+    if frozen:
+        loaded.frozen(setup.recipe.autocast)
+    return loaded
 
 
-def reward_model(setup: Setup) -> RewardModel | None:
+def save(policy: Policy, setup: Setup) -> Path:
+    """Save a policy where later notebooks look for it, its adapters merged into the weights; returns the folder."""
+    return policy.merge().save(setup.folder / "policy")
+
+
+def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
     """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this tier.
 
     None where the recipe says "none". One whose head was never trained says so in its `warning`, which every caption
-    repeats.
+    repeats. frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
     """
     if setup.recipe.reward == "none":
         return None
@@ -55,12 +74,14 @@ def reward_model(setup: Setup) -> RewardModel | None:
         model.warning = "The reward model's head is random: no reward model was trained at this tier."
     else:
         model = load_reward_model(name)
+    if frozen:
+        model.frozen(setup.recipe.autocast)
     return model.to(device()).eval()
 
 
-def required_reward_model(setup: Setup) -> RewardModel:
+def required_reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel:
     """`reward_model`, for a method that cannot do without one. Raises ValueError where the recipe says "none"."""
-    model = reward_model(setup)
+    model = reward_model(setup, frozen=frozen)
     if model is None:
         raise ValueError(f'{setup.notebook} needs a reward model, got reward "none": leave it "", or name one')
     return model

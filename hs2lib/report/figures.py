@@ -180,3 +180,46 @@ def pressed(best: pd.DataFrame, levels: dict[str, float], rounds: pd.DataFrame, 
     right.xaxis.get_major_locator().set_params(integer=True)
     right.set(xlabel="round", title=titles[1])
     return fig
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of `by_step`. label: its vertical axis. series: measure -> its look. level: a line to compare with."""
+
+    label: str
+    series: dict[str, Look]
+    level: float = 0.0
+
+
+def by_step(rows: pd.DataFrame, panels: Sequence[Panel]) -> Figure:
+    """Measures over the steps of a training, two panels a row, with intervals as bands.
+
+    rows: columns step, measure, the value, its 95 % low and high, in this order. A panel of several series has a
+    legend.
+    """
+    height = 2.6 * ((len(panels) + 1) // 2)
+    fig, axes = plt.subplots(
+        (len(panels) + 1) // 2, 2, figsize=(8, height), layout="constrained", sharex=True, squeeze=False
+    )
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        for measure, look in panel.series.items():
+            part = rows[rows.measure == measure]
+            if len(part):
+                band(ax, *part.drop(columns="measure").to_numpy(float).T, look, label=measure)
+        ax.axhline(panel.level, color="black", lw=0.8)
+        ax.set(ylabel=panel.label)
+        if len(panel.series) > 1 and len(ax.lines) > 2:
+            ax.legend(fontsize=8)
+    for ax in axes[-1]:
+        ax.set(xlabel="step of training")
+    return fig
+
+
+def log_ratios(chosen: Sequence[float], rejected: Sequence[float]) -> Figure:
+    """Pairs by the log-ratios of their two responses, nats: above the line a pair is in the right order."""
+    fig, ax = plt.subplots(figsize=(4.2, 3.6), layout="constrained")
+    ax.axline((0, 0), slope=1, color="black", lw=0.8, label="no preference")
+    ax.plot(rejected, chosen, "o", ms=3, alpha=0.4, color=TRUTH.color)
+    ax.set(xlabel="log-ratio of the rejected response, nats", ylabel="log-ratio of the chosen one, nats")
+    ax.legend(fontsize=8)
+    return fig

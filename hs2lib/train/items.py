@@ -32,6 +32,25 @@ class Item:
     starts: tuple[int | tuple[tuple[int, int], ...], ...] = ()
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Items to train on and to validate on, and what was counted of each part that has any groups."""
+
+    training: list[Item]
+    validation: list[Item]
+    counts: dict[str, dict[str, int]]
+
+    @property
+    def watched(self) -> list[Item]:
+        """The items that a training is looked at with: those to validate on, else those that were trained on."""
+        return self.validation or self.training
+
+    @property
+    def watched_name(self) -> str:
+        """What these are, in a word."""
+        return "held-out" if self.validation else "training"
+
+
 def rated(model, groups: Iterable[Group], *, too_long: str = "raise") -> tuple[list[Item], dict[str, int]]:
     """Items for regression: one target for each of the model's attributes, -100 where a response lacks it.
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -243,7 +243,10 @@ FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss."""
+    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss.
+
+    arguments: what the caller's function was given in place of the method's own, for the run's manifest.
+    """
 
     history: list[dict]
     best_step: int
@@ -251,6 +254,7 @@ class TrainingResult:
     steps: int
     seconds: float
     folder: Path
+    arguments: dict[str, object] = field(default_factory=dict)
 
 
 def fit(
@@ -305,7 +309,8 @@ def fit(
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
     trainer.accelerator.wait_for_everyone()
     if main:
-        write(folder / "done.json", json.dumps({k: v for k, v in vars(result).items() if k != "folder"}) + "\n")
+        kept = {k: v for k, v in vars(result).items() if k not in ("folder", "arguments")}
+        write(folder / "done.json", json.dumps(kept) + "\n")
         if ranked and not trainer.judged:
             shutil.rmtree(folder / f"checkpoint-{steps}")
         checkpoints.strip(folder / f"checkpoint-{steps}")
@@ -364,7 +369,7 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     described["start"] = checkpoints.weights_digest(model.backbone)
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
-    fixed = {field.name: getattr(recipe, field.name) for field in fields(Recipe) if field.name not in FREE}
+    fixed = {each.name: getattr(recipe, each.name) for each in fields(Recipe) if each.name not in FREE}
     fixed["keep"] = recipe.keep > 0  # the best weights or the last ones; how many stay on disk is free
     what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
     what |= {"recipe": fixed, "model": described, "about": about or {}}

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from transformers import TrainerCallback
 
 from hs2lib.align import dpo as preferences
 from hs2lib.corpus import generate
+from hs2lib.data.load import Loaded
 from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
@@ -216,7 +218,7 @@ def test_a_judge_of_checkpoints_is_refused_before_trl_trains(pairs, tmp_path, tr
     policy = load_policy("tiny")
     items, _ = preferences.items(policy, pairs[:8])
     with pytest.raises(ValueError, match="take backend 'groups'"):
-        trl.fit_dpo(policy, items, [], 0.1, DPO(judge="gold"), tmp_path)
+        trl.fit_dpo(policy, items, [], 0.1, DPO(judge="truth"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -266,3 +268,83 @@ def test_what_trl_cannot_train_is_refused(pairs, tmp_path, trl):
     with pytest.raises(ValueError, match="cannot be cut into micro-batches of 3"):
         trl.fit_dpo(policy, items, [], 0.1, small(), tmp_path / "run", rows_a_batch=3)
     assert not (tmp_path / "run").exists()
+
+
+# What a run does
+
+
+def setup_of(folder, **changes):
+    """What a run's functions read of its setup."""
+    fixed = dict(n_prompts=20, steps=1, batch=2, autocast="float32", beta=0.1)
+    return SimpleNamespace(recipe=DPO(**fixed | changes), folder=folder)
+
+
+def backwards(groups, attribute):
+    """A rule of the reader's own: the worse response is chosen."""
+    pairs, counts = preferences.by_attribute(groups, attribute)
+    return [replace(pair, responses=pair.responses[::-1]) for pair in pairs], counts
+
+
+def test_pairs_are_made_by_the_rule_that_is_given_and_say_so(tmp_path):
+    """A control trains on the same pairs with another preference; the run's manifest has to name the rule."""
+    setup = setup_of(tmp_path)
+    pairs, control = preferences.load_pairs(setup), preferences.load_pairs(setup, rule=backwards)
+    assert pairs.arguments == {"rule": preferences.by_attribute} and control.arguments == {"rule": backwards}
+    assert [pair.responses for pair in pairs.training] == [pair.responses[::-1] for pair in control.training]
+    assert pairs.counts["train"]["groups"] == 16 and pairs.counts["validation"]["groups"] == 4
+    assert not pairs.of_paper and pairs.held_out is None
+
+
+def test_pairs_are_the_papers_only_of_the_whole_train_split_by_its_own_rule():
+    """7,221 is the number of these alone: a share cut off, an own file or another rule gives another number."""
+    rows = Loaded([rated("0", 1, 3), rated("1", 2, 2)], "HelpSteer2", False)
+    recipe = DPO(source="hub", validation_share=0.0)
+    assert preferences.paired(rows, None, recipe).of_paper
+    others = [replace(recipe, **change) for change in ({"attribute": "correctness"}, {"strict": False})]
+    assert not any(preferences.paired(rows, None, other).of_paper for other in others)
+    assert not preferences.paired(replace(rows, generated=True), None, recipe).of_paper
+    assert not preferences.paired(replace(rows, own=True), None, recipe).of_paper
+    assert not preferences.paired(rows, None, recipe, backwards).of_paper
+    held_out = Loaded([rated("2", 4, 0, prompt="Who?")], "HelpSteer2", False)
+    apart = preferences.paired(rows, held_out, replace(recipe, validation_share=0.2))
+    assert apart.of_paper and [pair.id for pair in apart.validation] == ["2"], "their own split takes nothing away"
+
+
+def test_a_number_of_pairs_is_drawn_by_the_seed_in_their_order(tmp_path):
+    """The draw is the same for every process and every repetition."""
+    setup = setup_of(tmp_path, n_pairs=5)
+    pairs, policy = preferences.load_pairs(setup), load_policy("tiny")
+    ids = [pair.id for pair in pairs.training]
+    drawn = [item.id for item in preferences.prepare(policy, pairs, setup).training]
+    wanted = np.random.default_rng(0).permutation(len(ids))[:5]
+    assert drawn == [ids[i] for i in sorted(wanted)]
+
+
+@pytest.mark.slow
+def test_training_takes_the_objective_that_is_given_and_says_so(tmp_path):
+    """A reversed loss moves the margins of the same pairs the other way."""
+    setup = setup_of(tmp_path, validation_share=0.0, steps=6, learning_rate=1e-3)
+    pairs = preferences.load_pairs(setup)
+    plain = dpo(0.1)
+    reversed_loss = plain._replace(
+        name="reversed", total=lambda outputs, targets, group: -plain.total(outputs, targets, group)
+    )
+    margins = {}
+    for name, objective in (("own", None), ("reversed", reversed_loss)):
+        policy = load_policy("tiny")
+        items = preferences.prepare(policy, pairs, setup)
+        result = preferences.train(policy, items, setup, objective=objective)
+        assert result.arguments["objective"].name == {"own": "DPO, beta 0.1", "reversed": "reversed"}[name]
+        ratios = preferences.log_ratios(policy, items.training)
+        margins[name] = (ratios[:, 0] - ratios[:, 1]).mean()
+    assert margins["own"] > 0 > margins["reversed"]
+    with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by reversed"):
+        preferences.train(policy, items, setup_of(tmp_path, backend="trl"), objective=reversed_loss)
+
+
+def test_before_training_no_accuracy_is_drawn():
+    """At step 0 every margin is 0 but for rounding, and the share in the right order would be of rounding."""
+    history = [{"step": step, "epoch": 0.0, "eval_loss": 0.7, "eval_accuracy": 0.25} for step in (0, 2)]
+    training, validation = preferences.curves(history)
+    assert training.empty and validation.accuracy.isna().tolist() == [True, False]
+    assert preferences.curves([])[1].empty

@@ -101,7 +101,7 @@ def run(folder: Path, *, model=None, sample=walk, n=48, callbacks=(), **changes)
     model = model or actor_critic()
     how = recipe(**{"batch": 16, "buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes)
     task = prompts(n), sample, actor_critic().policy, how, folder
-    return model, ppo.train(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
+    return model, ppo.fit_rounds(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
 
 
 def arm_probabilities(policy) -> torch.Tensor:
@@ -117,7 +117,7 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     reference = actor_critic().policy
     start = float(arm_probabilities(model.policy) @ REWARD)
     how = recipe(steps=120, save_every=120, buffer=64, passes=2)
-    result = ppo.train(model, prompts(64), arms, reference, how, tmp_path / "run")
+    result = ppo.fit_rounds(model, prompts(64), arms, reference, how, tmp_path / "run")
     p = arm_probabilities(model.policy)
     assert p.argmax() == REWARD.argmax() and p.max() > 0.95
     curves = rounds(result.history)
@@ -131,7 +131,7 @@ def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     model, reference = actor_critic(), actor_critic().policy
     how = recipe(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
     how = replace(how, steps=160, batch=256, save_every=160, learning_rate=1e-2)
-    ppo.train(model, prompts(256), arms, reference, how, folder)
+    ppo.fit_rounds(model, prompts(256), arms, reference, how, folder)
     return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
 
 
@@ -334,13 +334,13 @@ def test_adapters_are_their_own_reference(tmp_path):
     model = ActorCritic(start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",)))
     frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
     how = recipe(batch=16, buffer=16, max_new_tokens=3, unfinished="keep")
-    result = ppo.train(model, prompts(48), walk, None, how, tmp_path / "run")
+    result = ppo.fit_rounds(model, prompts(48), walk, None, how, tmp_path / "run")
     curves = rounds(result.history)
     assert abs(curves.kl.iloc[0]) < 1e-6 and curves.penalty.iloc[0] < 1e-6 < curves.penalty.iloc[-1]
     assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
     assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
     with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
-        ppo.train(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
+        ppo.fit_rounds(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -444,7 +444,7 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     how = recipe(steps=32, save_every=32, learning_rate=1e-2, kl_weight=0.01, max_new_tokens=8, unfinished="keep")
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
     task = ppo.as_items(policy, kept), ppo.sampling(kept, Vowels(), how), reference, how
-    curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
+    curves = rounds(ppo.fit_rounds(model, *task, tmp_path / "run").history)
     assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
     assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
 
@@ -454,7 +454,7 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     kept, _ = ppo.fitting(policy, groups[:8], 6)
     how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
     task = ppo.as_items(policy, kept), ppo.sampling(kept, goodness, how), reference, how
-    result = ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
+    result = ppo.fit_rounds(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line["responses"] for line in lines}
     texts_again = [

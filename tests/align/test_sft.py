@@ -1,6 +1,8 @@
 """SFT: the mask is exactly the assistant's words, the loss is TRL's, a killed run ends where it would have."""
 
 import os
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from hs2lib.models.backbones import embedded_model, load_tokenizer
 from hs2lib.models.policy import load_policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
+from hs2lib.train.recipes import SFT
 from hs2lib.train.trainer import Recipe, fit
 
 TURNS = (Turn("user", "Hi"), Turn("assistant", "Hello.\n\nYes?"), Turn("user", "Name a prime."))
@@ -123,14 +126,14 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
     first = mask.index(False, mask.index(True))  # the end of the first answer
     for limit, kept in ((len(ids), len(ids)), (len(ids) - 1, first), (first, first)):
         policy.max_tokens = limit
-        (item,), counts = sft.prepare(policy, [TALK])
+        (item,), counts = sft.items(policy, [TALK])
         assert item.sequences[0] == ids[:kept] and counts["shortened"] == (kept < len(ids))
         assert counts["tokens_trained"] == sum(mask[:kept]) and counts["turns_trained"] == 1 + (kept == len(ids))
     policy.max_tokens = first - 1
     with pytest.raises(ValueError, match=r"no conversation fits into \d+ tokens \(1 are longer\)"):
-        sft.prepare(policy, [TALK])
+        sft.items(policy, [TALK])
     short = Group("b", TURNS[:1], (Response("b/0", "Yes."),))
-    items, counts = sft.prepare(policy, [TALK, short])
+    items, counts = sft.items(policy, [TALK, short])
     assert [item.id for item in items] == ["b"] and counts["too_long"] == 1
 
 
@@ -147,7 +150,7 @@ def test_best_paths_follow_the_best_reply():
     kept = sft.best_paths([root, through, around, unrated])
     assert [(talk.id, talk.responses[0].text) for talk in kept] == [("through", "y"), ("unrated", "first")]
     with pytest.raises(ValueError, match="group root has 2 responses: choose one"):
-        sft.prepare(load_policy("tiny"), [root])
+        sft.items(load_policy("tiny"), [root])
 
 
 def test_the_best_reply_to_a_prompt_may_stand_in_its_second_group():
@@ -190,7 +193,7 @@ class Gradients(TrainerCallback):
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""
-    items, _ = sft.prepare(load_policy("tiny"), talks())
+    items, _ = sft.items(load_policy("tiny"), talks())
     how = recipe(steps=5, batch=6, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
     ours, theirs = Gradients(), Gradients()
     task = (items, items[:3])
@@ -208,7 +211,7 @@ def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
 def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
     """Loss and gradient of conversations one by one, however they are cut into micro-batches."""
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     how = recipe(steps=1, batch=12, accumulation=accumulation, budget=150, clip=1e9, keep=0)
     first = fit(policy, items, (), objectives.sft(), how, tmp_path / "run").history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
@@ -219,7 +222,7 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
 def test_trls_padded_batch_is_the_conversations_one_by_one(tmp_path, trl):
     """The first loss and gradient: nothing of a conversation is seen by another, and padding counts nowhere."""
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     how = recipe(steps=1, batch=12, clip=1e9)
     first = trl.fit_sft(policy, items, (), how, tmp_path / "run", rows_a_batch=12).history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
@@ -234,7 +237,7 @@ def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     if adapters:
         policy.lora(rank=16)
     few = talks(3)
-    items, _ = sft.prepare(policy, few)
+    items, _ = sft.items(policy, few)
     how = recipe(steps=150, batch=3, learning_rate=2e-2, save_every=150)
     result = fit(policy, items, (), objectives.sft(), how, tmp_path / "run")
     losses = [x["loss"] for x in result.history if "loss" in x]
@@ -271,7 +274,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
 
     def run(folder, callbacks=()):
         policy = load_policy("tiny")
-        items, _ = sft.prepare(policy, talks())
+        items, _ = sft.items(policy, talks())
         how = recipe(steps=7, batch=2, budget=150, keep=0)
         return policy, fit(policy, items, items[:2], objectives.sft(), how, folder, callbacks=callbacks)
 
@@ -299,7 +302,7 @@ def test_trls_backend_goes_on_too(tmp_path, trl):
     for name, stops in (("straight", ()), ("killed", (1, 3))):
         for stop in (*stops, None):
             policy = load_policy("tiny")
-            items, _ = sft.prepare(policy, talks())
+            items, _ = sft.items(policy, talks())
             task = (policy, items, (), recipe(steps=5, batch=2, budget=150), tmp_path / name)
             if stop:
                 with pytest.raises(Killed):
@@ -319,7 +322,7 @@ def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, mon
 
     monkeypatch.setattr(trl.SFTTrainer, "compute_loss", exhausted)
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     with pytest.raises(MemoryError, match=r"at step 1, .* tokens: set recipe.checkpointing, .* from its start; "):
         trl.fit_sft(policy, items, (), recipe(batch=12), tmp_path / "run", rows_a_batch=12)
 
@@ -327,7 +330,7 @@ def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, mon
 @pytest.mark.slow
 def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     policy = load_policy("tiny")
-    items, _ = sft.prepare(policy, talks())
+    items, _ = sft.items(policy, talks())
     cases = [
         (dict(batch=25), {}, "no global batch of 25"),
         ({}, {"rows_a_batch": 3}, "a batch of 4 rows cannot be cut into micro-batches of 3"),
@@ -342,9 +345,63 @@ def test_what_trl_cannot_train_is_refused(tmp_path, trl):
 
 @pytest.mark.slow
 def test_the_dataset_is_what_trl_asks_for(trl):
-    items, _ = sft.prepare(load_policy("tiny"), [TALK])
+    items, _ = sft.items(load_policy("tiny"), [TALK])
     rows = trl.sft_rows(items)
     assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
     (row,) = rows
     assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))
     assert sum(label != -100 for label in row["labels"]) == items[0].targets.sum()
+
+
+# What a run does
+
+
+def setup_of(folder, **changes):
+    """What a run's functions read of its setup."""
+    fixed = dict(n_prompts=12, steps=1, batch=2, autocast="float32", model_name="tiny")
+    return SimpleNamespace(recipe=SFT(**fixed | changes), folder=folder, notebook="07_sft", tier="smoke")
+
+
+def worst(groups):
+    """The control of choosing the best reply: the worst one."""
+    return [replace(group, responses=(min(group.responses, key=lambda one: one.labels[0]),)) for group in groups]
+
+
+def test_conversations_are_chosen_by_the_rule_that_is_given_and_say_so(tmp_path):
+    """A control trains on other replies to the same prompts; the run's manifest has to name the rule."""
+    setup = setup_of(tmp_path)
+    best, control = sft.load_conversations(setup), sft.load_conversations(setup, choose=worst)
+    assert best.arguments == {"choose": sft.best_paths} and control.arguments == {"choose": worst}
+    assert [talk.id for talk in best.training] == [talk.id for talk in control.training]
+    assert len(best.training) + len(best.validation) == 12 and len(best.validation) == 2
+    higher = [a.responses[0].labels[0] - b.responses[0].labels[0]
+              for a, b in zip(best.training, control.training, strict=True)]  # fmt: skip
+    assert min(higher) >= 0 and max(higher) > 0
+
+
+@pytest.mark.slow
+def test_training_takes_the_objective_that_is_given_and_says_so(tmp_path):
+    """A loss of the reader's own is minimised in place of the method's, and the result names it."""
+    setup = setup_of(tmp_path, validation_share=0.0, learning_rate=1e-3)
+    conversations = sft.load_conversations(setup)
+    policy = load_policy("tiny")
+    items = sft.prepare(policy, conversations, setup)
+    assert not items.validation and items.watched == items.training and items.watched_name == "training"
+    doubled = objectives.sft()._replace(name="twice", total=lambda *rows: 2 * objectives.sft().total(*rows))
+    plain = sft.train(policy, items, setup)
+    other = sft.train(load_policy("tiny"), items, setup, objective=doubled)
+    assert plain.arguments["objective"].name == "SFT" and other.arguments == {"objective": doubled}
+    assert other.history[0]["loss"] == pytest.approx(2 * plain.history[0]["loss"])
+    with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by twice"):
+        sft.train(policy, items, setup_of(tmp_path, backend="trl"), objective=doubled)
+
+
+def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path):
+    """Its logarithm is the loss, of the held-out part where there is one."""
+    setup = setup_of(tmp_path, n_prompts=10)
+    policy = load_policy("tiny")
+    items = sft.prepare(policy, sft.load_conversations(setup), setup)
+    table = sft.perplexity({"base": policy}, items, setup)
+    assert items.watched_name == "held-out"
+    assert table["loss, nats a token"]["base"] == pytest.approx(sft.nll(policy, items.validation), rel=1e-6)
+    assert np.log(table.perplexity["base"]) == pytest.approx(table["loss, nats a token"]["base"])

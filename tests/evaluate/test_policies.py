@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hs2lib.align.sft import best_paths, prepare
+from hs2lib.align.sft import best_paths, items
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes
 from hs2lib.engine.chat import label_string, prompt_tokens
@@ -263,8 +263,8 @@ def policy_and_training(folder, **changes):
     own = {"steps": 4, "batch": 2, "save_every": 1, "learning_rate": 1e-2, "n_eval_prompts": 2, "n_boot": 100}
     recipe = recipes.SFT(**own | {"judge": "endpoint", "eval_tokens": 4} | changes)
     policy = load_policy("tiny")
-    items, _ = prepare(policy, best_paths(generate.groups(4, seed=0, split="train")))
-    return policy, recipe, fit(policy, items, [], sft_objective(), recipe, folder)
+    made, _ = items(policy, best_paths(generate.groups(4, seed=0, split="train")))
+    return policy, recipe, fit(policy, made, [], sft_objective(), recipe, folder)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def policy_items(method):
             policy.backbone.model.norm.weight += 1e-3 * off
         items = [replace(item, targets=item.targets + off) for item in dpo.items(policy, preferences())[0]]
         return policy, items, objectives.dpo(0.1)
-    return policy, sft.prepare(policy, sft.best_paths(generate.groups(12, seed=1)))[0], objectives.sft()
+    return policy, sft.items(policy, sft.best_paths(generate.groups(12, seed=1)))[0], objectives.sft()
 
 
 def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:

@@ -1,0 +1,1 @@
+"""The commands: run notebooks, publish reports, compare them."""
