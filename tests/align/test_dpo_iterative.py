@@ -15,7 +15,6 @@ from tiny_training import Slow
 from hs2lib.align import iterative_dpo
 from hs2lib.align.iterative_dpo import sample, slices, train
 from hs2lib.corpus import generate
-from hs2lib.corpus.grade import true_attributes, true_goodness
 from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
@@ -46,16 +45,17 @@ def scorer() -> RewardModel:
     return RewardModel.new("tiny", seed=3)
 
 
-class Truth:
-    """What knows the true attributes, in the reward model's place."""
+class Lengths:
+    """Something else in the reward model's place: what it says of all five attributes is the text's length."""
 
     attributes = ATTRIBUTES
 
     def score(self, groups, **options):
-        return torch.tensor(np.concatenate([true_attributes(group) for group in groups]), dtype=torch.float32)
+        lengths = [len(response.text) for group in groups for response in group.responses]
+        return torch.tensor(lengths, dtype=torch.float32)[:, None].expand(-1, len(ATTRIBUTES))
 
     def fingerprint(self):
-        return "truth"
+        return "lengths"
 
 
 def two_at_random(groups, scores):
@@ -90,10 +90,12 @@ def test_unfinished_samples_can_be_left_out(scorer):
 def test_the_rule_of_pairs_and_what_scores_are_arguments():
     """The method's controls are these arguments: without them the loop would have to be written again."""
     policy = load_policy("tiny")
-    by_truth = sample(policy, PROMPTS[:5], Truth(), setup())
-    np.testing.assert_allclose(by_truth.scores, [true_goodness(group) for group in by_truth.groups], rtol=1e-6)
-    drawn = sample(policy, PROMPTS[:5], Truth(), setup(), pair=two_at_random)
-    assert drawn.groups == by_truth.groups and len(drawn.pairs) == 5
+    by_length = sample(policy, PROMPTS[:5], Lengths(), setup())
+    lengths = [[len(response.text) for response in group.responses] for group in by_length.groups]
+    np.testing.assert_allclose(by_length.scores, (0.65 + 0.8 + 0.45) * np.array(lengths), rtol=1e-6)
+    assert all(len(chosen.text) > len(rejected.text) for chosen, rejected in (p.responses for p in by_length.pairs))
+    drawn = sample(policy, PROMPTS[:5], Lengths(), setup(), pair=two_at_random)
+    assert drawn.groups == by_length.groups and len(drawn.pairs) == 5
     for pair, group in zip(drawn.pairs, drawn.groups, strict=True):
         assert set(pair.responses) < set(group.responses)
 
@@ -142,8 +144,8 @@ def test_dpo_keeps_close_to_the_previous_policy_or_to_the_first(scorer):
 def test_what_was_put_in_place_of_the_methods_own_is_recorded():
     """A run whose pairs were drawn at random must not look like the method's."""
     loss = objectives.dpo(0.5)
-    drawn = train(load_policy("tiny"), slices(PROMPTS, 1, 4), Truth(), setup(), pair=two_at_random, objective=loss)
-    assert drawn.arguments == {"pair": two_at_random, "objective": loss, "reward_model": "truth"}
+    drawn = train(load_policy("tiny"), slices(PROMPTS, 1, 4), Lengths(), setup(), pair=two_at_random, objective=loss)
+    assert drawn.arguments == {"pair": two_at_random, "objective": loss, "reward_model": "lengths"}
 
 
 def run(folder: Path, callbacks=()) -> str:
@@ -156,6 +158,13 @@ def run(folder: Path, callbacks=()) -> str:
     return policy.fingerprint()
 
 
+def in_second_round(folder: Path) -> bool:
+    """Whether one training is done and the other has its first checkpoint."""
+    done = {file.parent for file in folder.glob("**/done.json")}
+    begun = {place.parent for place in folder.glob("**/training-*/checkpoint-1")}
+    return bool(done) and bool(begun - done)
+
+
 @pytest.mark.slow
 def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     """SIGKILL in the second round's training, and half a line in the files of samples and log-probabilities."""
@@ -163,7 +172,7 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     folder.mkdir()
     process = forked.start(__file__, folder)
     patience = time.time() + 120
-    while len(list(folder.glob("**/training-*"))) < 2 or len(list(folder.glob("**/checkpoint-1"))) < 2:
+    while not in_second_round(folder):
         assert process.exitcode is None and time.time() < patience
         time.sleep(0.02)
     process.kill()

@@ -31,11 +31,11 @@ def ranked(truth) -> Ranked:
 
 
 def test_gains_by_hand():
-    """The best of 4 scores 3 where the mean is 1.5; of 2, 3 with chance 1/2, 2 with 1/3, 1 with 1/6: 2 1/6."""
+    """The best of 4 scores 3 where the mean is 1.5; of 2, 3 with chance 1/2, 2 with 1/3, 1 with 1/6: 2 1/3."""
     gains = ranked([[3, 2, 1, 0], [3, 2, 1, 0]]).gains().set_index(["measure", "n"])
-    assert gains.gain[SCORE].tolist() == pytest.approx([0, 2 / 3, 1.5])
-    assert gains.gain[TRUTH].tolist() == pytest.approx([0, -2 / 3, -1.5])
-    assert gains.gain[APART].tolist() == pytest.approx([0, 4 / 3, 3])
+    assert gains.gain[SCORE].tolist() == pytest.approx([0, 5 / 6, 1.5])
+    assert gains.gain[TRUTH].tolist() == pytest.approx([0, -5 / 6, -1.5])
+    assert gains.gain[APART].tolist() == pytest.approx([0, 5 / 3, 3])
     assert gains.index.get_level_values("measure")[0] == TRUTH
 
 
