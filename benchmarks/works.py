@@ -16,8 +16,8 @@ and says which seeds are partial. About 25 minutes a seed on one core.
 import argparse
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -27,9 +27,9 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
-from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
-from hs2lib.corpus.grade import true_attributes
-from hs2lib.data.load import load
+from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.corpus.grade import true_attributes, true_goodness
+from hs2lib.data.load import Loaded, load
 from hs2lib.engine.chat import label_string
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import ATTRIBUTES, Group
@@ -39,6 +39,7 @@ from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report import report
+from hs2lib.run.setup import Setup
 from hs2lib.train import items, objectives, recipes
 from hs2lib.train.trainer import fit
 
@@ -52,7 +53,7 @@ CONTROLS = {
 }
 STARTS = {"sft": "base", "dpo": "sft", "iterative dpo": "dpo", "ppo": "sft", "steerlm": "sft", "steerlm 2": "steerlm"}
 CLAIMED = dict.fromkeys(STARTS, "gold") | {"steerlm": "slope"}  # of each method, what the goal is about
-# The same with the truth in place of the reward model: what the method could do, were the judge not to blame.
+# The same with the truth in place of the reward model: what the method could do, were the reward model not to blame.
 BY_TRUTH = {"iterative dpo by the truth": "iterative dpo", "ppo by the truth": "ppo"}
 STARTS |= {name: STARTS[method] for name, method in BY_TRUTH.items()}
 TARGET = (4, 4, 4, 2, 2)
@@ -114,7 +115,7 @@ class World:
         if not place.is_dir():
             method, _, control = name.partition(", ")
             began, policy = time.monotonic(), self.policy(STARTS[method])
-            how = {"judge": Truth()} if method in BY_TRUTH else {}
+            how = {"truth": Truth()} if method in BY_TRUTH else {}
             METHODS[method](self, policy, bool(control), **how)
             paths.write(self.folder / "commits" / name, report.commit())
             policy.save(place)
@@ -184,58 +185,81 @@ def prefer(world: World, policy: Policy, pairs: list[Group], **rates) -> None:
 
 
 class Truth:
-    """A judge that knows the true attributes."""
+    """The true attributes in the reward model's place."""
 
     attributes = ATTRIBUTES
 
-    def score(self, groups: list[Group], **options) -> torch.Tensor:
+    def score(self, groups: Sequence[Group], **options) -> torch.Tensor:
         return torch.tensor(np.concatenate([true_attributes(group) for group in groups]), dtype=torch.float32)
 
-
-def iterative(world: World, policy: Policy, control: bool, judge: Truth | None = None) -> None:
-    for number in range(2):
-        sampled = dpo.sampled_pairs(
-            policy, world.prompts(120, number), judge or world.reward_model, n=8, seed=world.seed + number, **SAMPLED
-        )
-        drawn = [
-            replace(g, responses=tuple(Random(g.id).sample(g.responses, 2)), preference=-1.0) for g in sampled.groups
-        ]
-        prefer(world, policy, drawn if control else sampled.pairs, batch=8, learning_rate=1e-5)
+    def fingerprint(self) -> str:
+        return "truth"
 
 
-class Reward(torch.nn.Module):
+@dataclass(frozen=True)
+class InFolder(Setup):
+    """A run in a folder of its own."""
+
+    place: Path = Path()
+
+    @property
+    def folder(self) -> Path:
+        return self.place
+
+
+def two_at_random(groups: Sequence[Group], scores: np.ndarray) -> tuple[list[Group], dict[str, int]]:
+    """Two samples of each prompt, whatever their scores."""
+    pairs = []
+    for group in groups:
+        two = tuple(Random(group.id).sample(group.responses, 2))
+        pairs.append(replace(group, responses=two, preference=-1.0, preferences=()))
+    return pairs, {"groups": len(groups), "pairs": len(pairs)}
+
+
+def iterative(world: World, policy: Policy, control: bool, truth: Truth | None = None) -> None:
+    recipe = recipes.IterativeDPO(
+        **BASIC, n_samples=8, max_new_tokens=LONGEST, temperature=1.0, top_p=1.0, batch=8, learning_rate=1e-5,
+        epochs=1, beta=0.1, seed=world.seed,
+    )  # fmt: skip
+    setup = InFolder("09_iterative_dpo", "demo", {}, recipe, world.folder / "training")
+    parts = [world.prompts(120, number) for number in range(2)]
+    pair = two_at_random if control else dpo.by_score
+    iterative_dpo.train(policy, parts, truth or world.reward_model, setup, pair=pair)
+
+
+class Reward:
     """A reward for PPO that is no model's: a function of a group, one number for each response."""
 
-    def __init__(self, function: Callable[[Group], list[float]]):
-        super().__init__()
+    def __init__(self, name: str, function: Callable[[Group], list[float]]):
+        self.name = name
         self.function = function
 
-    def score(self, groups: list[Group], **options) -> torch.Tensor:
+    def score(self, groups: Sequence[Group], **options) -> torch.Tensor:
         return torch.tensor([[value] for group in groups for value in self.function(group)])
 
+    def fingerprint(self) -> str:
+        return self.name
 
-def proximal(world: World, policy: Policy, control: bool, judge: Truth | None = None) -> None:
-    scale = world.train[:300]
-    goodness = ppo.standardised(world.reward_model, scale, GOODNESS, **SCORED).eval()
-    reward = goodness
-    if control:
-        reward = Reward(lambda group: [Random(response.text).gauss(0, 1) for response in group.responses])
-    elif judge:
-        true = judge.score(scale).numpy() @ GOODNESS
-        reward = Reward(lambda group: ((true_attributes(group) @ GOODNESS - true.mean()) / true.std()).tolist())
-    prompts = world.prompts(600, 5)
+
+def proximal(world: World, policy: Policy, control: bool, truth: Truth | None = None) -> None:
     recipe = recipes.PPO(
         **BASIC | SCORED | {"warmup": 0}, batch=16, buffer=32, steps=36, n_samples=4, learning_rate=1.5e-4,
         kl_weight=0.1, kl_form="plain", lam=1.0, critic="separate", critic_rate=5.0, max_new_tokens=LONGEST,
-        unfinished="keep", seed=world.seed,
+        unfinished="keep", n_standard=300, seed=world.seed,
     )  # fmt: skip
-    model = ppo.ActorCritic(policy, goodness, recipe.critic)
-    task = (model, ppo.as_items(policy, prompts), ppo.sampling(prompts, reward, recipe), world.policy("sft"), recipe)
-    ppo.train(
-        *task,
-        world.folder / "training",
-        about={"control": control, "truth": bool(judge), "reward model": goodness.fingerprint()},
-    )
+    setup = InFolder("10_ppo", "demo", {}, recipe, world.folder / "training")
+    rated = Loaded(world.train, "the small world", True)
+    goodness = ppo.fold_reward(world.reward_model, rated, setup)
+    reward = goodness
+    if control:
+        reward = Reward("random", lambda group: [Random(response.text).gauss(0, 1) for response in group.responses])
+    elif truth:
+        true = np.concatenate([true_goodness(group) for group in world.train[:300]])
+        reward = Reward("truth", lambda group: ((true_goodness(group) - true.mean()) / true.std()).tolist())
+    asked = Loaded(world.prompts(600, 5), "the small world", True)
+    prompts = ppo.prepare(policy, asked, setup)
+    model = ppo.actor_critic(policy, goodness, setup)
+    ppo.train(model, prompts, reward, world.policy("sft"), setup)
 
 
 def steered(world: World, policy: Policy, control: bool) -> None:

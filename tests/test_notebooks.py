@@ -4,14 +4,13 @@ import json
 import re
 import subprocess
 import sys
-from unittest.mock import MagicMock
 
 import huggingface_hub.constants
 import pandas as pd
 import pytest
-from cells import execute, run_all, source
+from cells import execute, run_all
 
-from hs2lib.group import ATTRIBUTES, Group, Response
+from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root, runs
 from hs2lib.report import show
 from hs2lib.run import graph

@@ -9,24 +9,16 @@ Iterative DPO makes its pairs of samples by `by_score`, the best of n against th
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 
 from hs2lib.data.load import Loaded, load
-from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.models.reward_model import RewardModel
-from hs2lib.models.rollout import rollouts
-from hs2lib.names import one_of
-from hs2lib.paper import head_weights
 from hs2lib.run.setup import Setup
 from hs2lib.train import objectives, progress
 from hs2lib.train.items import Item, Prepared, by_score, compared, cut, labels_of
-from hs2lib.train.losses import goodness
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import TrainingResult, fit
@@ -202,61 +194,3 @@ def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
 
 def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
     return policy.rows(pairs, "log-probs", **options).numpy().reshape(len(pairs), 2)
-
-
-class SampledPairs(NamedTuple):
-    """The samples of a round: groups of n samples, goodness float64 [prompts, n], and the pairs made of them."""
-
-    groups: list[Group]
-    goodness: np.ndarray
-    pairs: list[Group]
-    counts: dict[str, int]
-
-    def summary(self) -> dict[str, float]:
-        """Means over prompts of the worst, the mean and the best goodness, shares, and the pairs' number."""
-        finished = [sample.finished for group in self.groups for sample in group.responses]
-        out = {"prompts": len(self.groups), "samples": len(finished), "pairs": len(self.pairs)}
-        good = self.goodness[~np.isnan(self.goodness).all(1)]  # a refused sample has none
-        by_prompt = {"worst": np.nanmin(good, 1), "mean": np.nanmean(good, 1), "best": np.nanmax(good, 1)}
-        out |= {f"{name} goodness": float(values.mean()) for name, values in by_prompt.items()}
-        return out | {"finished (%)": 100 * float(np.mean(finished))}
-
-
-def sampled_pairs(
-    policy: Policy,
-    prompts: Sequence[Group],
-    reward_model: RewardModel,
-    *,
-    n: int = 10,
-    weighting: str = "goodness",
-    unfinished: str = "keep",
-    budget: int = BUDGET,
-    **sampling,
-) -> SampledPairs:
-    """Sample n responses to each of the prompts (groups), score them, and pair each prompt's best with its worst.
-
-    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence; `weighting` by name as in
-    `weights.named`). unfinished: what to do with samples that reached max_new_tokens, "keep" or "leave out" of the
-    pairs (paper silent). budget: size of a batch that is scored, tokens. sampling: as for `rollout.rollouts`, its
-    seed, temperature, top_p, max_new_tokens, autocast and file, a folder, where the scores are kept too.
-    Prompts whose samples all score alike give no pair. Raises as `rollouts`, and ValueError for another word of
-    `unfinished` and where no pair is left.
-    """
-    one_of("unfinished", unfinished, ("keep", "leave out"))
-    groups = rollouts(policy, prompts, n=n, **sampling)
-    passes = {"budget": budget, "autocast": sampling.get("autocast", "float32"), "cache": sampling.get("file")}
-    scores = reward_model.score(groups, **passes)
-    weights = torch.tensor(head_weights(weighting, reward_model.attributes), dtype=scores.dtype)  # [A]
-    good = goodness(scores, weights).double().numpy().reshape(len(groups), n)  # [B, n]
-    finished = np.array([[sample.finished for sample in group.responses] for group in groups])  # [B, n]
-    pairs, counts = by_score(groups, np.where(finished | (unfinished == "keep"), good, np.nan).ravel())
-    if not pairs:
-        raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
-    return SampledPairs(groups, good, pairs, counts)
-
-
-def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:
-    """The prompts of each round, `each` new ones a round. Raises ValueError where there are too few for all rounds."""
-    if rounds < 1 or each < 1 or len(prompts) < rounds * each:
-        raise ValueError(f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}")
-    return [list(prompts[r * each : (r + 1) * each]) for r in range(rounds)]

@@ -1,10 +1,10 @@
 """PPO: the one trainer on responses that the policy samples while it is trained.
 
-    goodness = standardised(reward_model, rated_groups, weights)          # one output, mean 0 and SD 1 on them
-    model = ActorCritic(policy, goodness, critic="separate")              # the critic starts as the reward model
-    prompts, left_out = fitting(policy, groups, recipe.max_new_tokens)
-    sample = sampling(prompts, goodness, recipe)
-    result = train(model, as_items(policy, prompts), sample, reference, recipe, parent)
+    data = load_data(setup)
+    prompts = prepare(policy, data, setup)
+    reward = fold_reward(reward_model, data, setup)     # one output, mean 0 and SD 1 on the data's responses
+    model = actor_critic(policy, reward, setup)         # the critic starts as the reward model
+    result = train(model, prompts, reward, sft, setup)
     frame = rounds(result.history)
 
 A trainer that minimises a loss on fixed items and one that samples its items differ in one place: where a batch is
@@ -17,12 +17,15 @@ Letters: R responses, T tokens of the longest of them, W the most tokens that ma
 """
 
 import copy
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -32,12 +35,17 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
+from hs2lib.data.load import Loaded, load
 from hs2lib.engine import attention, chat, trees
 from hs2lib.group import Group, Response
-from hs2lib.models import backbones, export
+from hs2lib.models import backbones, export, saved
+from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import fitted, rollouts
 from hs2lib.names import one_of
+from hs2lib.paper import head_weights
 from hs2lib.paths import json_lines, write
+from hs2lib.run.setup import Setup
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective, over_vocabulary
@@ -55,6 +63,132 @@ def standardised(model, rated: Sequence, weights: Sequence[float], **options):
     goodness = model.score(rated, **options).double().cpu() @ torch.tensor(weights, dtype=torch.float64)  # [rated]
     goodness = goodness[~goodness.isnan()]  # without refused responses
     return export.fold(model, weights, mean=goodness.mean().item(), sd=goodness.std(correction=0).item())
+
+
+class Reward(Protocol):
+    """What rewards a response: the standardised reward model, or one of the reader's own."""
+
+    def score(self, groups: Sequence[Group], **options) -> Tensor:
+        """Float32 [R, 1], the reward of every response of the groups, in order; options of `RewardModel.score`."""
+
+    def fingerprint(self) -> str:
+        """A short name for what it computes, which changes with that: it names the training."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of a run. training, validation: groups; left_out: ids of those that leave no room for an answer.
+
+    items, validation_items: their tokens, as `fit_rounds` takes them.
+    """
+
+    training: list[Group]
+    validation: list[Group]
+    left_out: list[str]
+    items: list[Item]
+    validation_items: list[Item]
+
+    def table(self) -> pd.DataFrame:
+        """How many there are of each, and how long those to train on are."""
+        lengths = pd.Series([len(item.sequences[0]) for item in self.items])
+        counts = {
+            "to train on": len(self.training),
+            "too long, left out": len(self.left_out),
+            "to choose by": len(self.validation),
+            "median tokens": lengths.median(),
+            "most tokens": lengths.max(),
+        }
+        return pd.Series(counts, name="prompts").rename_axis("").to_frame()
+
+
+def load_data(setup: Setup) -> Loaded:
+    """The data, whose prompts are answered and whose responses give the reward's scale.
+
+    Paper: section 4.4 (HelpSteer2).
+    """
+    recipe = setup.recipe
+    return load(
+        recipe.dataset,
+        recipe.source,
+        path=recipe.path or None,
+        split=recipe.split,
+        strict=recipe.strict,
+        n_prompts=recipe.n_prompts,
+        seed=recipe.seed,
+    )
+
+
+def prepare(policy: Policy, data: Loaded, setup: Setup) -> Prompts:
+    """The data's prompts in an order drawn by the seed, those that leave no room for an answer left out.
+
+    The first `n_validate` of the recipe choose the checkpoint; the others are trained on.
+    """
+    recipe = setup.recipe
+    order = np.random.default_rng(recipe.seed).permutation(len(data.groups))
+    shuffled = [data.groups[i] for i in order]
+    fit_in, left_out = fitting(policy, shuffled, recipe.max_new_tokens)
+    validation = fit_in[: recipe.n_validate]
+    training = fit_in[recipe.n_validate :]
+    return Prompts(training, validation, left_out, as_items(policy, training), as_items(policy, validation))
+
+
+def fold_reward(reward_model: RewardModel, data: Loaded, setup: Setup) -> RewardModel:
+    """The method's own reward: `standardised` on the data's first `n_standard` groups (0: on all), by `weighting`."""
+    recipe = setup.recipe
+    rated = data.groups[: recipe.n_standard or None]
+    weights = head_weights(recipe.weighting, reward_model.attributes)
+    folded = standardised(reward_model, rated, weights, budget=recipe.budget, autocast=recipe.autocast)
+    return folded.requires_grad_(False).eval()
+
+
+def actor_critic(policy: Policy, reward: RewardModel, setup: Setup) -> "ActorCritic":
+    """The policy, with adapters where the recipe asks for them, and a critic that starts as the reward model."""
+    recipe = setup.recipe
+    if recipe.method == "lora":
+        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+    return ActorCritic(policy, reward, recipe.critic).to(saved.device())
+
+
+def train(
+    model: "ActorCritic",
+    prompts: Prompts,
+    reward: Reward,
+    reference: Policy,
+    setup: Setup,
+    *,
+    callbacks: Sequence = (),
+) -> TrainingResult:
+    """Train the policy of `model` in place on its own answers to the prompts, by what `reward` says of them.
+
+    Paper: section 4.4. reward: as `fold_reward` makes it, or another. reference: the policy that the KL is counted
+    from; one with adapters is counted from itself without them. callbacks: of `hs2lib.train.trainer.fit`. Raises as
+    `fit_rounds`, and ValueError where prompts share an id.
+    """
+    recipe = setup.recipe
+    result = fit_rounds(
+        model,
+        prompts.items,
+        sampling([*prompts.training, *prompts.validation], reward, recipe),
+        None if model.policy.adapter else reference,
+        recipe,
+        setup.folder,
+        validation=prompts.validation_items,
+        about={"reward model": reward.fingerprint()},
+        callbacks=callbacks,
+    )
+    return replace(result, arguments={"reward": reward.fingerprint()})
+
+
+def answers(result: TrainingResult, prompts: Prompts, number: int) -> list[Group]:
+    """The prompts that a round answered, each with the texts of its answers, as they lie in the training's folder."""
+    by_id = {prompt.id: prompt for prompt in prompts.training}
+    lines = (result.folder / "samples" / f"round-{number:04d}.jsonl").read_text().splitlines()
+    out = []
+    for line in lines:
+        row = json.loads(line)
+        texts = tuple(Response("", response["text"]) for response in row["responses"])
+        out.append(replace(by_id[row["id"]], responses=texts))
+    return out
 
 
 class ActorCritic(nn.Module):
@@ -146,8 +280,8 @@ def without_adapters(model: nn.Module):
 Sampler = Callable[[nn.Module, Sequence[str], int], list[Group]]
 
 
-def sampling(groups: Sequence[Group], reward_model, recipe: PPO) -> Sampler:
-    """Samples responses of the policy and scores them by the reward model: the `sample` of `train`.
+def sampling(groups: Sequence[Group], reward: Reward, recipe: PPO) -> Sampler:
+    """Samples responses of the policy and scores them by the reward: the `sample` of `fit_rounds`.
 
     Paper: section 4.4 (rollouts; the reference code samples at temperature 1 from all tokens). groups: all prompts that
     will be asked for, those of validation too. A sample depends on the seed, the round, its prompt's id and the policy
@@ -156,7 +290,6 @@ def sampling(groups: Sequence[Group], reward_model, recipe: PPO) -> Sampler:
     by_id = {group.id: group for group in groups}
     if len(by_id) < len(groups):
         raise ValueError(f"{len(groups)} prompts share {len(by_id)} ids: samples are seeded by them")
-    reward_model.requires_grad_(False).eval()
     names = ("max_new_tokens", "temperature", "top_p", "autocast")
     options = {name: getattr(recipe, name) for name in names} | {"n": recipe.n_samples, "progress": False}
 
@@ -164,7 +297,7 @@ def sampling(groups: Sequence[Group], reward_model, recipe: PPO) -> Sampler:
         seed = int(np.random.SeedSequence((recipe.seed, round + 1)).generate_state(1)[0])
         # Nothing of a round is kept on disk before it is whole: samples finished beside others differ by rounding.
         sampled = rollouts(policy, [by_id[i] for i in ids], seed=seed, **options)
-        rewards = iter(reward_model.score(sampled, autocast=recipe.autocast)[:, :1].tolist())
+        rewards = iter(reward.score(sampled, autocast=recipe.autocast)[:, :1].tolist())
         return [replace(g, responses=tuple(replace(s, labels=next(rewards)) for s in g.responses)) for g in sampled]
 
     return sample
@@ -187,7 +320,7 @@ def fitting(policy, groups: Iterable[Group], max_new_tokens: int) -> tuple[list[
 
 
 def as_items(policy, prompts: Sequence[Group]) -> list[Item]:
-    """The prompts as items for `train`: their tokens, and no targets."""
+    """The prompts as items for `fit_rounds`: their tokens, and no targets."""
     tokens = [chat.prompt_tokens(group.prompt, policy.tokenizer, **policy.written) for group in prompts]
     empty = np.zeros((1, 0), np.float32)
     return [Item(group.id, (ids,), empty, (len(ids),)) for group, ids in zip(prompts, tokens, strict=True)]
@@ -389,12 +522,12 @@ class PPOTrainer(GroupTrainer):
             items.append(Item(item.id, sequences, empty, item.starts * len(sequences)))
         outputs, _, _ = self.outputs_of(items)
         log_probs, values, entropy = outputs.unflatten(1, (3, -1)).unbind(1)  # [R, W] each
-        judge = policy if self.reference is None else self.reference
+        anchor = policy if self.reference is None else self.reference
 
         def referred(batch: trees.Batch) -> Tensor:
-            return rows(attention.log_probs(judge.backbone, batch)[None], batch, width)[:, 0]
+            return rows(attention.log_probs(anchor.backbone, batch)[None], batch, width)[:, 0]
 
-        with attention.computing(judge, self.recipe.autocast), without_adapters(policy):
+        with attention.computing(anchor, self.recipe.autocast), without_adapters(policy):
             reference, _, _ = self.outputs_of(items, referred)  # [R, W]
         each = [(len(sample.tokens), sample.labels[0], sample.finished) for g in groups for sample in g.responses]
         lengths, reward, finished = map(torch.tensor, zip(*each, strict=True))  # [R] each
@@ -439,8 +572,17 @@ OWN = ("buffer", "passes", "kl_weight", "kl_form", "gamma", "lam", "ratio_clip",
        "weigh")  # fmt: skip
 
 
-def train(model: ActorCritic, prompts: Sequence[Item], sample: Sampler, reference, recipe: PPO, parent, *,
-          validation: Sequence[Item] = (), **options) -> TrainingResult:  # fmt: skip
+def fit_rounds(
+    model: ActorCritic,
+    prompts: Sequence[Item],
+    sample: Sampler,
+    reference: nn.Module | None,
+    recipe: PPO,
+    parent: Path,
+    *,
+    validation: Sequence[Item] = (),
+    **options,
+) -> TrainingResult:
     """Train the policy of `model` in place; with `validation` prompts it ends with its best weights by their reward.
 
     prompts: as `as_items` makes them. sample: samples responses, as `sampling` makes one. reference: the policy that

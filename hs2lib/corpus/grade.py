@@ -14,7 +14,8 @@ import numpy as np
 
 from hs2lib.corpus import generate, rules
 from hs2lib.corpus.tasks import BECAUSE, ENTITIES, FIELDS, HELP, REFUSAL, SCENES, WRITING, Task
-from hs2lib.group import Group
+from hs2lib.group import ATTRIBUTES, Group
+from hs2lib.paper import head_weights
 
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
@@ -130,6 +131,14 @@ def true_attributes(group: Group) -> np.ndarray:
     """
     task = generate.task_of(group.id)
     return np.array([grade(task, response.text).attributes for response in group.responses])
+
+
+def true_goodness(group: Group) -> np.ndarray:
+    """Goodness of the true attributes of every response to a generated prompt, float64 [G].
+
+    Paper: section 4.3 (.65 helpfulness + .8 correctness + .45 coherence). Raises as `true_attributes`.
+    """
+    return true_attributes(group) @ np.array(head_weights("goodness", ATTRIBUTES))
 
 
 def grade(task: Task, text: str) -> Grade:

@@ -6,7 +6,7 @@ function that begins with another's call begins with its steps. What is returned
 
 # ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)
 
-from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.evaluate import (
     answering,
     attained,

@@ -38,7 +38,7 @@ def base_policy(setup: Setup) -> Policy:
 def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = False) -> Policy:
     """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier.
 
-    frozen: for a reference, which is only run (`hs2lib.models.base.Decoder.frozen`).
+    frozen: for a reference, as for `policy`.
     """
     return policy(setup, setup.recipe.start, notebook, frozen=frozen)
 
@@ -46,7 +46,7 @@ def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = Fa
 def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
     """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
 
-    frozen: as of `starting_policy`.
+    frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
     """
     written = getattr(setup.recipe, "written", {})
     loaded = load_policy(name_of(setup, chosen, notebook), **written)
@@ -77,3 +77,11 @@ def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
     if frozen:
         model.frozen(setup.recipe.autocast)
     return model.to(device()).eval()
+
+
+def required_reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel:
+    """`reward_model`, for a method that cannot do without one. Raises ValueError where the recipe says "none"."""
+    model = reward_model(setup, frozen=frozen)
+    if model is None:
+        raise ValueError(f'{setup.notebook} needs a reward model, got reward "none": leave it "", or name one')
+    return model

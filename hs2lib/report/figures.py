@@ -108,6 +108,89 @@ def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) ->
     return fig
 
 
+def losses_and_scores(losses: dict[str, pd.Series], scores: dict[str, np.ndarray], level: float, unit: str) -> Figure:
+    """Left the loss of trainings that follow each other, step by step; right a histogram of what each began with.
+
+    losses: name -> loss of each step. scores: name -> numbers of any shape. level: the loss where nothing is learnt.
+    unit: label of the right panel.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), layout="constrained")
+    begun = 0
+    for name, loss in losses.items():
+        left.plot(begun + 1 + np.arange(len(loss)), loss, label=name)
+        begun += len(loss)
+    left.axhline(level, color="black", lw=0.8, ls=":")
+    left.set(xlabel="step", ylabel="loss")
+    left.ticklabel_format(useOffset=False)
+    bins = np.histogram_bin_edges(np.concatenate([values.ravel() for values in scores.values()]), 20)
+    for name, values in scores.items():
+        right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
+    right.set(xlabel=unit, ylabel="density")
+    right.legend(fontsize=8)
+    return fig
+
+
+def since_start(gains: pd.DataFrame) -> Figure:
+    """What changed since the start, by round: left points by the truth and by the reward model, right characters.
+
+    gains: rows (measure, policy, difference, low, high), the policies of each measure in the order of the rounds, as
+    `hs2lib.evaluate.by_round.compare` has them.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    rounds = range(gains.policy.nunique() + 1)
+    for measure, look in LOOKS.items():
+        part = gains[gains.measure == measure].iloc[:, 2:]  # [rounds, 3]
+        if part.empty:
+            continue
+        value, low, high = np.vstack([np.zeros(3), part]).T
+        band(right if measure == "characters" else left, rounds, value, low, high, look, label=measure)
+    for ax, label in ((left, "points more than at the start"), (right, "characters more than at the start")):
+        ax.axhline(0, color="black", lw=0.8)
+        ax.set(xlabel="rounds played", ylabel=label, xticks=rounds)
+    left.legend(fontsize=8)
+    return fig
+
+
+def round_by_round(rounds: pd.DataFrame, panels: dict[str, str]) -> Figure:
+    """A small panel for each of these columns of a training's rounds; column -> title.
+
+    Nothing below -1 is drawn, and of "explained", a share, nothing above 1.
+    """
+    fig, axes = plt.subplots(1, len(panels), figsize=(3 * len(panels), 2.4), layout="constrained")
+    for ax, (name, title) in zip(axes, panels.items(), strict=True):
+        ax.plot(rounds["round"], rounds[name], color=TRUTH.color)
+        bottom, top = ax.get_ylim()
+        ax.set(xlabel="round", title=title, ylim=(max(bottom, -1), 1 if name == "explained" else top))
+    return fig
+
+
+def pressed(best: pd.DataFrame, levels: dict[str, float], rounds: pd.DataFrame, titles: tuple[str, str]) -> Figure:
+    """A reward model pressed on in two ways, and what the truth does: left best of n, right a training by rounds.
+
+    best: rows (n, measure, gain, 95 % low, 95 % high); levels: of each measure the mean of one answer. rounds: columns
+    round and each measure. Dots are rounds, lines means of seven of them. titles: of the two panels.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
+    for name, level in levels.items():
+        part = best[best.measure == name]
+        if part.empty:
+            continue
+        look = LOOKS[name]
+        left.plot(part.n, level + part.gain, "o-", ms=3, color=look.color, label=name)
+        low, high = level + part["95 % low"], level + part["95 % high"]
+        left.fill_between(part.n, low, high, color=look.color, alpha=0.15, lw=0)
+        right.plot(rounds["round"], rounds[name], ".", ms=4, color=look.color, alpha=0.5)
+        smooth = rounds[name].rolling(7, center=True, min_periods=1).mean()
+        right.plot(rounds["round"], smooth, color=look.color, label=name)
+    left.set_xscale("log", base=2)
+    left.set_xticks(best.n.unique(), best.n.unique())
+    left.set(xlabel="n", ylabel="points", title=titles[0])
+    left.legend(loc="center left")
+    right.xaxis.get_major_locator().set_params(integer=True)
+    right.set(xlabel="round", title=titles[1])
+    return fig
+
+
 @dataclass(frozen=True)
 class Panel:
     """One panel of `by_step`. label: its vertical axis. series: measure -> its look. level: a line to compare with."""

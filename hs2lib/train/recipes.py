@@ -157,9 +157,14 @@ class Aligned(Measured, Trained, Grader, Recipe):
     judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "truth", "endpoint"))
 
     @property
-    def passes(self) -> dict:
+    def inference(self) -> dict:
         """How a model is run without gradients, where twice the tokens fit: `budget` and `autocast` of a pass."""
         return {"budget": 2 * self.budget, "autocast": self.autocast}
+
+    @property
+    def passes(self) -> dict:
+        """`inference`, under the name that PPO has for a setting of its own."""
+        return self.inference
 
     @property
     def resampled(self) -> dict:
@@ -171,7 +176,7 @@ class Aligned(Measured, Trained, Grader, Recipe):
         """How a policy answers held-out prompts and is scored: options of `hs2lib.evaluate.policies.evaluate`."""
         sampled = {"n": self.n_eval_samples, "temperature": self.eval_temperature, "top_p": self.eval_top_p}
         sampled |= {"max_new_tokens": self.eval_tokens, "seed": self.seed}
-        return sampled | self.passes | {"weighting": self.weighting}
+        return sampled | self.inference | {"weighting": self.weighting}
 
 
 class DPO(Begun, OwnRows, Limited, Rows, Aligned):

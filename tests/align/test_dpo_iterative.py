@@ -2,7 +2,9 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import forked
 import numpy as np
@@ -10,43 +12,92 @@ import pytest
 import torch
 from tiny_training import Slow
 
-from hs2lib.align import dpo as preferences
-from hs2lib.align.dpo import sampled_pairs, slices
+from hs2lib.align import iterative_dpo
+from hs2lib.align.iterative_dpo import sample, slices, train
 from hs2lib.corpus import generate
+from hs2lib.data.load import Loaded
+from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.train.objectives import dpo
-from hs2lib.train.trainer import Recipe, fit
+from hs2lib.run.setup import Setup
+from hs2lib.train import objectives
+from hs2lib.train.recipes import IterativeDPO
 
 PROMPTS = list(generate.groups(10, seed=5))
-HOW = {"n": 3, "max_new_tokens": 6, "seed": 1, "progress": False}
+
+
+def setup(**changes) -> Setup:
+    """Rounds of four steps on a tiny model, with short samples, in the folder of the test."""
+    settings = {"n_samples": 3, "max_new_tokens": 6, "seed": 1, "rounds": 2, "n_prompts": 4}
+    settings |= {"steps": 4, "batch": 2, "learning_rate": 1e-3, "save_every": 1, "beta": 0.1, "start": "tiny"}
+    return Setup("09_iterative_dpo", "smoke", {}, IterativeDPO(**settings | changes))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """Where runs keep what they make."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
-def judge():
+def scorer() -> RewardModel:
     return RewardModel.new("tiny", seed=3)
 
 
-def test_the_best_meets_the_worst_of_what_was_sampled(judge):
-    sampled = sampled_pairs(load_policy("tiny"), PROMPTS[:5], judge, **HOW)
-    assert sampled.goodness.shape == (5, 3) and len(sampled.pairs) == 5 - sampled.counts["ties"]
-    scores = judge.score(sampled.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
-    np.testing.assert_allclose(sampled.goodness.ravel(), scores, rtol=1e-5, atol=1e-6)
-    by_id = {
-        r.id: g for r, g in zip([r for g in sampled.groups for r in g.responses], sampled.goodness.ravel(), strict=True)
-    }
-    for pair, row in zip(sampled.pairs, sampled.goodness, strict=True):
-        assert [by_id[r.id] for r in pair.responses] == [row.max(), row.min()]
+class Lengths:
+    """Something else in the reward model's place: what it says of all five attributes is the text's length."""
+
+    attributes = ATTRIBUTES
+
+    def score(self, groups, **options):
+        lengths = [len(response.text) for group in groups for response in group.responses]
+        return torch.tensor(lengths, dtype=torch.float32)[:, None].expand(-1, len(ATTRIBUTES))
+
+    def fingerprint(self):
+        return "lengths"
+
+
+def two_at_random(groups, scores):
+    """Two samples of each prompt, whatever their scores: the control of the method."""
+    pairs = []
+    for group in groups:
+        two = tuple(Random(group.id).sample(group.responses, 2))
+        pairs.append(replace(group, responses=two, preference=-1.0, preferences=()))
+    return pairs, {"groups": len(groups), "pairs": len(pairs)}
+
+
+def test_the_best_meets_the_worst_of_what_was_sampled(scorer):
+    sampled = sample(load_policy("tiny"), PROMPTS[:5], scorer, setup())
+    assert sampled.scores.shape == (5, 3) and len(sampled.pairs) == 5 - sampled.counts["ties"]
+    scores = scorer.score(sampled.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
+    np.testing.assert_allclose(sampled.scores.ravel(), scores, rtol=1e-5, atol=1e-6)
+    by_id = {}
+    for group, row in zip(sampled.groups, sampled.scores, strict=True):
+        by_id |= {response.id: score for response, score in zip(group.responses, row, strict=True)}
+    for pair, row in zip(sampled.pairs, sampled.scores, strict=True):
+        assert [by_id[response.id] for response in pair.responses] == [row.max(), row.min()]
     summary = sampled.summary()
-    assert summary["worst goodness"] < summary["mean goodness"] < summary["best goodness"]
-    assert summary["samples"] == 15
+    worst, mean, best = (summary[f"{which} reward model's score"] for which in ("worst", "mean", "best"))
+    assert worst < mean < best and summary["samples"] == 15
 
 
-def test_unfinished_samples_can_be_left_out(judge):
+def test_unfinished_samples_can_be_left_out(scorer):
     with pytest.raises(ValueError, match="none of 2 prompts has two samples"):  # 6 tokens end no turn
-        sampled_pairs(load_policy("tiny"), PROMPTS[:2], judge, unfinished="leave out", **HOW)
-    with pytest.raises(ValueError, match=r"unknown unfinished 'kept'.*there are: keep, leave out"):  # it left them out
-        sampled_pairs(load_policy("tiny"), PROMPTS[:2], judge, unfinished="kept", **HOW)
+        sample(load_policy("tiny"), PROMPTS[:2], scorer, setup(unfinished="leave out"))
+
+
+def test_the_rule_of_pairs_and_what_scores_are_arguments():
+    """The method's controls are these arguments: without them the loop would have to be written again."""
+    policy = load_policy("tiny")
+    by_length = sample(policy, PROMPTS[:5], Lengths(), setup())
+    lengths = [[len(response.text) for response in group.responses] for group in by_length.groups]
+    np.testing.assert_allclose(by_length.scores, (0.65 + 0.8 + 0.45) * np.array(lengths), rtol=1e-6)
+    assert all(len(chosen.text) > len(rejected.text) for chosen, rejected in (p.responses for p in by_length.pairs))
+    drawn = sample(policy, PROMPTS[:5], Lengths(), setup(), pair=two_at_random)
+    assert drawn.groups == by_length.groups and len(drawn.pairs) == 5
+    for pair, group in zip(drawn.pairs, drawn.groups, strict=True):
+        assert set(pair.responses) < set(group.responses)
 
 
 def test_rounds_take_new_prompts_each():
@@ -58,15 +109,60 @@ def test_rounds_take_new_prompts_each():
         slices(PROMPTS, 3, 4)
 
 
+def test_prompts_are_shuffled_by_the_seed_and_bare():
+    """Responses that came with the data would be trained on as if the policy had written them."""
+    parts = iterative_dpo.prepare(Loaded(PROMPTS, "", True), setup())
+    assert [len(part) for part in parts] == [4, 4]
+    drawn = [group for part in parts for group in part]
+    assert len({group.id for group in drawn}) == 8 and not any(group.responses for group in drawn)
+    assert [g.id for g in drawn] != [g.id for g in PROMPTS[:8]]
+    assert iterative_dpo.prepare(Loaded(PROMPTS, "", True), setup()) == parts
+    assert iterative_dpo.prepare(Loaded(PROMPTS, "", True), setup(seed=2)) != parts
+
+
+def targets(played: iterative_dpo.Played, number: int) -> np.ndarray:
+    """The reference's log-probabilities of the pairs of a round, [pairs, 2]."""
+    return np.stack([item.targets[:, 1] for item in played.rounds[number].items])
+
+
+@pytest.mark.slow
+def test_dpo_keeps_close_to_the_previous_policy_or_to_the_first(scorer):
+    """Of one and the same second round's samples the reference's log-probabilities say which policy it was."""
+    for reference in ("previous", "first"):
+        policy = load_policy("tiny")
+        started = load_policy("tiny")
+        played = train(policy, slices(PROMPTS, 2, 4), scorer, setup(reference=reference))
+        assert [one.result.steps for one in played.rounds] == [4, 4]
+        second = played.rounds[1]
+        own, _ = started.log_probs(second.sampled.pairs)
+        same = np.allclose(targets(played, 1).ravel(), own.numpy(), atol=1e-4)
+        assert same == (reference == "first"), reference
+        assert policy.fingerprint() != started.fingerprint()
+
+
+@pytest.mark.slow
+def test_what_was_put_in_place_of_the_methods_own_is_recorded():
+    """A run whose pairs were drawn at random must not look like the method's."""
+    loss = objectives.dpo(0.5)
+    drawn = train(load_policy("tiny"), slices(PROMPTS, 1, 4), Lengths(), setup(), pair=two_at_random, objective=loss)
+    assert drawn.arguments == {"pair": two_at_random, "objective": loss, "reward_model": "lengths"}
+
+
 def run(folder: Path, callbacks=()) -> str:
-    """Two rounds as notebook 09 plays them; the fingerprint of the policy that comes out."""
-    policy, judge = load_policy("tiny"), RewardModel.new("tiny", seed=3)
-    for number, part in enumerate(slices(PROMPTS, 2, 4)):
-        sampled = sampled_pairs(policy, part, judge, file=folder, **HOW)
-        items, _ = preferences.items(policy, sampled.pairs, cache=folder)
-        recipe = Recipe(steps=4, batch=2, learning_rate=1e-3, warmup=0, autocast="float32", save_every=1)
-        fit(policy, items, [], dpo(0.1), recipe, folder / f"round-{number}", callbacks=callbacks)
+    """Two rounds; the fingerprint of the policy that comes out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HS2_RUNS", str(folder))
+        policy = load_policy("tiny")
+        scorer = RewardModel.new("tiny", seed=3)
+        train(policy, slices(PROMPTS, 2, 4), scorer, setup(), callbacks=callbacks)
     return policy.fingerprint()
+
+
+def in_second_round(folder: Path) -> bool:
+    """Whether one training is done and the other has its first checkpoint."""
+    done = {file.parent for file in folder.glob("**/done.json")}
+    begun = {place.parent for place in folder.glob("**/training-*/checkpoint-1")}
+    return bool(done) and bool(begun - done)
 
 
 @pytest.mark.slow
@@ -76,30 +172,24 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     folder.mkdir()
     process = forked.start(__file__, folder)
     patience = time.time() + 120
-    while not list(folder.glob("round-1/**/checkpoint-1")):
+    while not in_second_round(folder):
         assert process.exitcode is None and time.time() < patience
         time.sleep(0.02)
     process.kill()
     process.join()
-    assert not list(folder.glob("round-1/**/done.json"))
+    assert len(list(folder.glob("**/done.json"))) == 1, "killed in the second round"
     for file in sorted(folder.rglob("*.jsonl")):
         file.write_bytes(file.read_bytes()[:-7])
     assert run(folder) == run(tmp_path / "straight")
 
 
 @pytest.mark.slow
-def test_two_rounds_read_again_are_the_same(judge, tmp_path):
+def test_two_rounds_read_again_are_the_same(tmp_path):
     """A notebook that was killed between rounds is run again: files and finished runs are read, and nothing differs."""
-    ends = []
-    for _ in range(2):
-        policy = load_policy("tiny")
-        for number, part in enumerate(slices(PROMPTS, 2, 4)):
-            sampled = sampled_pairs(policy, part, judge, file=tmp_path, **HOW)
-            items, _ = preferences.items(policy, sampled.pairs, cache=tmp_path)
-            recipe = Recipe(steps=2, batch=2, learning_rate=1e-3, warmup=0, autocast="float32")
-            fit(policy, items, [], dpo(0.1), recipe, tmp_path / f"round-{number}")
-        ends.append(policy.fingerprint())
-    assert ends[0] == ends[1] != load_policy("tiny").fingerprint()
+    once = run(tmp_path)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint-*/*")}
+    assert run(tmp_path) == once != load_policy("tiny").fingerprint()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint-*/*")} == written
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import Sample
+from hs2lib.run.setup import Setup
 from hs2lib.train.items import Item, shares
 from hs2lib.train.recipes import PPO
 
@@ -101,7 +102,7 @@ def run(folder: Path, *, model=None, sample=walk, n=48, callbacks=(), **changes)
     model = model or actor_critic()
     how = recipe(**{"batch": 16, "buffer": 16, "max_new_tokens": 3, "unfinished": "keep"} | changes)
     task = prompts(n), sample, actor_critic().policy, how, folder
-    return model, ppo.train(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
+    return model, ppo.fit_rounds(model, *task, validation=prompts(4, "v"), callbacks=callbacks)
 
 
 def arm_probabilities(policy) -> torch.Tensor:
@@ -117,7 +118,7 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     reference = actor_critic().policy
     start = float(arm_probabilities(model.policy) @ REWARD)
     how = recipe(steps=120, save_every=120, buffer=64, passes=2)
-    result = ppo.train(model, prompts(64), arms, reference, how, tmp_path / "run")
+    result = ppo.fit_rounds(model, prompts(64), arms, reference, how, tmp_path / "run")
     p = arm_probabilities(model.policy)
     assert p.argmax() == REWARD.argmax() and p.max() > 0.95
     curves = rounds(result.history)
@@ -131,7 +132,7 @@ def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     model, reference = actor_critic(), actor_critic().policy
     how = recipe(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
     how = replace(how, steps=160, batch=256, save_every=160, learning_rate=1e-2)
-    ppo.train(model, prompts(256), arms, reference, how, folder)
+    ppo.fit_rounds(model, prompts(256), arms, reference, how, folder)
     return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
 
 
@@ -334,13 +335,13 @@ def test_adapters_are_their_own_reference(tmp_path):
     model = ActorCritic(start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",)))
     frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
     how = recipe(batch=16, buffer=16, max_new_tokens=3, unfinished="keep")
-    result = ppo.train(model, prompts(48), walk, None, how, tmp_path / "run")
+    result = ppo.fit_rounds(model, prompts(48), walk, None, how, tmp_path / "run")
     curves = rounds(result.history)
     assert abs(curves.kl.iloc[0]) < 1e-6 and curves.penalty.iloc[0] < 1e-6 < curves.penalty.iloc[-1]
     assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
     assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
     with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
-        ppo.train(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
+        ppo.fit_rounds(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -444,7 +445,7 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     how = recipe(steps=32, save_every=32, learning_rate=1e-2, kl_weight=0.01, max_new_tokens=8, unfinished="keep")
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
     task = ppo.as_items(policy, kept), ppo.sampling(kept, Vowels(), how), reference, how
-    curves = rounds(ppo.train(model, *task, tmp_path / "run").history)
+    curves = rounds(ppo.fit_rounds(model, *task, tmp_path / "run").history)
     assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
     assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
 
@@ -454,7 +455,7 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     kept, _ = ppo.fitting(policy, groups[:8], 6)
     how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
     task = ppo.as_items(policy, kept), ppo.sampling(kept, goodness, how), reference, how
-    result = ppo.train(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
+    result = ppo.fit_rounds(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
     lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
     answers = {line["id"]: line["responses"] for line in lines}
     texts_again = [
@@ -463,6 +464,66 @@ def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp
     rewards = [x["labels"][0] for group in kept for x in answers[group.id]]
     assert goodness.score(texts_again)[:, 0].tolist() == pytest.approx(rewards, abs=1e-3)
     assert all(len({tuple(one["tokens"]) for one in ones}) == 2 for ones in answers.values())
+
+
+class Length:
+    """Another reward: characters of a text, in tens."""
+
+    def score(self, groups, **options):
+        return torch.tensor([[len(response.text) / 10] for group in groups for response in group.responses])
+
+    def fingerprint(self):
+        return "length"
+
+
+def small_setup(monkeypatch, folder: Path, **changes) -> Setup:
+    """One step on eight prompts of generated data, in a folder of the test."""
+    monkeypatch.setenv("HS2_RUNS", str(folder))
+    settings = {"steps": 1, "batch": 8, "save_every": 1, "buffer": 8, "max_new_tokens": 6, "unfinished": "keep"}
+    return Setup("10_ppo", "smoke", {}, recipe(**settings | {"n_prompts": 12, "n_standard": 10} | changes))
+
+
+def test_prompts_are_shuffled_and_shared_out(texts, monkeypatch, tmp_path):
+    """What chooses the checkpoint is not trained on, and nothing is lost on the way."""
+    setup = small_setup(monkeypatch, tmp_path, n_validate=3)
+    data = ppo.load_data(setup)
+    prompts = ppo.prepare(texts[0], data, setup)
+    ids = [group.id for group in [*prompts.validation, *prompts.training]]
+    assert sorted(ids) == sorted(group.id for group in data.groups) and ids != [group.id for group in data.groups]
+    assert [item.id for item in prompts.validation_items] == ids[:3]
+    lengths = sorted(len(item.sequences[0]) for item in prompts.items)
+    expected = [9, 0, 3, lengths[4], lengths[-1]]
+    assert prompts.table().prompts.tolist() == expected
+
+
+def test_the_reward_is_standardised_on_the_first_rated_groups(texts, monkeypatch, tmp_path):
+    """All of HelpSteer2's responses take an hour to score; what the recipe's `n_standard` says is what counts."""
+    setup = small_setup(monkeypatch, tmp_path)
+    data = ppo.load_data(setup)
+    reward = ppo.fold_reward(RewardModel.new("tiny", seed=1), data, setup)
+    scores = reward.score(data.groups[:10])
+    assert scores.mean().abs() < 1e-4 and scores.std(correction=0) == pytest.approx(1, abs=1e-4)
+    assert reward.score(data.groups).mean().abs() > 1e-3
+    assert not any(parameter.requires_grad for parameter in reward.parameters())
+
+
+@pytest.mark.slow
+def test_another_reward_is_an_argument_that_is_recorded(texts, monkeypatch, tmp_path):
+    """The control of the method trains by a reward of its own; it must never read the method's finished training."""
+    policy, reference, goodness, _ = texts
+    setup = small_setup(monkeypatch, tmp_path)
+    prompts = ppo.prepare(policy, ppo.load_data(setup), setup)
+    results = {}
+    for name, reward in {"own": goodness, "other": Length()}.items():
+        model = ppo.actor_critic(copy.deepcopy(policy), goodness, setup)
+        results[name] = ppo.train(model, prompts, reward, reference, setup)
+    assert results["other"].arguments == {"reward": "length"}
+    assert results["own"].arguments == {"reward": goodness.fingerprint()}
+    assert results["own"].folder != results["other"].folder
+    answered = ppo.answers(results["other"], prompts, 0)
+    assert len(answered) == 8 and {group.id for group in answered} < {group.id for group in prompts.training}
+    mean = sum(len(group.responses[0].text) for group in answered) / 80
+    assert rounds(results["other"].history).reward.item() == pytest.approx(mean, abs=1e-5)
 
 
 def test_prompts_that_leave_no_room_lose_old_turns_or_are_left_out(texts):

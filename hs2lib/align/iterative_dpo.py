@@ -1,0 +1,188 @@
+"""Iterative DPO: in each round the policy writes its own pairs and is trained on them.
+
+    parts = prepare(load_prompts(setup), setup)               # other prompts in each round
+    first = sample(policy, parts[0], reward_model, setup)     # a round's samples, scored and paired
+    played = train(policy, parts, reward_model, setup)        # all rounds, in place
+
+Paper: section 4.3, "Iterative DPO" (20,000 prompts of Daring-Anteater, ten samples each, the best against the worst
+goodness). What orders the samples (`reward_model`), how pairs are made of them (`pair`) and the loss are arguments.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from hs2lib.align import dpo
+from hs2lib.data.load import Loaded, load
+from hs2lib.group import Group
+from hs2lib.models import saved
+from hs2lib.models.policy import Policy
+from hs2lib.models.rollout import rollouts
+from hs2lib.paper import head_weights
+from hs2lib.run.setup import Setup
+from hs2lib.train import losses, objectives
+from hs2lib.train.items import Item, by_score
+from hs2lib.train.objectives import Objective
+from hs2lib.train.trainer import TrainingResult, fit
+
+START = "08_dpo"  # the notebook whose policy the rounds begin with
+
+# (groups of samples, a score for every sample in order, nan for one that is not to be used) -> (pairs, counts), as
+# `hs2lib.train.items.by_score` has them
+PairRule = Callable[[list[Group], np.ndarray], tuple[list[Group], dict[str, int]]]
+
+
+class Scorer(Protocol):
+    """What scores samples: a reward model, or one of the reader's own.
+
+    attributes: names of its A outputs, which the recipe's `weighting` weighs.
+    """
+
+    attributes: tuple[str, ...]
+
+    def score(self, groups: Sequence[Group], **options) -> torch.Tensor:
+        """Outputs float32 [R, A] of every response of the groups, in order; options of `RewardModel.score`."""
+
+    def fingerprint(self) -> str:
+        """A short name for what it computes, which changes with that."""
+
+
+class SampledPairs(NamedTuple):
+    """The samples of a round: groups of n, the reward model's scores float64 [prompts, n], and the pairs of them."""
+
+    groups: list[Group]
+    scores: np.ndarray
+    pairs: list[Group]
+    counts: dict[str, int]
+
+    def summary(self) -> dict[str, float]:
+        """Means over prompts of the worst, the mean and the best score, shares, and the pairs' number."""
+        finished = [sample.finished for group in self.groups for sample in group.responses]
+        scored = self.scores[~np.isnan(self.scores).all(1)]  # a refused sample has no score
+        return {
+            "prompts": len(self.groups),
+            "samples": len(finished),
+            "pairs": len(self.pairs),
+            "worst reward model's score": float(np.nanmin(scored, 1).mean()),
+            "mean reward model's score": float(np.nanmean(scored, 1).mean()),
+            "best reward model's score": float(np.nanmax(scored, 1).mean()),
+            "finished (%)": 100 * float(np.mean(finished)),
+        }
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round as it was played: its samples and pairs, the items it was trained on, and the training."""
+
+    sampled: SampledPairs
+    items: list[Item]
+    result: TrainingResult
+
+
+@dataclass(frozen=True)
+class Played:
+    """All rounds. arguments: what made the pairs, what ordered the samples, and the loss."""
+
+    rounds: list[Round]
+    arguments: dict[str, object]
+
+
+def load_prompts(setup: Setup) -> Loaded:
+    """The data whose prompts are sampled for, as many as all rounds ask for where it is generated."""
+    recipe = setup.recipe
+    return load(
+        recipe.dataset,
+        recipe.source,
+        split=recipe.split,
+        strict=recipe.strict,
+        n_prompts=recipe.rounds * recipe.n_prompts,
+        seed=recipe.seed,
+    )
+
+
+def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
+    """The prompts of each round, in an order drawn by the seed; whatever responses there were are not used.
+
+    Raises ValueError where there are too few prompts for all rounds.
+    """
+    recipe = setup.recipe
+    order = np.random.default_rng(recipe.seed).permutation(len(prompts.groups))
+    shuffled = [replace(prompts.groups[i], responses=()) for i in order]
+    return slices(shuffled, recipe.rounds, recipe.n_prompts)
+
+
+def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:
+    """The prompts of each round, `each` new ones a round. Raises ValueError where there are too few for all rounds."""
+    if rounds < 1 or each < 1 or len(prompts) < rounds * each:
+        raise ValueError(f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}")
+    return [list(prompts[r * each : (r + 1) * each]) for r in range(rounds)]
+
+
+def sample(
+    policy: Policy,
+    prompts: Sequence[Group],
+    reward_model: Scorer,
+    setup: Setup,
+    *,
+    pair: PairRule = by_score,
+) -> SampledPairs:
+    """Sample n responses to each prompt, score them, and make pairs of them: the best and the worst of each prompt.
+
+    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence: the recipe's `weighting`). Samples
+    and scores are kept in the run's folder and read again. Samples that reached `max_new_tokens` are in no pair where
+    the recipe's `unfinished` is "leave out" (paper silent). pair: another rule. Raises as `rollouts`, and ValueError
+    where no pair is left.
+    """
+    recipe = setup.recipe
+    groups = rollouts(policy, prompts, file=setup.folder, **recipe.sampling)
+    outputs = reward_model.score(groups, cache=setup.folder, **recipe.inference)  # [R, A]
+    weights = torch.tensor(head_weights(recipe.weighting, reward_model.attributes), dtype=outputs.dtype)  # [A]
+    scores = losses.goodness(outputs, weights).double().numpy().reshape(len(groups), -1)  # [prompts, n]
+    usable = scores
+    if recipe.unfinished == "leave out":
+        finished = np.array([[one.finished for one in group.responses] for group in groups])  # [prompts, n]
+        usable = np.where(finished, scores, np.nan)
+    pairs, counts = pair(groups, usable.ravel())
+    if not pairs:
+        raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
+    return SampledPairs(groups, scores, pairs, counts)
+
+
+def train(
+    policy: Policy,
+    parts: Sequence[Sequence[Group]],
+    reward_model: Scorer,
+    setup: Setup,
+    *,
+    pair: PairRule = by_score,
+    objective: Objective | None = None,
+    callbacks: Sequence = (),
+) -> Played:
+    """Play the rounds, in place: sample with the policy as it is, make pairs, and train on them by DPO.
+
+    Paper: section 4.3 describes one round and does not say which policy DPO keeps close to. The recipe's `reference`
+    is "previous", the policy that sampled, or "first", the one that the rounds began with. All pairs are trained on,
+    and the last weights stay. Everything is kept by its content: a run that was killed goes on where it was.
+
+    parts: the prompts of each round. pair: as for `sample`. objective: the loss, by default `objectives.dpo`.
+    callbacks: of `fit`. Under torchrun every process calls this alike. Raises as `sample` and `fit`.
+    """
+    recipe = setup.recipe
+    objective = objective or objectives.dpo(recipe.beta)
+    reference = policy
+    if recipe.reference == "first":
+        reference = saved.starting_policy(setup, START, frozen=True)
+    if recipe.method == "lora":
+        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+    rounds = []
+    for number, prompts in enumerate(parts, 1):
+        sampled = sample(policy, prompts, reward_model, setup, pair=pair)
+        items, _ = dpo.items(reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference)
+        about = {"round": number, "reference": recipe.reference}
+        result = fit(policy, items, [], objective, recipe, setup.folder, about=about, callbacks=callbacks)
+        rounds.append(Round(sampled, items, result))
+    arguments = {"pair": pair, "objective": objective, "reward_model": reward_model.fingerprint()}
+    return Played(rounds, arguments)

@@ -1,0 +1,211 @@
+"""Rounds of training on own samples, looked at: what was sampled, chosen and learnt, by the truth and by the scores.
+
+    by_length(first), picks(first, recipe)                    # the first samples of iterative DPO
+    table(played.rounds)                                      # a row a round
+    compare(compared, policy, start, played.rounds)           # what each round's policy gained over the start
+    of_ppo(result, prompts, reward)                           # PPO's rounds
+
+Paper: silent (it prints no curve of a training).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.align import ppo
+from hs2lib.align.iterative_dpo import Round, SampledPairs
+from hs2lib.corpus.generate import is_generated
+from hs2lib.corpus.grade import true_goodness
+from hs2lib.evaluate import policies, questions
+from hs2lib.evaluate.comparison import Comparison
+from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.group import Group
+from hs2lib.models.policy import Policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.stats.bootstrap import Interval, inside
+from hs2lib.train import progress
+from hs2lib.train.recipes import IterativeDPO
+from hs2lib.train.trainer import Outputs, TrainingResult, restore
+
+# What is followed from round to round.
+FOLLOWED = (TRUTH, SCORE, "characters", "kl")
+
+
+def truth_of_responses(groups: Sequence[Group]) -> np.ndarray:
+    """Goodness of the true attributes of all responses, float64 [R]; nan where the prompts are real."""
+    if not is_generated(groups):
+        return np.full(sum(len(group.responses) for group in groups), np.nan)
+    return np.concatenate([true_goodness(group) for group in groups])
+
+
+# Iterative DPO
+
+
+def by_length(sampled: SampledPairs) -> pd.DataFrame:
+    """Whether scores go by length: their correlation with characters within prompts, how often the longer is chosen.
+
+    A share far from one half means that training on these pairs teaches length too.
+    """
+    characters = [[len(response.text) for response in group.responses] for group in sampled.groups]
+    lengths = np.array(characters, dtype=float)  # [prompts, n]
+    lengths -= lengths.mean(1, keepdims=True)
+    scores = sampled.scores - sampled.scores.mean(1, keepdims=True)  # [prompts, n]
+    correlation = (lengths * scores).sum() / np.sqrt((lengths**2).sum() * (scores**2).sum())
+    longer = [len(chosen.text) > len(rejected.text) for chosen, rejected in responses_of(sampled.pairs)]
+    about = {"correlation with length": correlation, "chosen is longer (%)": 100 * np.mean(longer)}
+    return pd.Series(about).to_frame(SCORE)
+
+
+def responses_of(pairs: Sequence[Group]) -> list[tuple]:
+    """(chosen, rejected) of each pair."""
+    return [pair.responses for pair in pairs]
+
+
+@dataclass(frozen=True)
+class Picks:
+    """What was picked in a round, by the truth.
+
+    table: truth of all samples, of the chosen and the rejected ones, and of what a judge who knows the truth would
+    have picked, means. n_differ: how many pairs truly differ. right: the share of these in the right order, per cent,
+    with a 95 % interval over prompts.
+    """
+
+    table: pd.DataFrame
+    n_differ: int
+    right: Interval
+
+    @property
+    def caption(self) -> str:
+        """How many pairs are in the right order, in words."""
+        return f"The first round; of {self.n_differ} pairs that truly differ {self.share} are in the right order."
+
+    @property
+    def share(self) -> str:
+        """The share that is in the right order, with its interval, in words."""
+        value, low, high = self.right
+        return f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f})"
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was picked, and why it cannot be set beside what held-out prompts give."""
+        truth = self.table[TRUTH]
+        return [
+            f"Of the first round's pairs that truly differ, the reward model ordered {self.share} rightly: it chose "
+            f"samples of truth {truth['chosen']:.2f} over ones of {truth['rejected']:.2f}; the mean of all samples is "
+            f"{truth['mean of all samples']:.2f}, the best by the truth {truth['best by the truth']:.2f}.",
+            "These prompts ask what training texts ask too; the held-out ones below ask what none of them does, and "
+            "are harder.",
+        ]
+
+
+def picks(sampled: SampledPairs, recipe: IterativeDPO) -> Picks | None:
+    """Whether the better samples were picked; None where nobody knows the truth."""
+    if not is_generated(sampled.groups):
+        return None
+    truth = np.stack([true_goodness(group) for group in sampled.groups])  # [prompts, n]
+    chosen, rejected = np.stack([true_goodness(pair) for pair in sampled.pairs]).T  # [pairs] each
+    means = {
+        "mean of all samples": truth.mean(),
+        "chosen": chosen.mean(),
+        "rejected": rejected.mean(),
+        "best by the truth": truth.max(1).mean(),
+    }
+    differ = chosen != rejected
+    ids = [pair.id for pair, one in zip(sampled.pairs, differ, strict=True) if one]
+    right = questions.mean(100.0 * (chosen > rejected)[differ], ids, **recipe.resampled)
+    right = inside(right, 0, 100, len(set(ids)))
+    return Picks(pd.Series(means).to_frame(TRUTH).rename_axis("samples"), len(ids), right)
+
+
+def table(rounds: Sequence[Round]) -> pd.DataFrame:
+    """A row a round: its samples by the truth, where it is known, and by the reward model, and its steps."""
+    rows = []
+    for number, played in enumerate(rounds, 1):
+        row = {"round": number}
+        if is_generated(played.sampled.groups):
+            chosen, rejected = np.stack([true_goodness(pair) for pair in played.sampled.pairs]).T  # [pairs] each
+            row["truth, mean"] = truth_of_responses(played.sampled.groups).mean()
+            row["truth, chosen less rejected"] = (chosen - rejected).mean()
+        rows.append(row | played.sampled.summary() | {"steps": played.result.steps})
+    return pd.DataFrame(rows)
+
+
+def curves(rounds: Sequence[Round]) -> tuple[dict[str, pd.Series], dict[str, np.ndarray]]:
+    """By the name of the round: its loss at each step, and its samples' scores [prompts, n]."""
+    losses = {}
+    scores = {}
+    for number, played in enumerate(rounds, 1):
+        steps, _ = progress.curves(played.result.history)
+        losses[f"round {number}"] = steps.loss
+        scores[f"round {number}"] = played.sampled.scores
+    return losses, scores
+
+
+def compare(compared: Comparison, policy: Policy, start: Policy, rounds: Sequence[Round]) -> pd.DataFrame:
+    """What the policy of each round gained over the one that the rounds began with, on the same held-out prompts.
+
+    Rows (measure, policy, minus start, 95 % low, 95 % high), paired by prompt. Each round's weights are put into
+    `policy` again; it ends with the last ones.
+    """
+    recipe = compared.setup.recipe
+    trained = Outputs(policy, None, recipe.autocast)
+    frames = [compared.measure(start, "start")]
+    for number, played in enumerate(rounds, 1):
+        restore(trained, played.result)
+        frames.append(compared.measure(policy, f"round {number}"))
+    gains = policies.gains_of(frames, "start", **recipe.resampled)
+    return gains[gains.measure.isin(FOLLOWED)].reset_index(drop=True)
+
+
+def sentences(gained: pd.DataFrame) -> list[str]:
+    """A sentence on whether the answers are truly better after the last round; none where nobody knows the truth.
+
+    gained: as `compare` has it.
+    """
+    rounds = gained.policy.nunique()
+    last = gained[gained.policy == f"round {rounds}"].set_index("measure")
+    if TRUTH not in last.index:
+        return []
+    truth = last.loc[TRUTH]
+    score = last.loc[SCORE]
+    verdict = "the answers are not shown to be truly better"
+    if truth["95 % low"] > 0:
+        verdict = "the answers are truly better"
+    elif truth["95 % high"] < 0:
+        verdict = "**it does not work here**, the answers are truly worse"
+        if score["95 % low"] > 0:
+            verdict += " while the reward model likes them better: over-optimisation"
+    numbers = f"truth {truth['minus start']:+.2f}, reward model's score {score['minus start']:+.2f}"
+    return [f"After {rounds} rounds {verdict} ({numbers})."]
+
+
+# PPO
+
+
+def of_ppo(result: TrainingResult, prompts: ppo.Prompts, reward: RewardModel) -> pd.DataFrame:
+    """`hs2lib.align.ppo.rounds`, and what was answered by the truth (nan of real prompts) and in points of the score.
+
+    reward: the standardised reward model that the training asked; its mean and SD are taken back.
+    """
+    curves = ppo.rounds(result.history)
+    curves[TRUTH] = [truth_of_responses(ppo.answers(result, prompts, n)).mean() for n in range(len(curves))]
+    curves[SCORE] = reward.folded["mean"] + reward.folded["sd"] * curves.reward
+    return curves
+
+
+def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
+    """A sentence on whether a policy's answers are truly better; none where nobody knows the truth.
+
+    gains: rows of `hs2lib.evaluate.policies.gains_of`.
+    """
+    truth = gains[(gains.policy == policy) & (gains.measure == TRUTH)]
+    if truth.empty:
+        return []
+    said = f"{policy} is not shown to work"
+    if truth["95 % low"].item() > 0:
+        said = f"{policy} works here"
+    elif truth["95 % high"].item() < 0:
+        said = f"{policy} makes answers worse"
+    return [f"**{said}**, by the truth about its answers to prompts that nothing was trained on."]

@@ -1,0 +1,139 @@
+"""What is said of rounds: by hand on a few texts, by the truth where it is known and not where it is not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hs2lib.align.iterative_dpo import Round, SampledPairs
+from hs2lib.corpus import generate
+from hs2lib.corpus.grade import true_goodness
+from hs2lib.evaluate import by_round
+from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.group import Group, Response, Turn
+from hs2lib.models.rollout import Sample
+from hs2lib.train.items import by_score
+from hs2lib.train.recipes import IterativeDPO
+from hs2lib.train.trainer import TrainingResult
+
+RECIPE = IterativeDPO(n_boot=100)
+
+
+def scored(groups: list[Group], scores: list[list[float]]) -> SampledPairs:
+    """Samples with these scores, and the pairs of them."""
+    samples = []
+    for group in groups:
+        texts = [Sample(response.id, response.text, finished=True) for response in group.responses]
+        samples.append(replace(group, responses=tuple(texts)))
+    scores = np.array(scores)
+    pairs, counts = by_score(samples, scores.ravel())
+    return SampledPairs(samples, scores, pairs, counts)
+
+
+def real(*texts: str) -> Group:
+    responses = tuple(Response(f"real/{i}", text) for i, text in enumerate(texts))
+    return Group("real", (Turn("user", "Hi"),), responses)
+
+
+@pytest.fixture(scope="module")
+def generated() -> list[Group]:
+    """Generated prompts whose two responses truly differ, with the better one first."""
+    out = []
+    for group in generate.groups(40, seed=3):
+        truth = true_goodness(group)
+        if truth[0] != truth[1]:
+            order = np.argsort(-truth)
+            out.append(replace(group, responses=tuple(group.responses[i] for i in order)))
+    return out[:8]
+
+
+def test_scores_that_count_characters_are_seen_through():
+    """Lengths 1, 2, 3 with scores that rise by 2 a character: R is 1, whatever each prompt's own level."""
+    sampled = scored([real("a", "bb", "ccc"), real("a", "bb", "ccc")], [[1.0, 3.0, 5.0], [11.0, 13.0, 15.0]])
+    table = by_round.by_length(sampled)
+    assert table.loc["correlation with length", SCORE] == pytest.approx(1)
+    assert table.loc["chosen is longer (%)", SCORE] == 100
+    shorter = by_round.by_length(scored([real("a", "bb", "ccc")], [[5.0, 3.0, 1.0]]))
+    assert shorter[SCORE].tolist() == [pytest.approx(-1), 0]
+
+
+def test_picks_by_hand(generated):
+    """Six of eight pairs in the right order: 75 %, and the means are those of the grader."""
+    scores = [[1.0, 0.0]] * 6 + [[0.0, 1.0]] * 2
+    picks = by_round.picks(scored(generated, scores), RECIPE)
+    truth = np.array([true_goodness(group) for group in generated])
+    chosen = np.concatenate([truth[:6, 0], truth[6:, 1]])
+    rejected = np.concatenate([truth[:6, 1], truth[6:, 0]])
+    expected = [truth.mean(), chosen.mean(), rejected.mean(), truth[:, 0].mean()]
+    np.testing.assert_allclose(picks.table[TRUTH], expected)
+    assert picks.n_differ == 8 and picks.right.estimate == 75 and 0 < picks.right.low < 75 < picks.right.high < 100
+    assert picks.caption.startswith("The first round; of 8 pairs that truly differ 75 % (95 % interval ")
+    assert "ordered 75 % " in picks.sentences[0] and f"over ones of {rejected.mean():.2f}" in picks.sentences[0]
+
+
+def test_of_real_prompts_nothing_is_said_about_the_truth():
+    sampled = scored([real("a", "bb")], [[0.0, 1.0]])
+    assert by_round.picks(sampled, RECIPE) is None
+    assert np.isnan(by_round.truth_of_responses(sampled.groups)).tolist() == [True, True]
+    (row,) = by_round.table([played(sampled)]).to_dict("records")
+    assert not [name for name in row if "truth" in name] and row["round"] == 1 and row["steps"] == 2
+
+
+def played(sampled: SampledPairs) -> Round:
+    history = [{"loss": 0.7, "step": 1}, {"loss": 0.6, "step": 2}]
+    return Round(sampled, [], TrainingResult(history, 2, float("nan"), 2, 0.0, Path()))
+
+
+def test_a_row_a_round_by_the_truth_first(generated):
+    sampled = scored(generated, [[1.0, 0.0]] * 8)
+    table = by_round.table([played(sampled), played(sampled)])
+    truth = np.array([true_goodness(group) for group in generated])
+    assert table.columns[:3].tolist() == ["round", "truth, mean", "truth, chosen less rejected"]
+    np.testing.assert_allclose(table["truth, mean"], truth.mean())
+    np.testing.assert_allclose(table["truth, chosen less rejected"], (truth[:, 0] - truth[:, 1]).mean())
+    assert table["best reward model's score"].tolist() == [1, 1] and table["round"].tolist() == [1, 2]
+    losses, scores = by_round.curves([played(sampled)])
+    assert losses["round 1"].tolist() == [0.7, 0.6] and scores["round 1"].shape == (8, 2)
+
+
+def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFrame:
+    """Two rounds; intervals of the last one."""
+    rows = []
+    for measure, (low, high) in {TRUTH: truth, SCORE: score}.items():
+        rows += [(measure, "round 1", 0.0, -1.0, 1.0), (measure, "round 2", (low + high) / 2, low, high)]
+    return pd.DataFrame(rows, columns=["measure", "policy", "minus start", "95 % low", "95 % high"])
+
+
+@pytest.mark.parametrize(
+    ("truth", "score", "words"),
+    [
+        (
+            (0.1, 0.3),
+            (0.2, 0.4),
+            "the answers are truly better (truth +0.20, reward model's score +0.30).",
+        ),
+        ((-0.1, 0.3), (0.2, 0.4), "the answers are not shown to be truly better (truth +0.10"),
+        ((-0.3, -0.1), (0.2, 0.4), "truly worse while the reward model likes them better: over-optimisation ("),
+        ((-0.3, -0.1), (-0.2, 0.4), "**it does not work here**, the answers are truly worse ("),
+    ],
+)
+def test_the_sentence_says_what_the_intervals_do(truth, score, words):
+    (sentence,) = by_round.sentences(gained(truth, score))
+    assert words in sentence
+    only_scored = gained(truth, score)
+    assert by_round.sentences(only_scored[only_scored.measure == SCORE]) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(0.1, 0.2, "**PPO works here**"), (-0.1, 0.2, "**PPO is not shown"), (-0.2, -0.1, "**PPO makes answers worse**")],
+)
+def test_the_verdict_on_a_policy(low, high, words):
+    gains = pd.DataFrame(
+        [(TRUTH, "PPO", 0.0, low, high), (TRUTH, "DPO", 0.0, 1.0, 2.0)],
+        columns=["measure", "policy", "minus SFT", "95 % low", "95 % high"],
+    )
+    assert by_round.verdict(gains, "PPO")[0].startswith(words)
+    assert by_round.verdict(gains[gains.policy == "DPO"], "PPO") == []
