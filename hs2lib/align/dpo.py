@@ -133,7 +133,7 @@ def prepare(policy: Policy, pairs: Pairs, setup: Setup) -> Prepared:
     if recipe.n_pairs:
         drawn = np.random.default_rng(recipe.seed).permutation(len(training))[: recipe.n_pairs]
         training = [training[i] for i in sorted(drawn)]
-    options = {"too_long": recipe.too_long, "cache": setup.folder, **recipe.passes}
+    options = {"too_long": recipe.too_long, "cache": setup.folder, **recipe.inference}
     counts = {}
     validation = []
     if pairs.validation:

@@ -116,7 +116,7 @@ def label_answers(
     for attribute in recipe.steer_by:
         targets(recipe.target, attribute, recipe.steer_levels)
     file = setup.folder / "labelled.jsonl"
-    groups = (rule or label)(answers.groups, labeller, levels=recipe.levels, file=file, **recipe.passes)
+    groups = (rule or label)(answers.groups, labeller, levels=recipe.levels, file=file, **recipe.inference)
     if recipe.balance:
         number = recipe.n_answers or len(groups)
         groups = balanced(groups, recipe.steer_by[0], number, recipe.seed, recipe.balance)

@@ -194,7 +194,7 @@ def _answers(
     recipe = setup.recipe
     progress = setup.tier != "smoke"
     policy = load_policy(place).to(device())
-    scored = truthfulqa.score(truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.passes)
+    scored = truthfulqa.score(truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.inference)
     if recipe.pair_tokens:  # a question and an answer may be longer than what the policy was trained on
         policy.max_tokens = policy.backbone.config.max_position_embeddings
     replies = {}

@@ -238,7 +238,7 @@ def grade(
             reward = result = None
             if graders.judge == "reward_model":
                 recipe = setup.recipe
-                reward = rewards(reward_model, replies, weighting=recipe.weighting, **recipe.passes)
+                reward = rewards(reward_model, replies, weighting=recipe.weighting, **recipe.inference)
             elif graders.judge == "truth":
                 replies = last_turns(questions, replies)
                 result = _score(

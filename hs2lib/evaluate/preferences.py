@@ -102,7 +102,7 @@ def order(
 
 def order_pairs(policy: Policy, items: Prepared, pairs: Pairs, result: TrainingResult, setup: Setup) -> Ordered:
     """`order` of the pairs to validate on, or of the training pairs where there are none, by what a policy learnt."""
-    ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **setup.recipe.passes)
+    ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **setup.recipe.inference)
     return order(
         ratios,
         watched(items, pairs),
@@ -144,7 +144,7 @@ def along(
     rows = []
     for step, name in kept.items():
         checkpoints.load_weights(outputs, result.folder / "best" / name)
-        ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **recipe.passes)
+        ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **recipe.inference)
         margins = ratios[:, 0] - ratios[:, 1]
         rows.append((step, "margin", *mean(margins, prompts, **recipe.resampled)))
         if step > 0:  # before training every margin is 0 but for rounding

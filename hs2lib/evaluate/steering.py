@@ -107,7 +107,7 @@ def answers_by_level(policy: Policy, compared: Comparison) -> Steered:
                 seed=recipe.seed,
                 file=compared.setup.folder / "steering",
                 progress=False,
-                **recipe.passes,
+                **recipe.inference,
             )
             frames.append(frame.assign(steered=attribute, asked=level))
     answers = pd.concat(frames, ignore_index=True)

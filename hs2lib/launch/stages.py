@@ -123,7 +123,12 @@ def check(run: str, stage: str) -> None:
     for step in wanted:
         if _text(step) not in here:
             raise ParameterError(_missing(run, stage, step, [(id, statement) for id, _, statement in cells]))
-    last = max(here[_text(step)] for step in wanted)
+    order = [here[_text(step)] for step in wanted]
+    if order != sorted(order):
+        early = next(step for step, at, before in zip(wanted[1:], order[1:], order, strict=False) if at < before)
+        what = f"notebook {notebook} has `{_first_line(early)}` at another place"
+        raise ParameterError(f"{what} than --stage {stage}: run the notebook itself")
+    last = order[-1]
     allowed = {_text(step) for step in wanted} | {"setup = run.setup"}
     names = {name for step in wanted for name in _assigned(step)} | {"setup"}
     for id, at, statement in cells:
@@ -158,11 +163,11 @@ def _inlined(function: ast.FunctionDef) -> list[ast.stmt]:
 
 
 def _cells(notebook: str) -> list[tuple[str, int, ast.stmt]]:
-    """(cell id, position, statement) of every statement of the notebook's code cells."""
+    """(cell id, position, statement) of every statement of the notebook's code cells but the parameters'."""
     source = json.loads(paths.notebook(notebook).read_text())["cells"]
     out = []
     for cell in source:
-        if cell["cell_type"] == "code":
+        if cell["cell_type"] == "code" and "parameters" not in cell["metadata"].get("tags", ()):
             for statement in ast.parse("".join(cell["source"])).body:
                 out.append((cell["id"], len(out), statement))
     return out
@@ -214,7 +219,8 @@ def _check_imports(run: str, stage: str, wanted: list[ast.stmt], cells: list[ast
     ours = _imports(_module().body)
     theirs = _imports(cells)
     used = {node.id for step in wanted for node in ast.walk(step) if isinstance(node, ast.Name)}
-    for name in sorted(used & ours.keys()):
+    bound = {name for step in wanted for name in _assigned(step)}
+    for name in sorted((used & ours.keys()) - bound):
         if theirs.get(name) != ours[name]:
             what = f"{name} is {theirs.get(name, 'not imported')} in the notebook and {ours[name]} in its steps"
             raise ParameterError(f"--stage {stage} of {run}: {what}: run the notebook itself")

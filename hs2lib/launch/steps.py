@@ -6,10 +6,12 @@ function that begins with another's call begins with its steps. What is returned
 
 # ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)
 
-from hs2lib.align import dpo, sft, steerlm, steerlm2
+from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.evaluate import (
     answering,
     attained,
+    best_of_n,
+    by_round,
     grading,
     preferences,
     reward_metrics,
@@ -94,6 +96,7 @@ def evaluate_07(setup: Setup) -> None:
     perplexity = sft.perplexity({"base": base, "SFT": policy}, items, setup)
     reward_model = saved.reward_model(setup)
     compared = Comparison.begin(setup, reward_model, policy, earlier=False)
+    greedy = compared.greedy({"base": base, "SFT": policy})
     compared.evaluate(base, "base")
     compared.evaluate(policy, "SFT")
     compared.save()
@@ -137,6 +140,86 @@ def export_08(setup: Setup) -> None:
     """Write the DPO policy."""
     pairs, policy, items, result = train_08(setup)
     chosen = selection.choose(policy, result, setup.recipe)
+    saved_in = saved.save(policy, setup)
+
+
+# 09 Iterative DPO
+
+
+def begin_09(setup: Setup) -> tuple:
+    """What the rounds begin with."""
+    policy = saved.starting_policy(setup, "08_dpo")
+    reward_model = saved.required_reward_model(setup, frozen=True)
+    prompts = iterative_dpo.load_prompts(setup)
+    parts = iterative_dpo.prepare(prompts, setup)
+    return policy, reward_model, prompts, parts
+
+
+def sample_09(setup: Setup) -> None:
+    """The samples of the first round."""
+    policy, reward_model, prompts, parts = begin_09(setup)
+    first = iterative_dpo.sample(policy, parts[0], reward_model, setup)
+
+
+def train_09(setup: Setup) -> tuple:
+    """All rounds."""
+    policy, reward_model, prompts, parts = begin_09(setup)
+    played = iterative_dpo.train(policy, parts, reward_model, setup)
+    return policy, reward_model, played
+
+
+def evaluate_09(setup: Setup) -> None:
+    """The policy of each round answers the held-out prompts."""
+    policy, reward_model, played = train_09(setup)
+    first_policy = saved.starting_policy(setup, "08_dpo", frozen=True)
+    sft = saved.policy(setup, setup.recipe.start, "07_sft", frozen=True)
+    compared = Comparison.begin(setup, reward_model, sft, earlier=not setup.recipe.start)
+    gained = by_round.compare(compared, policy, first_policy, played.rounds)
+    chosen = selection.choose(policy, played.rounds[-1].result, setup.recipe)
+    compared.evaluate_first(first_policy, "start")
+    compared.evaluate(policy, "Iterative DPO")
+    compared.save()
+
+
+def export_09(setup: Setup) -> None:
+    """Write the last round's policy."""
+    policy, reward_model, played = train_09(setup)
+    chosen = selection.choose(policy, played.rounds[-1].result, setup.recipe)
+    saved_in = saved.save(policy, setup)
+
+
+# 10 PPO
+
+
+def train_10(setup: Setup) -> tuple:
+    """Train by PPO."""
+    policy = saved.starting_policy(setup, "07_sft").merge()
+    sft = saved.starting_policy(setup, "07_sft").merge()
+    reward_model = saved.required_reward_model(setup)
+    data = ppo.load_data(setup)
+    prompts = ppo.prepare(policy, data, setup)
+    reward = ppo.fold_reward(reward_model, data, setup)
+    model = ppo.actor_critic(policy, reward, setup)
+    result = ppo.train(model, prompts, reward, sft, setup)
+    return policy, sft, reward_model, model, result
+
+
+def evaluate_10(setup: Setup) -> None:
+    """SFT answers many times for best of n, and PPO beside it."""
+    policy, sft, reward_model, model, result = train_10(setup)
+    chosen = selection.choose(policy, result, setup.recipe, model=model)
+    compared = Comparison.begin(setup, reward_model, sft, earlier=not setup.recipe.start)
+    answers_of_sft = best_of_n.sample(sft, compared, setup)
+    ranked = best_of_n.rank(answers_of_sft, reward_model, setup)
+    compared.evaluate_first(sft, "SFT")
+    compared.evaluate(policy, "PPO")
+    compared.save()
+
+
+def export_10(setup: Setup) -> None:
+    """Write the PPO policy."""
+    policy, sft, reward_model, model, result = train_10(setup)
+    chosen = selection.choose(policy, result, setup.recipe, model=model)
     saved_in = saved.save(policy, setup)
 
 

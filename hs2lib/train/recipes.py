@@ -162,11 +162,6 @@ class Aligned(Measured, Trained, Grader, Recipe):
         return {"budget": 2 * self.budget, "autocast": self.autocast}
 
     @property
-    def passes(self) -> dict:
-        """`inference`, under the name that PPO has for a setting of its own."""
-        return self.inference
-
-    @property
     def resampled(self) -> dict:
         """How intervals are made: `n_boot` and `seed` of `hs2lib.evaluate`."""
         return {"n_boot": self.n_boot, "seed": self.seed}
@@ -383,7 +378,7 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
 
     @property
-    def passes(self) -> dict:
+    def inference(self) -> dict:
         """How a model is run without gradients: `budget` and `autocast` of a pass."""
         return {"budget": self.budget, "autocast": self.autocast}
 
