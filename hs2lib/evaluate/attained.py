@@ -22,6 +22,7 @@ from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run.setup import Setup
+from hs2lib.train.recipes import SteerLM2
 
 PROMISED = "log P(a|x,y)"  # of the target: what SteerLM 2.0 trains towards
 
@@ -108,15 +109,11 @@ def gains_over_sft(compared: Comparison) -> pd.DataFrame:
     return gains[gains.policy == "SteerLM 2.0"].reset_index(drop=True)
 
 
-def sentences(
-    history: steerlm2.History,
-    summary: pd.DataFrame,
-    descents: pd.DataFrame,
-    variances: pd.DataFrame,
-    setup: Setup,
-) -> list[str]:
-    """What the toy, the variances and the iterations say, a sentence each."""
-    recipe = setup.recipe
+def sentences(summary: pd.DataFrame, descents: pd.DataFrame, variances: pd.DataFrame, recipe: SteerLM2) -> list[str]:
+    """What the toy, the variances and the iterations say, a sentence each.
+
+    summary, descents, variances: as `hs2lib.align.steerlm2.summary`, `descents` and `real_variances`.
+    """
     last = descents.iloc[-1]
     ratio = variances.ratio
     effective = summary["effective samples"].mean()
