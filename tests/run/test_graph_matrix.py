@@ -138,6 +138,6 @@ def test_notebook_14_of_the_published_reports_depends_on_them_alone(monkeypatch,
         ("published", "gpu", "01_dataset_statistics"),
     ):
         (tmp_path / whose / tier / run).mkdir(parents=True)
-        (tmp_path / root / tier / run / "manifest.json").write_text('{"artefacts": {"a": 1}}')
+        (tmp_path / whose / tier / run / "manifest.json").write_text('{"artefacts": {"a": 1}}')
     read = graph.made_of(name, "demo", *graph.resolved(name, "demo")[1:])["upstream"]
     assert read.keys() == {"06_rewardbench_evaluation@preferences", "laptop/01_dataset_statistics"}
