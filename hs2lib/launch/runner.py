@@ -17,6 +17,7 @@ from typing import TextIO
 
 import nbformat
 
+from hs2lib.code import KEPT, MadeByOtherCode
 from hs2lib.launch import stages
 from hs2lib.paths import RUN, data, hide, public, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
@@ -253,9 +254,15 @@ def main(arguments: list[str] | None = None) -> int:
     add("--cores", type=int, default=os.cpu_count(), help="notebooks at a time (default: all cores)")
     add("--list", action="store_true", help="say what is stale and why, run nothing")
     add("--verify", action="store_true", help="say all that changed or is missing, run nothing")
+    add(
+        "--compare",
+        action="store_true",
+        help="set reports beside the published ones (07@seed-1=07: a pair), run nothing",
+    )
     add("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     add("--execute", action="store_true", help="run these notebooks now, without Snakemake")
     add("--stage", choices=list(stages.STAGES), help="do only this part of these notebooks now; torchrun may start it")
+    add("--reuse", action="store_true", help="read trainings, samples and scores that other code made; reports say so")
     add("--stream", action="store_true", help="each process of a stage reads its share of the weights (with fsdp)")
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
@@ -263,13 +270,17 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--cores and --seeds are at least 1, got {args.cores} and {args.seeds}")
     try:
         return _run(args, args.tier, words[split + 1 :])
-    except (OSError, ParameterError, ImportError) as error:
+    except (OSError, ParameterError, ImportError, MadeByOtherCode) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     """What the command line asks for. Returns the exit status; raises before anything runs, and then defines no run."""
+    if args.compare:
+        from hs2lib.launch import compare  # here: pandas takes a second, and other commands do without
+
+        return compare.main(tier, args.notebook)
     own = [f"{name}@{args.name}" for name in args.notebook or graph.notebooks()] if args.name else args.notebook
     names = graph.matching(own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])])
     todo, locks = [], []
@@ -309,6 +320,8 @@ def _prepared(
     """The runs to run now, and the locks to keep meanwhile. Raises for all that can be refused before they run."""
     if args.stream:
         os.environ["HS2_STREAM"] = "1"  # for the jobs too
+    asked = "again" if tier in graph.SMALL_WORLD else "ask"  # a job of the runner has it from there
+    os.environ[KEPT] = "reuse" if args.reuse else os.environ.get(KEPT) or asked
     if args.stage or args.execute:
         check_folder(names, tier)
         processes.follow()

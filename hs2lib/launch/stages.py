@@ -208,7 +208,8 @@ def _assigned(statement: ast.stmt) -> set[str]:
 
 def _missing(run: str, stage: str, step: ast.stmt, cells: list[tuple[str, ast.stmt]]) -> str:
     """What to say of a step that no cell has."""
-    by_text = {ast.unparse(statement): id for id, statement in cells}
+    alike = [(id, statement) for id, statement in cells if _assigned(step) & _assigned(statement)]
+    by_text = {ast.unparse(statement): id for id, statement in alike or cells}
     near = difflib.get_close_matches(ast.unparse(step), by_text, 1, 0.5)
     there = f"cell {by_text[near[0]]!r} has `{near[0]}`" if near else "no cell has anything like it"
     return f"--stage {stage} of {run} would run `{ast.unparse(step)}`, and {there}: run the notebook itself"

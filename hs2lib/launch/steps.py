@@ -59,18 +59,18 @@ def export_05(setup: Setup) -> None:
 
 def evaluate_06(setup: Setup) -> tuple:
     """Score both responses of every pair, and count which are right."""
+    recipe = setup.recipe
     benchmark = rewardbench.load_benchmark(setup)
     reward_model = rewardbench.load_model(setup)
     weighting = weights.chosen(reward_model, setup)
     scored = rewardbench.score_pairs(benchmark, reward_model, setup)
     results = rewardbench.evaluate_scored(scored, weighting.values, setup)
-    return reward_model, weighting, scored
+    return recipe, reward_model, weighting, scored
 
 
 def score_06(setup: Setup) -> None:
     """Score all that the notebook scores: the pairs, changed responses, held-out pairs."""
-    reward_model, weighting, scored = evaluate_06(setup)
-    recipe = setup.recipe
+    recipe, reward_model, weighting, scored = evaluate_06(setup)
     few = rewardbench.spread(scored.benchmark, recipe.n_changed)
     changed = rewardbench.changed(few, reward_model, weighting.values, setup)
     search = weights.search_heads(scored, reward_model, setup)

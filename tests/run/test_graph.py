@@ -14,9 +14,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib import code, paths
 from hs2lib.data.load import SETS, find
+from hs2lib.launch import runner
 from hs2lib.paths import root
 from hs2lib.report import report
-from hs2lib.run import graph, processes, runner
+from hs2lib.run import graph, processes
 from hs2lib.run.parameters import ParameterError
 
 CHECKOUT = root()

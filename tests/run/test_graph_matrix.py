@@ -3,8 +3,9 @@
 import pytest
 
 from hs2lib import paper
+from hs2lib.launch import runner
 from hs2lib.paths import root
-from hs2lib.run import graph, runner
+from hs2lib.run import graph
 
 pytestmark = pytest.mark.slow
 

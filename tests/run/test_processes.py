@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from hs2lib.run import processes, runner, stages
+from hs2lib.launch import runner, steps
+from hs2lib.run import processes
 
 CHAIN = """import sys
 from hs2lib.run import processes
@@ -154,7 +155,11 @@ def test_a_training_that_fails_keeps_the_folder_until_its_process_is_gone(tmp_pa
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
     monkeypatch.setenv(processes.OWNER, "the training")
-    monkeypatch.setattr(stages, "cells", lambda run, stage: [("fit", "raise RuntimeError('Connection reset by peer')")])
+
+    def fails(setup):
+        raise RuntimeError("Connection reset by peer")
+
+    monkeypatch.setattr(steps, "train_05", fails)
     with pytest.raises(RuntimeError):
         runner.main(["--stage", "train", "--tier", "smoke", "05"])
     monkeypatch.setenv(processes.OWNER, "another")

@@ -12,12 +12,14 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib import paths
+from hs2lib.align import dpo, iterative_dpo, steerlm
 from hs2lib.engine.attention import prepare
 from hs2lib.engine.trees import pack
+from hs2lib.launch import stages
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import load_reward_model
-from hs2lib.run import processes, stages
+from hs2lib.run import processes
 from hs2lib.train import checkpoints, cost
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import DPO
@@ -145,8 +147,8 @@ def test_a_training_that_cannot_fit_begins_nothing(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("run", "beside"), [("08_dpo", 0), ("11_steerlm", 0), ("09_iterative_dpo", 1)])
 def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, monkeypatch, tmp_path):
-    """A notebook's own cells up to its training: the parameters in memory then are the trained ones, as `held` counts
-    them, and the judge's where each round samples and scores."""
+    """The steps up to a training: the parameters in memory then are the trained ones, as `held` counts them, and the
+    reward model's where each round samples and scores."""
     for name in ("HS2_RUNS", "HS2_REPORTS", paths.RUN, processes.OWNER):  # a stage sets some; given back after the test
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv(paths.RUN)
@@ -159,7 +161,8 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, m
         counted.extend([sum(p.nbytes for p in new), cost.held(model, 1)["weights"]])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hs2lib.train.trainer.fit", count)
+    for module in (dpo, iterative_dpo, steerlm):
+        monkeypatch.setattr(module, "fit", count, raising=False)
     with pytest.raises(KeyboardInterrupt):
         stages.compute(run, "smoke", "train")
     assert counted[0] == pytest.approx((1 + beside) * counted[1], rel=1e-2)  # a head is 5 of 128 numbers

@@ -15,8 +15,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import code, paths
 from hs2lib.data import check
+from hs2lib.launch import runner
 from hs2lib.paths import root
-from hs2lib.run import graph, parameters, processes, runner
+from hs2lib.run import graph, parameters, processes
 
 CHECKOUT = root()
 
