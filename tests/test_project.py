@@ -331,14 +331,6 @@ def test_a_value_is_called_by_what_it_is():
     assert not {name: words for name, text in texts.items() if (words := bound(text) & BANNED)}
 
 
-def test_the_library_stays_small():
-    """Who wants to change one thing should not have to read a hundred files, nor half of them for one notebook."""
-    modules = [path for path in (ROOT / "hs2lib").rglob("*.py") if path.name not in ("__init__.py", "__main__.py")]
-    assert len(modules) <= 75
-    opened = graph.library("05_reward_model_training", True)
-    assert len([file for file in opened if file.suffix == ".py" and file.name != "__init__.py"]) <= 35
-
-
 def test_nothing_private_is_tracked():
     """No path of the machine a file was made on, no host of a registry it was installed from."""
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True)
