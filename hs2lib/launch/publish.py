@@ -125,10 +125,9 @@ def made_otherwise(of: Plan, run: str) -> list[str]:
     commit = str(manifest.get("commit", "unknown"))
     if commit.endswith("+") or commit == "unknown":
         sentences.append(f"{run} was made at commit {commit}, which nobody can check out: commit, and run it again")
-    computes = manifest.get("code", {}).get("computes")
-    if computes is None:
+    if "computes" not in manifest.get("code", {}):
         sentences.append(f"{run} does not say what code computed it, and counts as made by other code: run it again")
-    elif computes != today["code"].get("computes"):
+    elif code_of(manifest) != code_of(today | {"generated": manifest.get("generated")}):
         sentences.append(f"{run} was computed by other code than today's: run it again")
     if reused := [str(kept.get("what")) for kept in manifest.get("reused", [])]:
         words = ", ".join(reused)
@@ -174,7 +173,7 @@ def seeds_otherwise(of: Plan) -> list[str]:
             if different := [name for name in differing(of.after[first], of.after[other]) if name != "seed"]:
                 words = ", ".join(different)
                 sentences.append(f"{first} and {other} differ by more than the seed ({words}): publish them alike")
-            elif _code(of.after[first]) != _code(of.after[other]):
+            elif code_of(of.after[first]) != code_of(of.after[other]):
                 sentences.append(f"{first} and {other} were computed by different code: publish them together")
             elif _families(of.after[first]) != _families(of.after[other]):
                 sentences.append(f"{first} and {other} read different runs: publish them alike")
@@ -191,8 +190,13 @@ def differing(one: dict, other: dict) -> list[str]:
     return [name for name in names if name not in mine or name not in theirs or mine[name] != theirs[name]]
 
 
-def _code(manifest: dict) -> str | None:
-    return manifest.get("code", {}).get("computes")
+def code_of(manifest: dict) -> dict[str, str | None]:
+    """The digests of the code that made a run's numbers: not of what only draws.
+
+    That of the small world counts apart where the tier has real data, and only for a run that generated rows.
+    """
+    uses = ["computes", "notebook"] + ["world"] * bool(manifest.get("generated"))
+    return {use: manifest.get("code", {}).get(use) for use in uses}
 
 
 def _families(manifest: dict) -> set[str]:

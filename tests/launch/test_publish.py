@@ -12,6 +12,7 @@ from hs2lib import paths
 from hs2lib.launch import publish
 from hs2lib.run import graph
 
+TODAY = dict.fromkeys(("computes", "notebook", "world", "draws"), "today")
 MODEL, SCORED = "05_reward_model_training", "06_rewardbench_evaluation"
 
 
@@ -44,7 +45,7 @@ def checkout(committed, tmp_path, monkeypatch):
 
     def made_of(run, tier, values, recipe):
         settings = {"parameters": values, "recipe": asdict(recipe) if recipe else {}}
-        return json.loads(json.dumps(settings)) | {"code": {"computes": "today"}}
+        return json.loads(json.dumps(settings)) | {"code": TODAY}
 
     monkeypatch.setattr(graph, "made_of", made_of)
     return folder
@@ -111,7 +112,9 @@ def test_equal_results_leave_every_file_as_it_is(checkout, capsys):
     [
         ({"commit": "abc+"}, "made at commit abc+"),
         ({"commit": "unknown"}, "made at commit unknown"),
-        ({"code": {"computes": "yesterday"}}, "computed by other code than today's"),
+        ({"code": TODAY | {"computes": "yesterday"}}, "computed by other code than today's"),
+        ({"code": TODAY | {"notebook": "yesterday"}}, "computed by other code than today's"),
+        ({"code": TODAY | {"world": "yesterday"}, "generated": True}, "computed by other code than today's"),
         ({"code": {"hs2lib/paths.py": "ab12"}}, "does not say what code computed it"),
         (
             {"reused": [{"what": "runs/demo/05/training", "code": "yesterday"}]},
@@ -129,6 +132,12 @@ def test_what_todays_commit_does_not_give_is_refused(checkout, capsys, more, why
     message = capsys.readouterr().err
     assert f"{MODEL} " in message and why in message and message.count("\n") == 2, message
     assert not paths.published_reports().exists()
+
+
+def test_code_that_only_draws_and_a_world_that_was_not_used_are_no_fault(checkout):
+    """A style sheet touches no number, nor does the small world those of real rows."""
+    ran(MODEL, code=TODAY | {"draws": "yesterday", "world": "yesterday"}, generated=False)
+    assert publish.main(["05"]) == 0
 
 
 def test_a_report_that_was_changed_or_is_not_complete_is_refused(checkout, capsys):
