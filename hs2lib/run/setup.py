@@ -35,13 +35,14 @@ class Setup:
 
     notebook: its name, as 08_dpo. tier: one of `hs2lib.names.TIERS`. values: the parameters of the notebook's cell.
     recipe: the whole typed recipe (`hs2lib.train.recipes`), that of a dry run where `dry_run` is set; None for a
-    notebook without one.
+    notebook without one. place: the folder to work in, for a script of one's own; None for the run's.
     """
 
     notebook: str
     tier: str
     values: Mapping[str, Any]
     recipe: Any
+    place: Path | None = None
 
     @classmethod
     def of(cls, notebook: str, values: Mapping[str, Any], recipe: Any) -> "Setup":
@@ -64,6 +65,8 @@ class Setup:
     @property
     def folder(self) -> Path:
         """Where the run keeps models, checkpoints and samples."""
+        if self.place is not None:
+            return self.place
         folder = paths.work(self.tier, self.notebook)
         return folder / "dry-run" if self.dry_run else folder
 
