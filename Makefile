@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports publish base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports publish verify base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -71,6 +71,12 @@ TIER ?= demo
 publish: $(READY) ## copy your reports to reports/published, which is tracked: make publish RUNS="05 06@seed-1" TIER=demo
 	@$(BIN)/python -m hs2lib.launch.publish --tier $(TIER) $(RUNS)
 	@$(MAKE) --no-print-directory reports
+
+VERIFIED := runs/verify
+verify: $(READY) ## does today's code still give what is published: make verify RUNS="01 07" TIER=demo (reruns into another folder)
+	@export HS2_RUNS="$(CURDIR)/$(VERIFIED)" HS2_REPORTS="$(CURDIR)/$(VERIFIED)/reports"; \
+	$(BIN)/python -m hs2lib.run --tier $(TIER) --cores $(CORES) $(RUNS); \
+	$(BIN)/python -m hs2lib.run --tier $(TIER) --compare --strict $(RUNS)
 
 base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
 	@$(BIN)/python benchmarks/make_base.py
