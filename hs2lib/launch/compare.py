@@ -322,10 +322,11 @@ def pairs_of(words: list[str]) -> dict[str, str] | None:
     return pairs or None
 
 
-def main(tier: str, names: list[str]) -> int:
-    """Print how the user's reports of a tier compare with the published ones; the exit status, 0.
+def main(tier: str, names: list[str], *, strict: bool = False) -> int:
+    """Print how the user's reports of a tier compare with the published ones; the exit status.
 
-    names: as for `pairs_of`. Raises FileNotFoundError for a named run without a report.
+    names: as for `pairs_of`. strict: the status is 1 where a number is another one, rounding apart; else it is 0.
+    Raises FileNotFoundError for a named run without a report.
     """
     sides = [("published", "published interval"), ("ours", "our interval")]
     frame = compare(tier, paths.reports(), paths.published_reports(), pairs_of(names))
@@ -342,4 +343,11 @@ def main(tier: str, names: list[str]) -> int:
         runs = frame.run[(frame.table == "") & (frame.kind == kind)]
         if len(runs):
             print(f"{whose}: {', '.join(runs)}")
+    if not strict:
+        return 0
+    other = frame[(frame.table != "") & ~frame.kind.isin([EQUAL, ROUNDING])]
+    if len(other):
+        print(f"today's code does not give what is published: {len(other):,} cells are others")
+        return 1
+    print("today's code gives what is published: every cell is equal, rounding apart")
     return 0

@@ -259,6 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="set reports beside the published ones (07@seed-1=07: a pair), run nothing",
     )
+    add("--strict", action="store_true", help="with --compare: status 1 where a number is another one")
     add("--parameters", action="store_true", help="list parameters and recipes, run nothing")
     add("--execute", action="store_true", help="run these notebooks now, without Snakemake")
     add("--stage", choices=list(stages.STAGES), help="do only this part of these notebooks now; torchrun may start it")
@@ -280,7 +281,7 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     if args.compare:
         from hs2lib.launch import compare  # here: pandas takes a second, and other commands do without
 
-        return compare.main(tier, args.notebook)
+        return compare.main(tier, args.notebook, strict=args.strict)
     own = [f"{name}@{args.name}" for name in args.notebook or graph.notebooks()] if args.name else args.notebook
     names = graph.matching(own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])])
     todo, locks = [], []

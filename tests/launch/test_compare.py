@@ -200,3 +200,14 @@ def test_the_published_reports_beside_themselves_are_equal_and_it_is_quick():
     frame = compare.compare("demo", published, published)
     assert set(frame.kind) == {EQUAL} and len(frame) > 10_000
     assert time.perf_counter() - began < 30
+
+
+@pytest.mark.parametrize(("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1)])
+def test_strict_says_whether_todays_code_gives_what_is_published(tmp_path, monkeypatch, capsys, value, status):
+    """`make verify` is red where a number is another one, and not for its last printed digit."""
+    write(tmp_path / "own", {"t.csv": f"{HEADINGS}DPO,{value},0.1,0.5,better\n"})
+    write(tmp_path / "published", {"t.csv": PUBLISHED})
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "own"))
+    monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "published"))
+    assert compare.main("demo", ["07"], strict=True) == status
+    assert ("today's code gives what is published" in capsys.readouterr().out) == (status == 0)
