@@ -26,6 +26,7 @@ def evaluate_07(setup: Setup) -> None:
     perplexity = sft.perplexity({"base": base, "SFT": policy}, items, setup)
     reward_model = saved.reward_model(setup)
     compared = Comparison.begin(setup, reward_model, policy, earlier=False)
+    greedy = compared.greedy({"base": base, "SFT": policy})
     compared.evaluate(base, "base")
     compared.evaluate(policy, "SFT")
     compared.save()

@@ -285,7 +285,7 @@ def backwards(groups, attribute):
     return [replace(pair, responses=pair.responses[::-1]) for pair in pairs], counts
 
 
-def test_pairs_are_made_by_the_rule_that_is_given_and_say_so(tmp_path):
+def test_pairs_are_made_by_another_rule_too_and_say_so(tmp_path):
     """A control trains on the same pairs with another preference; the run's manifest has to name the rule."""
     setup = setup_of(tmp_path)
     pairs, control = preferences.load_pairs(setup), preferences.load_pairs(setup, rule=backwards)
@@ -321,7 +321,7 @@ def test_a_number_of_pairs_is_drawn_by_the_seed_in_their_order(tmp_path):
 
 
 @pytest.mark.slow
-def test_training_takes_the_objective_that_is_given_and_says_so(tmp_path):
+def test_training_takes_another_objective_too_and_says_so(tmp_path):
     """A reversed loss moves the margins of the same pairs the other way."""
     setup = setup_of(tmp_path, validation_share=0.0, steps=6, learning_rate=1e-3)
     pairs = preferences.load_pairs(setup)

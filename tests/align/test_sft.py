@@ -367,7 +367,7 @@ def worst(groups):
     return [replace(group, responses=(min(group.responses, key=lambda one: one.labels[0]),)) for group in groups]
 
 
-def test_conversations_are_chosen_by_the_rule_that_is_given_and_say_so(tmp_path):
+def test_conversations_are_chosen_by_another_rule_too_and_say_so(tmp_path):
     """A control trains on other replies to the same prompts; the run's manifest has to name the rule."""
     setup = setup_of(tmp_path)
     best, control = sft.load_conversations(setup), sft.load_conversations(setup, choose=worst)
@@ -380,7 +380,7 @@ def test_conversations_are_chosen_by_the_rule_that_is_given_and_say_so(tmp_path)
 
 
 @pytest.mark.slow
-def test_training_takes_the_objective_that_is_given_and_says_so(tmp_path):
+def test_training_takes_another_objective_too_and_says_so(tmp_path):
     """A loss of the reader's own is minimised in place of the method's, and the result names it."""
     setup = setup_of(tmp_path, validation_share=0.0, learning_rate=1e-3)
     conversations = sft.load_conversations(setup)
