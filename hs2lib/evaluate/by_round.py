@@ -203,9 +203,9 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     truth = gains[(gains.policy == policy) & (gains.measure == TRUTH)]
     if truth.empty:
         return []
-    said = f"{policy} is not shown to work"
+    sentence = f"{policy} is not shown to work"
     if truth["95 % low"].item() > 0:
-        said = f"{policy} works here"
+        sentence = f"{policy} works here"
     elif truth["95 % high"].item() < 0:
-        said = f"{policy} makes answers worse"
-    return [f"**{said}**, by the truth about its answers to prompts that nothing was trained on."]
+        sentence = f"{policy} makes answers worse"
+    return [f"**{sentence}**, by the truth about its answers to prompts that nothing was trained on."]

@@ -1,19 +1,26 @@
 """What is said of rounds: by hand on a few texts, by the truth where it is known and not where it is not."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.align.iterative_dpo import Round, SampledPairs
+from hs2lib.align import ppo
+from hs2lib.align.iterative_dpo import Round, SampledPairs, slices, train
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.evaluate import by_round
+from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.policies import SCORE, TRUTH
 from hs2lib.group import Group, Response, Turn
+from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import Sample
+from hs2lib.run.setup import Setup
 from hs2lib.train.items import by_score
 from hs2lib.train.recipes import IterativeDPO
 from hs2lib.train.trainer import TrainingResult
@@ -137,3 +144,40 @@ def test_the_verdict_on_a_policy(low, high, words):
     )
     assert by_round.verdict(gains, "PPO")[0].startswith(words)
     assert by_round.verdict(gains[gains.policy == "DPO"], "PPO") == []
+
+
+@pytest.mark.slow
+def test_rounds_are_compared_by_their_own_weights_and_the_last_ones_stay(tmp_path, monkeypatch):
+    """Two rounds on a tiny model: the gains of a round are those of its checkpoint, whatever was trained since."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    settings = {"n_samples": 3, "max_new_tokens": 6, "rounds": 2, "n_prompts": 4, "steps": 2, "batch": 2}
+    settings |= {"learning_rate": 1e-2, "start": "tiny", "reward": "tiny", "n_eval_prompts": 4, "n_boot": 100}
+    setup = Setup("09_iterative_dpo", "smoke", {}, IterativeDPO(**settings))
+    policy = load_policy("tiny")
+    start = load_policy("tiny")
+    reward_model = RewardModel.new("tiny", seed=3)
+    played = train(policy, slices(list(generate.groups(8, seed=5)), 2, 4), reward_model, setup)
+    last = policy.fingerprint()
+    compared = Comparison.begin(setup, reward_model, start, earlier=False)
+    gained = by_round.compare(compared, policy, start, played.rounds)
+    assert policy.fingerprint() == last and not compared.frames
+    assert set(gained.measure) == {TRUTH, SCORE, "characters", "kl"}
+    assert gained.policy.unique().tolist() == ["round 1", "round 2"]
+    kl = gained[gained.measure == "kl"].set_index("policy")["minus start"]
+    own = compared.measure(policy, "last").kl.mean()
+    assert kl["round 2"] == pytest.approx(own, abs=1e-5) and abs(kl["round 1"] - kl["round 2"]) > 1e-4
+
+
+def test_ppos_rounds_by_the_truth_and_in_points(generated, tmp_path):
+    """Rewards of 0 and 1 with mean 5 and SD 2 are 5 and 7 points; the truth is that of the texts."""
+    history = []
+    (tmp_path / "samples").mkdir()
+    for number, prompt in enumerate(generated[:2]):
+        history.append(dict.fromkeys(ppo.NAMES, 0.0) | {"round": number, "step": number + 1, "reward": float(number)})
+        row = {"id": prompt.id, "responses": [{"text": response.text} for response in prompt.responses]}
+        (tmp_path / "samples" / f"round-{number:04d}.jsonl").write_text(json.dumps(row) + "\n")
+    result = TrainingResult(history, 2, float("nan"), 2, 0.0, tmp_path)
+    prompts = ppo.Prompts(generated, [], [], [], [])
+    curves = by_round.of_ppo(result, prompts, SimpleNamespace(folded={"mean": 5.0, "sd": 2.0}))
+    assert curves[SCORE].tolist() == [5, 7]
+    np.testing.assert_allclose(curves[TRUTH], [true_goodness(prompt).mean() for prompt in generated[:2]])
