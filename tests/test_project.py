@@ -239,6 +239,7 @@ INNER_IMPORTS = {
     "benchmarks/verl_parser.py": "a part of it runs in verl's environment, which has not what hs2lib wants",
     "hs2lib/align/dpo.py": "importing TRL takes seconds, and only `backend: trl` wants it",
     "hs2lib/align/sft.py": "importing TRL takes seconds, and only `backend: trl` wants it",
+    "hs2lib/align/steerlm.py": "importing TRL takes seconds, and only `backend: trl` wants it",
 }
 
 

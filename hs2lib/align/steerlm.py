@@ -127,13 +127,13 @@ def label_answers(
 class Prepared:
     """What is trained on: items, and the labelled answers that they are made of, in the same order.
 
-    left_out: answers that are too long. told_apart: tokens of the label line that got embeddings of their own.
+    left_out: answers that are too long. separated: tokens of the label line that got embeddings of their own.
     """
 
     items: list[Item]
     groups: list[Group]
     left_out: int
-    told_apart: int
+    separated: int
 
 
 def prepare(policy: Policy, labelled: Labelled, setup: Setup) -> Prepared:
@@ -142,11 +142,11 @@ def prepare(policy: Policy, labelled: Labelled, setup: Setup) -> Prepared:
     Paper: section 4.5. Tokens, their number in all: `sum(len(item.sequences[0]) for item in prepared.items)`.
     """
     recipe = setup.recipe
-    told_apart = tell_apart(policy, recipe.target, recipe.seed)
+    separated = tell_apart(policy, recipe.target, recipe.seed)
     made = items(policy, labelled.groups, recipe.too_long)
     fitting = {item.id for item in made}
     groups = [group for group in labelled.groups if group.id in fitting]
-    return Prepared(made, groups, len(labelled.groups) - len(made), told_apart)
+    return Prepared(made, groups, len(labelled.groups) - len(made), separated)
 
 
 def train(

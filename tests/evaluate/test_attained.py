@@ -74,7 +74,7 @@ def test_the_conclusion_is_that_of_the_interval(low, high, over_sft, says):
     assert text.startswith(says) and text.endswith("It stays below SFT.") == (over_sft < 0)
 
 
-def test_an_iteration_that_trained_nothing_is_said_to():
+def test_an_iteration_that_trained_nothing_is_named():
     summary = pd.DataFrame(
         {"iteration": [1, 2], "effective samples": [2.0, 3.0], "best step": [0, 4], "distance before": [0.5, 0.6]}
     ).assign(**{"distance best": [0.5, 0.2]})
