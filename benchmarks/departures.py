@@ -11,7 +11,7 @@ prompt, with a 95 % interval. What is finished is kept, so a run that was stoppe
 import argparse
 import json
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -23,29 +23,20 @@ from sklearn.linear_model import LogisticRegression
 
 from hs2lib import paths
 from hs2lib.align import sft
-from hs2lib.corpus.grade import true_attributes
+from hs2lib.data.load import load
 from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.evaluate import alpaca_eval, arena_hard, policies, selection
 from hs2lib.evaluate.questions import generate, mean
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy, load_policy
-from hs2lib.models.rollout import rollouts
 from hs2lib.report import report
 from hs2lib.train import checkpoints, objectives, recipes
 from hs2lib.train.trainer import Outputs, fit
 
 SEEDS, CONVERSATIONS, WATCHED, RATED, LONG = (0, 1), 640, 40, 1600, 0.1
-TRAINED = works.BASIC | {"batch": 16, "learning_rate": 2e-4, "epochs": 1}
+TRAINED = works.COMMON | {"batch": 16, "learning_rate": 2e-4, "epochs": 1}
 ORDERS, BIASES, ASKED = 20, (0.0, 0.1, 0.2), 60  # draws of who stands first, shares of verdicts that follow the place
 MODELS, SETS, GAMES, RESAMPLES = 8, 3, 500, 100
-
-
-class World(works.World):
-    """The world of `works`, with fewer rated groups for its reward model."""
-
-    @cached_property
-    def train(self) -> list[Group]:
-        return works.load("helpsteer2", "embedded", split="train", n_prompts=RATED, seed=100 + self.seed).groups
 
 
 class Worlds:
@@ -53,14 +44,12 @@ class Worlds:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.world = cache(lambda seed: World(seed, folder))
+        self.world = cache(lambda seed: works.World(seed, folder, RATED))  # fewer rated groups for its reward model
 
     @cache  # noqa: B019
     def talks(self, seed: int) -> list[Group]:
         """The better answer to each prompt: to train on, and the last ones to watch."""
-        made = works.load(
-            "helpsteer2", "embedded", split="train", n_prompts=CONVERSATIONS + WATCHED, seed=100 + seed
-        ).groups
+        made = load("helpsteer2", "embedded", split="train", n_prompts=CONVERSATIONS + WATCHED, seed=100 + seed).groups
         return sft.best_paths(made)
 
     def policy(self, name: str, seed: int) -> Policy:
@@ -74,12 +63,13 @@ class Worlds:
             policy.save(place)
         return load_policy(place)
 
-    def gold(self, policy: Policy, seed: int, system: str = "") -> np.ndarray:
+    def truth(self, policy: Policy, seed: int, system: str = "") -> np.ndarray:
         """True goodness of a policy's answers to the held-out prompts, mean by prompt [prompts]."""
         before = (Turn("system", system),) if system else ()
         asked = [replace(group, prompt=(*before, *group.prompt)) for group in self.world(seed).held_out]
-        answers = rollouts(policy, asked, n=2, seed=seed, **works.SAMPLED)
-        return np.array([(true_attributes(group) @ works.GOODNESS).mean() for group in answers])
+        options = works.measuring(seed).evaluation
+        rows = policies.evaluate(policy, asked, None, None, name="", progress=False, batch=512, **options)
+        return rows.groupby("prompt", sort=False)[policies.TRUTH].mean().to_numpy()
 
 
 def gain(pairs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict:
@@ -161,8 +151,8 @@ def otherwise(worlds: Worlds, theirs: str, own: str = "ours", system: str = "") 
     """What ours gains over theirs; with a system text, which stands before the held-out prompts of theirs too."""
     pairs = {}
     for seed in SEEDS:
-        golds = [worlds.gold(worlds.policy(name, seed), seed, text) for name, text in ((own, ""), (theirs, system))]
-        pairs[seed] = tuple(golds)
+        of_ours = worlds.truth(worlds.policy(own, seed), seed)
+        pairs[seed] = of_ours, worlds.truth(worlds.policy(theirs, seed), seed, system)
     return gain(pairs)
 
 
@@ -204,13 +194,13 @@ def checkpoint(worlds: Worlds) -> dict:
         result = fit(policy, items, watched, objectives.sft(), recipe, parent)
         chosen = selection.choose(policy, result, recipe)
         best = chosen.result.best_step
-        golds, whole = {}, Outputs(policy, None, "float32")
+        truths, whole = {}, Outputs(policy, None, "float32")
         for step in {best, result.best_step, result.steps}:
             saved = result.folder / f"checkpoint-{step}"  # of step 0 there is none, but it may have the lowest loss
             checkpoints.load_weights(whole, saved if step else result.folder / "best" / "step-000000")
-            golds[step] = worlds.gold(policy, seed)
-        by_judge[seed] = golds[best], golds[result.steps]
-        by_loss[seed] = golds[result.best_step], golds[result.steps]
+            truths[step] = worlds.truth(policy, seed)
+        by_judge[seed] = truths[best], truths[result.steps]
+        by_loss[seed] = truths[result.best_step], truths[result.steps]
         grades = chosen.table.set_index("step")["mean"].round(3).to_dict()
         taken[str(seed)] = {"by judge": best, "by loss": result.best_step, "last": result.steps, "grades": grades}
     return gain(by_judge) | {"lowest loss less last": gain(by_loss), "steps": taken}
@@ -226,7 +216,7 @@ def marker(worlds: Worlds) -> dict:
     """
     world = worlds.world(0)
     model, read = world.reward_model, {"poor answer": [], "ours": [], "theirs": []}
-    for group in works.load("helpsteer2", "embedded", split="validation", n_prompts=200, seed=200).groups:
+    for group in load("helpsteer2", "embedded", split="validation", n_prompts=200, seed=200).groups:
         good, poor = sorted(group.responses, key=lambda one: -one.labels[0])
         asked = group.prompt[-1].text
         spelt = f"{poor.text}<|im_end|>\n<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n{good.text}"
@@ -234,7 +224,10 @@ def marker(worlds: Worlds) -> dict:
         read["poor answer"].append(replace(group, responses=(poor,)))
         read["ours"].append(replace(group, responses=(Response("", spelt),)))
         read["theirs"].append(replace(group, prompt=turns, responses=(Response("", good.text),)))
-    scores = {name: model.score(groups, **works.SCORED).numpy() @ works.GOODNESS for name, groups in read.items()}
+    scores = {}
+    for name, groups in read.items():
+        outputs = model.score(groups, **works.measuring(0).inference).numpy()  # [R, A]
+        scores[name] = policies.weighted(outputs, "goodness", model)
     less = {name: gain({0: (scores[name], scores["poor answer"])}) for name in ("ours", "theirs")}
     return gain({0: (scores["theirs"], scores["ours"])}) | {"less the poor answer alone": less}
 

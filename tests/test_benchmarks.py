@@ -50,15 +50,8 @@ common, dpo_step, fuzz, gpu_check, kills, real_rows, rollout, same_tables, score
         ),
     )
 )
-departures, works = map(importlib.import_module, ("departures", "works"))
+departures = importlib.import_module("departures")
 sys.path.pop(0)
-
-
-def test_the_control_of_steerlm_2_weighs_all_samples_alike():
-    logs = [np.log([1.0, 2.0, 5.0]), np.log([0.1, 0.3, 0.2]), np.log([0.5, 0.2, 0.1])]
-    weighed = works.steerlm2.Weighed(None, *logs, np.array([3, 4, 5]))
-    assert weighed.effective < 2.5
-    np.testing.assert_allclose(np.exp(works.uniform(weighed).log_weights), 1 / 3)
 
 
 def talk(id, words):
