@@ -7,13 +7,14 @@ import os
 import shutil
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib import code, paths
-from hs2lib.data.load import SETS, find
+from hs2lib.data.load import SETS, files, find
 from hs2lib.launch import runner
 from hs2lib.paths import root
 from hs2lib.report import report
@@ -36,18 +37,20 @@ BODIES = {
     # A table of a data file; a model written; a model read, if one is named, else that of the second notebook. The
     # first also reads a file that it makes and removes, which makes nothing stale.
     DATA: """import tempfile
-from pathlib import Path
 from hs2lib.data.rows import rows
 with tempfile.NamedTemporaryFile() as scratch:
-    paths.noted(scratch.name)
+    run.reads(scratch.name)
+if path:
+    run.reads(path)
 table = pd.DataFrame([row for _, row in rows(Path(path))] if path else [{"text": "none", "n": n}])
 run.table(table, "rows", f"Rows of {path}.")
 print(path)""",
     MODEL: """model = paths.work(tier, "02_model") / "model"
-paths.WRITTEN.add(paths.place(model))
 paths.write(model / "weights", str(n))
+run.wrote(model)
 run.table(pd.DataFrame({"n": [n]}), "made", "Made.")""",
-    SECOND: """model = paths.noted(path or paths.work(tier, "02_model") / "model")
+    SECOND: """model = Path(path or paths.work(tier, "02_model") / "model")
+run.reads(model)
 run.table(pd.DataFrame({"weights": [(model / "weights").read_text()]}), "read", "Read.")""",
 }
 NEEDS = {DATA: [], MODEL: [], SECOND: ["model unless path"]}
@@ -59,7 +62,8 @@ def checkout(tmp_path, monkeypatch):
     tmp_path /= "a folder"
     (tmp_path / "notebooks").mkdir(parents=True)
     for name, body in BODIES.items():
-        start = "import pandas as pd\nfrom hs2lib import paths\nfrom hs2lib.report import report\n"
+        start = "from pathlib import Path\nimport pandas as pd\n"
+        start += "from hs2lib import paths\nfrom hs2lib.report import report\n"
         start += f"run = report.start({name!r}, globals())"
         cells = [new_code_cell(CELL, id="parameters", metadata={"tags": ["parameters"]})]
         cells += [new_code_cell(source) for source in (start, body, "run.finish()")]
@@ -137,17 +141,15 @@ def test_a_folder_called_snapshots_is_not_the_hubs_cache(checkout, monkeypatch):
 
 def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(checkout, monkeypatch):
     """Beside train.jsonl a train.jsonl.gz is read in its place; the run on the old one counted as current."""
-    monkeypatch.setattr(paths, "READ", {})
     other = SETS["helpsteer2"]
     (checkout / "data/helpsteer2").mkdir(parents=True)
     paths.write(checkout / "data/helpsteer2/train.jsonl", "{}\n")
-    (file,) = find(checkout / "data", other, "train")
+    ((_, file, _),), before = files(other, "folder", checkout / "data", "train")
     assert file.name == "train.jsonl"
-    before = dict(paths.READ)
     packed = paths.place(checkout / "data/helpsteer2/train.jsonl.gz")
     assert before[packed] == "" and paths.digest(paths.located(packed)) == ""
     paths.write(checkout / "data/helpsteer2/train.jsonl.gz", "other")
-    assert find(checkout / "data", other, "train")[0].name == "train.jsonl.gz"
+    assert find(checkout / "data", other, "train").files[0].name == "train.jsonl.gz"
     assert paths.digest(paths.located(packed)) != before[packed]
 
 
@@ -272,13 +274,11 @@ def test_no_path_of_this_machine_is_published(checkout, monkeypatch, tmp_path):
 
 
 def test_a_commit_of_the_hub_is_in_the_manifest(checkout, monkeypatch):
-    monkeypatch.setitem(paths.READ, "hub:owner/name@0123", "0123")
     cached = checkout / "hub" / "datasets--owner--set" / "snapshots" / "4567" / "train.jsonl"
     ratings(cached)
     run = cells(MODEL)
     assert paths.place(cached) == "hub:owner/set@4567/train.jsonl" and paths.located(paths.place(cached)) is None
-    paths.READ["hub:owner/name@0123"] = "0123"
-    paths.noted(cached)
+    run.reads(SimpleNamespace(read={"hub:owner/name@0123": "0123"}), cached)
     run.finish()
     read = json.loads((run.place / "manifest.json").read_text())["read"]
     assert list(read) == ["hub:owner/name@0123", "hub:owner/set@4567/train.jsonl"]
@@ -366,6 +366,7 @@ def test_a_run_to_redraw_runs_again_and_nothing_else_does(edited, monkeypatch, c
     assert capsys.readouterr().out.splitlines() == lines
     started = []
     monkeypatch.setattr(runner, "snakemake", lambda names, *others: started.append(names) or 0)
+    monkeypatch.setattr(runner, "check_files", lambda names, tier: None)  # the toy's rows are no ratings
     assert runner.main(["--tier", "demo", "02"]) == 0
     assert started == [[DATA]]
 
@@ -399,7 +400,7 @@ def test_a_notebook_that_shows_the_figures_of_others_is_redrawn_with_them(checko
     digests = []
     for changed in ({}, {"n.png": {"sha256": "3", "caption": "b"}}, {"n.csv": {"sha256": "4", "caption": "a"}}):
         manifest.write_text(json.dumps({"artefacts": about | changed}))
-        digests.append((graph._results(manifest), graph._drawn(manifest)))
+        digests.append((graph.results(manifest), graph._drawn(manifest)))
     (first, _), (drawn, _), (counted, _) = digests
     assert first == drawn != counted and len({figures for _, figures in digests}) == 3
 
