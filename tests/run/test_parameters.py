@@ -197,10 +197,10 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
     assert len(cell.source.splitlines()) <= 25 and len(CELLS[name]) <= 14
     if "recipe" in CELLS[name]:
         modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
-        code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
-        code += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in code)
+        text = "\n".join([*(other.source for other in cells if other is not cell), *modules])
+        text += "recipe.revision recipe.pad_token recipe.template recipe.max_tokens" * ("recipe.written" in text)
         own = parameters.settings(CELLS[name]["recipe"].recipe).keys() - CELLS[name].keys()
-        assert not [setting for setting in own if f"recipe.{setting}" not in code and f'"{setting}"' not in code]
+        assert not [setting for setting in own if f"recipe.{setting}" not in text and f'"{setting}"' not in text]
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
