@@ -355,6 +355,16 @@ class _Things:
             return ["function", f"{value.__module__}.{value.__qualname__}"]
         return self._object(value, of_library)
 
+    def _part(self, name: str, content: list) -> str:
+        """Take in what a user's function or class is made of; its digest.
+
+        Its module's name does not count: what a notebook defines may be called `__main__`'s or not.
+        """
+        own = hashed(content)
+        before = self.parts.get(name)
+        self.parts[name] = hashed([before, own]) if before else own  # two of one name
+        return own
+
     def _module(self, module: ModuleType) -> list:
         place = self._place(module.__name__)
         if place == "user" and module.__name__ != "__main__":
@@ -395,8 +405,7 @@ class _Things:
         code = function.__code__
         documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
         whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
-        self.parts[name] = hashed(whole)
-        return ["function", self.parts[name]]
+        return ["function", self._part(function.__qualname__, whole)]
 
     def _class(self, kind: type) -> list:
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -405,8 +414,7 @@ class _Things:
         own = {key: value for key, value in vars(kind).items() if key not in ("__doc__", "__dict__", "__weakref__")}
         held = [self.content(base, of_library=False) for base in kind.__bases__]
         held += [[key, self.content(value, of_library=False)] for key, value in sorted(own.items())]
-        self.parts[name] = hashed(held)
-        return ["class", self.parts[name]]
+        return ["class", self._part(kind.__qualname__, held)]
 
     def _object(self, value: object, of_library: bool) -> object:
         kind = self.content(type(value), of_library=of_library)

@@ -293,6 +293,7 @@ def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
 
     bound = "from functools import partial\ndef two(x, n):\n    return x + n\nrule = partial(two, n={})\n"
     assert of(bound.format(1)) != of(bound.format(2))
+    assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), "wherever the notebook's code is run"
 
 
 def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
