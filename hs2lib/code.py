@@ -32,12 +32,16 @@ SITE = {"base.html", "benchmarks.html", "index.html", "page.css", "plain.html", 
 SITE |= {"story.yaml"}
 
 # How runs are put in order, started and judged: that changes no result.
-STARTS = ("hs2lib.launch", "hs2lib.run.graph", "hs2lib.run.processes", "hs2lib.run.runner", "hs2lib.run.stages")
+STARTS = ("hs2lib.code", "hs2lib.launch")
+STARTS += ("hs2lib.run.graph", "hs2lib.run.processes", "hs2lib.run.runner", "hs2lib.run.stages")
+
+
+_PACKAGE = Path(__file__).parent
 
 
 def package() -> Path:
     """The folder of hs2lib."""
-    return Path(__file__).parent
+    return _PACKAGE
 
 
 def hashed(content: object) -> str:
@@ -118,10 +122,12 @@ class Source(NamedTuple):
     """What the source of a module says: the digest of its code, what it imports, and its short strings.
 
     imports: dotted names; of a name in a module, as in `from a import b`, "a.b". Those inside functions count.
+    library: those of hs2lib.
     """
 
     digest: str
     imports: frozenset[str]
+    library: frozenset[str]
     strings: frozenset[str]
 
 
@@ -158,7 +164,8 @@ def read(source: str, *, hints: bool = False) -> Source:
         elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
             strings.add(str(node.value))
     digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
-    return Source(digest, frozenset(imports), frozenset(strings))
+    library = frozenset(name for name in imports if name.split(".")[0] == "hs2lib")
+    return Source(digest, frozenset(imports), library, frozenset(strings))
 
 
 def _code(code: CodeType, documented: bool = False) -> list:
@@ -186,11 +193,6 @@ def _constant(value: object) -> list:
 
 
 # Modules: what they import, and which data files they name.
-
-
-def imports(source: str) -> set[str]:
-    """What a source imports of hs2lib, directly, as dotted names."""
-    return {name for name in read(source).imports if name.split(".")[0] == "hs2lib"}
 
 
 @functools.cache
@@ -251,13 +253,18 @@ def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
     Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError as `module_file`.
     """
     modules: set[str] = set()
+    seen: set[str] = set()
     waiting = list(names)
     while waiting:
-        name = _module(package(), waiting.pop())[0]
+        wanted = waiting.pop()
+        if wanted in seen:
+            continue
+        name = _module(package(), wanted)[0]
+        seen |= {wanted, name}
         if name in modules or name in without or _is_one_of(name, STARTS):
             continue
         modules.add(name)
-        waiting += imports(source_of(name))
+        waiting += read(source_of(name)).library
         if "." in name:
             waiting.append(name.rpartition(".")[0])  # importing a module runs its package
     return modules
@@ -348,6 +355,16 @@ class _Things:
             return ["function", f"{value.__module__}.{value.__qualname__}"]
         return self._object(value, of_library)
 
+    def _part(self, name: str, content: list) -> str:
+        """Take in what a user's function or class is made of; its digest.
+
+        Its module's name does not count: what a notebook defines may be called `__main__`'s or not.
+        """
+        own = hashed(content)
+        before = self.parts.get(name)
+        self.parts[name] = hashed([before, own]) if before else own  # two of one name
+        return own
+
     def _module(self, module: ModuleType) -> list:
         place = self._place(module.__name__)
         if place == "user" and module.__name__ != "__main__":
@@ -388,8 +405,7 @@ class _Things:
         code = function.__code__
         documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
         whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
-        self.parts[name] = hashed(whole)
-        return ["function", self.parts[name]]
+        return ["function", self._part(function.__qualname__, whole)]
 
     def _class(self, kind: type) -> list:
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -398,8 +414,7 @@ class _Things:
         own = {key: value for key, value in vars(kind).items() if key not in ("__doc__", "__dict__", "__weakref__")}
         held = [self.content(base, of_library=False) for base in kind.__bases__]
         held += [[key, self.content(value, of_library=False)] for key, value in sorted(own.items())]
-        self.parts[name] = hashed(held)
-        return ["class", self.parts[name]]
+        return ["class", self._part(kind.__qualname__, held)]
 
     def _object(self, value: object, of_library: bool) -> object:
         kind = self.content(type(value), of_library=of_library)

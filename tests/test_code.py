@@ -171,7 +171,7 @@ def test_no_module_that_computes_takes_a_value_from_one_that_draws():
     for file in package.rglob("*.py"):
         name = ".".join(("hs2lib", *file.relative_to(package).with_suffix("").parts))
         if name not in code.DRAWS and name.rpartition(".")[0] not in allowed and name not in allowed:
-            used = {imported for imported in code.imports(file.read_text()) if imported.startswith(code.DRAWS)}
+            used = {imported for imported in code.read(file.read_text()).library if imported.startswith(code.DRAWS)}
             assert not used, f"{name} uses {used}"
 
 
@@ -293,6 +293,7 @@ def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
 
     bound = "from functools import partial\ndef two(x, n):\n    return x + n\nrule = partial(two, n={})\n"
     assert of(bound.format(1)) != of(bound.format(2))
+    assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), "wherever the notebook's code is run"
 
 
 def test_a_rule_that_uses_the_library_counts_with_what_it_uses():

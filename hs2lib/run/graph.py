@@ -265,7 +265,7 @@ def modules(notebook: str, without: Container[str] = ()) -> set[str]:
 
     Raises ImportError where one is imported that is not there.
     """
-    return code.reach((name for cell in code_cells(notebook) for name in code.imports(cell)), without)
+    return code.reach((name for cell in code_cells(notebook) for name in code.read(cell).library), without)
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:

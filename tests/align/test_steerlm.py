@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import tempfile
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import torch
 from tiny_training import setup_in
 
-from hs2lib.align import dpo, ppo, steerlm, steerlm2
+from hs2lib.align import dpo, iterative_dpo, ppo, steerlm, steerlm2
 from hs2lib.data import load
 from hs2lib.data.load import load as load_rows
 from hs2lib.data.readers import DaringAnteater
@@ -28,7 +29,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.train import objectives
-from hs2lib.train.recipes import PPO, SteerLM, SteerLM2
+from hs2lib.train.recipes import PPO, IterativeDPO, SteerLM, SteerLM2
 from hs2lib.train.trainer import Recipe, fit
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
@@ -369,9 +370,15 @@ def _weighed(strict, policy, groups):
     return steerlm2.weigh(rollouts(policy, groups, label=target, **SAMPLING), policy, policy, strict, target, recipe)
 
 
+def _sampled_pairs(strict, policy, groups):
+    recipe = IterativeDPO(n_samples=2, max_new_tokens=3)
+    with tempfile.TemporaryDirectory() as folder:
+        return iterative_dpo.sample(policy, groups, strict, setup_in(Path(folder), recipe))
+
+
 METHODS = {
     "DPO": lambda strict, policy, groups: dpo.items(policy, groups),
-    "iterative DPO": lambda strict, policy, groups: dpo.sampled_pairs(policy, groups, strict, **SAMPLING),
+    "iterative DPO": _sampled_pairs,
     "PPO, rated": lambda strict, policy, groups: ppo.standardised(strict, groups, [1.0] * 5),
     "PPO, sampled": lambda strict, policy, groups: ppo.sampling(
         groups, fold(strict, [1.0] * 5), PPO(n_samples=2, max_new_tokens=3, autocast="float32")

@@ -241,13 +241,14 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
     assert len(cell.source.splitlines()) <= 25 and len(CELLS[name]) <= 14
     if "recipe" in CELLS[name]:
         modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
-        code = "\n".join([*(other.source for other in cells if other is not cell), *modules])
+        text = "\n".join([*(other.source for other in cells if other is not cell), *modules])
         recipe = CELLS[name]["recipe"].recipe
-        for option, member in inspect.getmembers(recipe, lambda member: isinstance(member, property)):
-            if f"recipe.{option}" in code:  # what it is made of is read with it
-                code += inspect.getsource(member.fget).replace("self.", "recipe.")
+        for kind in recipe.__mro__:  # a property of a method's own goes on from that of all methods
+            for option, member in inspect.getmembers(kind, lambda member: isinstance(member, property)):
+                if f"recipe.{option}" in text:  # what it is made of is read with it
+                    text += inspect.getsource(member.fget).replace("self.", "recipe.")
         own = parameters.settings(recipe).keys() - CELLS[name].keys()
-        assert not [setting for setting in own if f"recipe.{setting}" not in code and f'"{setting}"' not in code]
+        assert not [setting for setting in own if f"recipe.{setting}" not in text and f'"{setting}"' not in text]
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
