@@ -85,9 +85,9 @@ def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
                 node.returns = None
-                given = node.args
-                rest = [one for one in (given.vararg, given.kwarg) if one]
-                for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]:
+                arguments = node.args
+                rest = [one for one in (arguments.vararg, arguments.kwarg) if one]
+                for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]:
                     argument.annotation = None
             node.body = _strip(_undocumented(node.body), ast.FunctionDef, hints)
         elif isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":

@@ -301,7 +301,7 @@ def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
     assert "hs2lib/train/losses.py" in code.record(space["rule"])["files"]
 
 
-def test_of_a_library_function_the_values_it_was_given_are_settings_and_functions_are_code():
+def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_code():
     """Beta stands in the configuration of a training. A rule that was passed on stands nowhere else."""
     assert code.digest(objectives.dpo(0.1)) == code.digest(objectives.dpo(0.2))
     assert code.digest(objectives.dpo()) != code.digest(objectives.dpo()._replace(total=own(RULE)["rule"]))

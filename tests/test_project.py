@@ -237,6 +237,7 @@ INNER_IMPORTS = {
     "benchmarks/gpu_check.py": "what a Python without the rest of the environment leaves out, and says so",
     "benchmarks/stats_million.py": "the process that starts the measured one stays small, and so does its memory",
     "benchmarks/verl_parser.py": "a part of it runs in verl's environment, which has not what hs2lib wants",
+    "hs2lib/launch/runner.py": "pandas takes a second, and only --compare wants it",
     "hs2lib/align/dpo.py": "importing TRL takes seconds, and only `backend: trl` wants it",
     "hs2lib/align/sft.py": "importing TRL takes seconds, and only `backend: trl` wants it",
     "hs2lib/align/steerlm.py": "importing TRL takes seconds, and only `backend: trl` wants it",

@@ -168,18 +168,18 @@ def files(
     one_of("source", source, ("folder", "hub"))
     root = data_folder(folder, spec.title)
     absent = []
-    found = []
+    hits = []
     if len(parts) > 1:  # one file may hold all parts
         single = find(root, spec, split, needed=False)
         absent += single.absent
-        found = [(split, path) for path in single.files]
-    if not found:
+        hits = [(split, path) for path in single.files]
+    if not hits:
         for part in parts:
             several = find(root, spec, part)
             absent += several.absent
-            found += [(part, path) for path in several.files]
-    places = [(part, path, provenance(spec.title, path, root)) for part, path in found]
-    return places, as_read(*(path for _, path in found), *absent)
+            hits += [(part, path) for path in several.files]
+    places = [(part, path, provenance(spec.title, path, root)) for part, path in hits]
+    return places, as_read(*(path for _, path in hits), *absent)
 
 
 def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> Located:
@@ -217,11 +217,11 @@ def own_file(path: str | Path, folder: str | Path | None) -> tuple[Path, list[Pa
     path = Path(path).expanduser()
     tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
     try:
-        found = _first(tried)
+        hits = _first(tried)
     except OSError as error:  # a name that is too long, or a folder that may not be read
         raise DataError(path, None, None, f"cannot be looked for ({error.strerror})", "correct path=") from None
-    if found.files:
-        return found.files[0], found.absent
+    if hits.files:
+        return hits.files[0], hits.absent
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
     raise DataError(path, None, None, what, "correct path=, or put the file there")
 
@@ -246,13 +246,13 @@ def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True)
     ways = [names for names in (*ways, *([name] for name in spec.local.get(split, ()))) if names]
     absent = []
     for names in ways:
-        found = []
+        hits = []
         for name in names:
             one = _first((root / name, root / name.removesuffix(".gz"), root / f"{name}.gz"))
             absent += one.absent
-            found += one.files
-        if len(found) == len(names):
-            return Found(found, absent)
+            hits += one.files
+        if len(hits) == len(names):
+            return Found(hits, absent)
     if not needed:
         return Found([], absent)
     part = f" ({split})" if split != "both" else ""

@@ -183,10 +183,10 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
     model = _bare(model)
     if why := apart(model) or _long(model.config.get_text_config(), batch.depth):
         name = type(model).__name__
-        said = alone(model)
-        if name not in said:
+        reasons = alone(model)
+        if name not in reasons:
             print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
-            said[name] = why
+            reasons[name] = why
         check_length(model, batch.depth, alone=True)
     return bool(why)
 

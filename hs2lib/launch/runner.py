@@ -269,11 +269,16 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(words[:split])
     if min(args.cores, args.seeds) < 1:
         parser.error(f"--cores and --seeds are at least 1, got {args.cores} and {args.seeds}")
+    kept = os.environ.get(KEPT)
     try:
         return _run(args, args.tier, words[split + 1 :])
     except (OSError, ParameterError, ImportError, MadeByOtherCode) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    finally:
+        os.environ.pop(KEPT, None)
+        if kept is not None:
+            os.environ[KEPT] = kept
 
 
 def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:

@@ -140,7 +140,7 @@ def test_rows_of_other_code_are_made_again_asked_about_or_read(tmp_path, monkeyp
     assert len(list((tmp_path / "folder").iterdir())) == 2
 
 
-def test_settings_and_a_torn_first_line_are_told_from_other_code(tmp_path):
+def test_settings_and_a_torn_first_line_differ_from_other_code(tmp_path):
     """Other settings stay an error; the first line may have been cut by a kill."""
     file = tmp_path / "mine.jsonl"
     Cache(file, {"seed": 1}, name="scores", code="1" * 64).add({"a": {"x": 1}})

@@ -80,7 +80,7 @@ def test_picks_by_hand(generated):
     assert "ordered 75 % " in picks.sentences[0] and f"over ones of {rejected.mean():.2f}" in picks.sentences[0]
 
 
-def test_of_real_prompts_nothing_is_said_about_the_truth():
+def test_of_real_prompts_no_sentence_is_about_the_truth():
     sampled = scored([real("a", "bb")], [[0.0, 1.0]])
     assert by_round.picks(sampled, RECIPE) is None
     assert np.isnan(by_round.truth_of_responses(sampled.groups)).tolist() == [True, True]
