@@ -22,6 +22,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from hs2lib import paths
+from hs2lib.group import ATTRIBUTES
 from hs2lib.report.report import DASH, plain_cell
 from hs2lib.run import graph
 
@@ -62,10 +63,40 @@ class Cell(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-def read(path: Path) -> Table:
-    """The table of a CSV file. Of two columns with one heading the second is called "a (2)"."""
+# Words of reports made before the truth and the reward model's score were called so, and the words of today.
+SCORE = "reward model's score"
+RENAMED = {
+    "gold": "truth",
+    "proxy": SCORE,
+    "proxy less gold": f"{SCORE} less truth",
+    "gold, mean": "truth, mean",
+    "gold, chosen less rejected": "truth, chosen less rejected",
+    "gold log P(a|x,y)": "true log P(a|x,y)",
+} | {f"{which} goodness": f"{which} {SCORE}" for which in ("worst", "mean", "best")}
+RENAMED_MEASURES = {"goodness": SCORE} | {
+    name: f"reward model's {name}" for name in (*ATTRIBUTES, "log P(a|x,y)")
+}  # in a column "measure"
+
+
+def renamed(text: str, heading: str = "") -> str:
+    """A cell or a heading in today's words. heading: of the cell's column."""
+    if heading == "measure" and text in RENAMED_MEASURES:
+        return RENAMED_MEASURES[text]
+    if re.fullmatch(r"win rate over .+ by gold, %", text) or text.startswith("judge gold"):
+        return text.replace("gold", "truth")
+    return RENAMED.get(text, text)
+
+
+def read(path: Path, *, earlier: bool = False) -> Table:
+    """The table of a CSV file. Of two columns with one heading the second is called "a (2)".
+
+    earlier: the report may be of an earlier commit, and is put into today's words.
+    """
     with path.open(newline="") as file:
         lines = [[plain_cell(cell) for cell in line] for line in csv.reader(file)]
+    if earlier and lines:
+        before = lines[0]
+        lines = [[renamed(cell, heading) for cell, heading in zip(line, before, strict=False)] for line in lines]
     headings: list[str] = []
     seen: Counter = Counter()
     for heading in lines[0] if lines else []:
@@ -284,7 +315,7 @@ def compare_reports(ours: Path, published: Path) -> list[dict]:
     records = []
     for name in sorted({file.name for folder in (ours, published) for file in folder.glob("*.csv")}):
         mine = read(ours / name) if (ours / name).exists() else None
-        theirs = read(published / name) if (published / name).exists() else None
+        theirs = read(published / name, earlier=True) if (published / name).exists() else None
         headings = (mine or theirs).headings
         compared = compare_tables(mine or Table(headings, []), theirs or Table(headings, []))
         records += [{"table": name} | record for record in compared]

@@ -211,3 +211,13 @@ def test_strict_says_whether_todays_code_gives_what_is_published(tmp_path, monke
     monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "published"))
     assert compare.main("demo", ["07"], strict=True) == status
     assert ("today's code gives what is published" in capsys.readouterr().out) == (status == 0)
+
+
+def test_an_earlier_report_is_read_in_todays_words(beside):
+    """A published report keeps its commit, and its words: the truth was called gold, the reward model's score proxy."""
+    before = "measure,policy,gold\ngold,DPO,1\ngoodness,DPO,2\nhelpfulness,DPO,3\n"
+    now = "measure,policy,truth\ntruth,DPO,1\nreward model's score,DPO,2\nreward model's helpfulness,DPO,4\n"
+    frame = beside(before, now)
+    assert frame.kind[frame.column == "truth"].tolist() == [EQUAL, EQUAL, MOVED]
+    assert compare.renamed("helpfulness", "attribute") == "helpfulness", "only measures are of a reward model"
+    assert compare.renamed("win rate over SFT by gold, %") == "win rate over SFT by truth, %"
