@@ -150,7 +150,7 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
     stops = np.rint(np.cumsum(fractions) * len(names))
     part = dict(zip(names, np.searchsorted(stops, places, side="right"), strict=True))
     out = {name: [group for group in groups if part[cluster(group)] == at] for at, name in enumerate(shares)}
-    if empty := [name for name, share in shares.items() if share and not out[name]]:
+    if empty := [name for name, share in shares.items() if share > 1e-9 and not out[name]]:
         raise ValueError(f"{len(names)} different first messages leave no group for {', '.join(empty)}")
     return out
 

@@ -260,7 +260,7 @@ class TrainingResult:
     folder: Path
     code: str = ""
     reused: bool = False
-    seconds_before: float = 0.0
+    seconds_before: float = field(default=0.0, compare=False)
     arguments: dict[str, object] = field(default_factory=dict)
 
 

@@ -434,13 +434,13 @@ def test_a_model_compared_with_itself_differs_by_nothing():
 @pytest.mark.parametrize("shares", [{"train": 0.5, "test": 0.2}, {"train": 1.2, "test": -0.2}, {"train": 2.0}, {}])
 def test_a_cut_whose_shares_do_not_add_up_is_refused(shares):
     """The groups of the share that is missing would be in no part."""
-    groups = [Group(str(i), (Turn("user", str(i)),), (Response("Yes."),)) for i in range(10)]
+    groups = [Group(str(i), (Turn("user", str(i)),), (Response("0", "Yes."),)) for i in range(10)]
     with pytest.raises(ValueError, match="add up to 1"):
         cut(groups, shares)
 
 
 def test_a_cut_takes_a_rest_that_rounding_left_below_nothing():
-    groups = [Group(str(i), (Turn("user", str(i)),), (Response("Yes."),)) for i in range(10)]
+    groups = [Group(str(i), (Turn("user", str(i)),), (Response("0", "Yes."),)) for i in range(10)]
     parts = cut(groups, {"train": 0.7, "test": 0.2, "validation": 0.1, "rest": 1 - 0.7 - 0.2 - 0.1})
     assert [len(part) for part in parts.values()] == [7, 2, 1, 0]
 
