@@ -95,7 +95,7 @@ def _pairs(path: Path, faults: Examined) -> list[str]:
         subsets[pair.id.partition("/")[0]] += 1
         notes |= dict.fromkeys(row.notes)
         if len({response.text for response in pair.responses}) == 1:
-            faults.doubt(None, "chosen and rejected are the same text: it counts as judged wrong")
+            faults.doubt(None, "chosen and rejected are the same text: it counts as wrong")
     named = ", ".join(list(subsets)[:SHOWN])
     columns = "; ".join(notes) or "as named"
     return [f"{subsets.total():,} pairs in {len(subsets):,} subsets: {named}", f"columns: {columns}"]

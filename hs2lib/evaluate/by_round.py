@@ -67,7 +67,7 @@ def responses_of(pairs: Sequence[Group]) -> list[tuple]:
 class Picks:
     """What was picked in a round, by the truth.
 
-    table: truth of all samples, of the chosen and the rejected ones, and of what a judge who knows the truth would
+    table: truth of all samples, of the chosen and the rejected ones, and of what one who knows the truth would
     have picked, means. n_differ: how many pairs truly differ. right: the share of these in the right order, per cent,
     with a 95 % interval over prompts.
     """

@@ -143,7 +143,7 @@ class Comparison:
         attributes = ATTRIBUTES
         if self.reward_model is not None:
             attributes = self.reward_model.attributes
-        sides = {"goodness": (policies.TRUTH, policies.SCORE)}
+        sides = {"weighted sum": (policies.TRUTH, policies.SCORE)}
         for attribute in attributes:
             sides[attribute] = (policies.truth_of(attribute), policies.score_of(attribute))
         return sides

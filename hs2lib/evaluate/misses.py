@@ -25,7 +25,7 @@ FIFTHS = ["smallest", "2nd", "3rd", "4th", "largest"]
 # What a grade counts, in the order in which a response's faults are looked for (`hs2lib.corpus.grade.Grade`).
 FAULTS = ("refused", "wrong", "missing", "contradicted", "repeated", "displaced", "irrelevant", "garbled")
 
-LOW = 75.0  # percent right below which a section is called badly judged
+LOW = 75.0  # percent right below which a section comes out badly
 
 
 def largest(wrong: pd.DataFrame, number: int = 10) -> pd.DataFrame:
@@ -53,7 +53,7 @@ def as_groups(wrong: pd.DataFrame, benchmark: Benchmark, scores: np.ndarray) -> 
 
 
 def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """Pairs judged right, by whether the chosen response is the longer one, and by fifths of the absolute margin.
+    """Pairs in the right order, by whether the chosen response is the longer one, and by fifths of the absolute margin.
 
     Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen response is longer.
     """
@@ -94,7 +94,7 @@ def _faults(graded: grade.Grade) -> dict[str, int]:
 
 
 def by_fault(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Generated pairs judged right by section, and in all, and by what is wrong with the worse response.
+    """Generated pairs in the right order by section, and in all, and by what is wrong with the worse response.
 
     Rows (section, fault, pairs, right (%), 95 % low, 95 % high), the interval by prompt.
     """
@@ -125,7 +125,7 @@ def lean_in_words(lean: pd.DataFrame) -> str:
 
 
 def faults_in_words(faults: pd.DataFrame, result: Result) -> str:
-    """Sections of generated pairs that are badly judged, each with the fault that is hardest to see there."""
+    """Sections of generated pairs that come out badly, each with the fault that is hardest to see there."""
     hardest = []
     for section in result.parts.name[result.parts.accuracy < LOW]:
         row = faults[faults.section == section].sort_values("right (%)").iloc[0]

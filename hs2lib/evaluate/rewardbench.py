@@ -372,7 +372,7 @@ def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
 
 
 def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """The pairs judged wrong, worst first, for reading: subset, id, margin (chosen - rejected), the three texts."""
+    """The pairs in the wrong order, worst first: subset, id, margin (chosen - rejected), the three texts."""
     table = by_pair(benchmark, scores)
     texts = [(pair.prompt[-1].text, *(response.text for response in pair.responses)) for pair in benchmark.pairs]
     table[["prompt", "chosen", "rejected"]] = texts

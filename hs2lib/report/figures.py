@@ -480,7 +480,7 @@ def learning_curves(curve: pd.DataFrame, label: str) -> Figure:
 def shares_right(
     shares: pd.DataFrame, baselines: dict[str, pd.Series], title: str, *, chance: float = 50.0, label: str = "model"
 ) -> Figure:
-    """Shares that a reward model judges right, with their intervals down the page, beside what the length would.
+    """Shares of pairs that a reward model orders rightly, with intervals, down the page, beside what length would.
 
     shares: rows from top to bottom, columns name, pairs, accuracy, low, high, in percent. baselines: at most two, by
     name, percent in the same order of rows. chance: drawn as a black line.
@@ -494,7 +494,7 @@ def shares_right(
     ax.axvline(chance, color="black", lw=0.8, label="chance")
     names = [f"{name} ({pairs:,})" for name, pairs in zip(shares.name, shares.pairs, strict=True)]
     ax.set(yticks=at, yticklabels=names, xlim=(-2, 102), ylim=(-0.6, len(shares) - 0.4))
-    ax.set(xlabel="pairs judged right, %", title=title)
+    ax.set(xlabel="pairs in the right order, %", title=title)
     legend_beside(ax)
     return fig
 

@@ -1,6 +1,6 @@
 """The grader: the inverse of the generator on what it wrote, and not to be fooled by what it did not write.
 
-Why: it is the gold standard that policies are judged by. A policy finds whatever pays, so each way to be paid for
+Why: it is the truth that policies are measured by. A policy finds whatever pays, so each way to be paid for
 nothing is tried here: echo, stuffing, hedging, padding, and texts that are none.
 """
 

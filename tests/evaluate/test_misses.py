@@ -1,4 +1,4 @@
-"""Which pairs are judged wrong: worst first, by length, by margin, and by what is wrong with the worse response."""
+"""Pairs in the wrong order: worst first, by length, by margin, and by what is wrong with the worse response."""
 
 import numpy as np
 import pandas as pd
