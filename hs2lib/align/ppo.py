@@ -165,18 +165,21 @@ def train(
     `fit_rounds`, and ValueError where prompts share an id.
     """
     recipe = setup.recipe
+    own_reference = model.policy.adapter is not None  # without its adapters
+    about = {"reward model": reward.fingerprint()}
+    about["reference"] = "" if own_reference else reference.fingerprint()
     result = fit_rounds(
         model,
         prompts.items,
         sampling([*prompts.training, *prompts.validation], reward, recipe),
-        None if model.policy.adapter else reference,
+        None if own_reference else reference,
         recipe,
         setup.folder,
         validation=prompts.validation_items,
-        about={"reward model": reward.fingerprint()},
+        about=about,
         callbacks=callbacks,
     )
-    return replace(result, arguments={"reward": reward.fingerprint()})
+    return replace(result, arguments={"reward": about["reward model"], "reference": about["reference"]})
 
 
 def answers(result: TrainingResult, prompts: Prompts, number: int) -> list[Group]:

@@ -24,6 +24,8 @@ from hs2lib.paths import notebook as notebook_path
 from hs2lib.run import graph, parameters, processes
 from hs2lib.run.parameters import ParameterError, settings, specification
 
+BAR_TIMES = re.compile(r" \[\d+:\d\d(?::\d\d)?<[^\]]*\]")  # what a progress bar says of seconds
+
 
 def doubled(text: str) -> str:
     """Text with its braces doubled, for Snakemake and papermill, which fill in what stands between single ones."""
@@ -62,7 +64,7 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
     for part in (done, *done.cells):  # times and paths of this machine; the manifest holds what matters
         for name in ("papermill", "execution", "widgets"):
             part.metadata.pop(name, None)
-    write(made["notebook"], public(nbformat.writes(done)) + "\n")  # warnings name files
+    write(made["notebook"], BAR_TIMES.sub("", public(nbformat.writes(done))) + "\n")  # warnings name files
     partial.unlink()
     graph.stamp(run, tier)
     print(f"{tier} {run} done in {time.time() - began:.0f} s", flush=True)

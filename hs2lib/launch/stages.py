@@ -22,13 +22,14 @@ import importlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 from hs2lib import paths
 from hs2lib.paths import RUN, runs
 from hs2lib.run import graph, processes
-from hs2lib.run.parameters import ParameterError
+from hs2lib.run.parameters import ParameterError, specification
 from hs2lib.run.setup import Setup
 
 STAGES = ("label", "sample", "train", "score", "evaluate", "export")  # in their order
@@ -110,33 +111,91 @@ def compute(run: str, tier: str, stage: str) -> None:
 
 # Whether a notebook's cells are these steps
 
+# Nodes that bind their `name`.
+NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
+
+REACHES = {"exec", "eval", "setattr", "delattr", "globals", "locals", "vars"}  # calls that can change any name
+
 
 def check(run: str, stage: str) -> None:
     """Raise ParameterError where the notebook's cells pass something else than the steps of the stage.
 
-    Every step has to stand in a cell as it is, and no cell may assign or change otherwise what a step assigns or reads.
+    Every step has to stand in a cell once, as it is and in this order; and up to the last of them no other statement
+    may bind, change or import otherwise a name that the steps use, or begin the run with other parameters.
     """
     notebook = run.partition("@")[0]
     wanted = statements_of(run, stage)
     cells = _cells(notebook)
-    here = {_text(statement): at for _, at, statement in cells}
-    for step in wanted:
-        if _text(step) not in here:
+    start = _text(ast.parse(f"run = report.start({notebook!r}, globals())").body[0])
+    own = [start, "setup = run.setup", *(_text(step) for step in wanted)]
+    texts = [_text(statement) for _, _, statement in cells]
+    for step in (ast.parse(text).body[0] for text in own):
+        if texts.count(_text(step)) == 0:
             raise ParameterError(_missing(run, stage, step, [(id, statement) for id, _, statement in cells]))
-    order = [here[_text(step)] for step in wanted]
+        if texts.count(_text(step)) > 1:
+            what = f"notebook {notebook} has `{_first_line(step)}` {texts.count(_text(step))} times"
+            raise ParameterError(f"{what}, and --stage {stage} once: run the notebook itself")
+    order = [texts.index(text) for text in own]
     if order != sorted(order):
-        early = next(step for step, at, before in zip(wanted[1:], order[1:], order, strict=False) if at < before)
-        what = f"notebook {notebook} has `{_first_line(early)}` at another place"
+        early = next(text for text, at, before in zip(own[1:], order[1:], order, strict=False) if at < before)
+        what = f"notebook {notebook} has `{early.splitlines()[0]}` at another place"
         raise ParameterError(f"{what} than --stage {stage}: run the notebook itself")
-    last = order[-1]
-    allowed = {_text(step) for step in wanted} | {"setup = run.setup"}
-    names = {name for step in wanted for name in _assigned(step)} | {"setup"}
-    for id, at, statement in cells:
-        changed = sorted(names & _assigned(statement))
-        if at <= last and changed and _text(statement) not in allowed:
-            what = f"cell {id!r} of notebook {notebook} changes {changed[0]!r} ({_first_line(statement)})"
-            raise ParameterError(f"{what}, and --stage {stage} would not: run the notebook itself")
     _check_imports(run, stage, wanted, [statement for _, _, statement in cells])
+    made = {name for text in own for name in _bound(ast.parse(text).body[0])}
+    used = {node.id for text in own for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    parameters = set(specification(paths.notebook(notebook)))
+    imports = _imports(_module().body) | {"report": "hs2lib.report.report"}
+    for id, at, statement in cells[: order[-1]]:
+        if texts[at] in own:
+            continue
+        names = used | (parameters if at < order[0] else set())
+        changed = _changes(statement, names, made, imports)
+        if changed:
+            what = f"cell {id!r} of notebook {notebook} changes {changed!r} ({_first_line(statement)})"
+            raise ParameterError(f"{what}, and --stage {stage} would not: run the notebook itself")
+
+
+def _changes(statement: ast.stmt, names: set[str], made: set[str], imports: dict[str, str]) -> str:
+    """A name that a statement may change of those that the steps use, "" where it changes none.
+
+    made: of these names the ones that the steps bind themselves: their methods may change them.
+    """
+    if isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            name = alias.asname or alias.name
+            another = name in names and imports.get(name) != f"{statement.module}.{alias.name}"
+            if alias.name == "*" or another:
+                return name
+        return ""
+    for node in _walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REACHES:
+            return node.func.id
+    changed = sorted(_bound(statement) & names)
+    if changed:
+        return changed[0]
+    value = getattr(statement, "value", None)
+    if isinstance(statement, ast.Assign) and isinstance(value, ast.Name) and value.id in made - {"run"}:
+        return value.id  # another name for it, through which it may be changed
+    if isinstance(statement, ast.Expr) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        owner = value.func.value
+        while isinstance(owner, ast.Attribute | ast.Subscript):
+            owner = owner.value
+        if isinstance(owner, ast.Name) and owner.id in made - {"run"}:
+            return owner.id
+    return ""
+
+
+def _walk(statement: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a statement, but for the bodies of functions and what comprehensions bind: names of their own."""
+    yield statement
+    inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.comprehension):
+            yield from _walk(child.iter)
+        elif isinstance(child, ast.Lambda) or (isinstance(statement, inner) and isinstance(child, ast.stmt)):
+            continue
+        else:
+            yield from _walk(child)
 
 
 @functools.cache
@@ -190,17 +249,19 @@ def _first_line(statement: ast.stmt) -> str:
     return ast.unparse(statement).splitlines()[0]
 
 
-def _assigned(statement: ast.stmt) -> set[str]:
+def _bound(statement: ast.stmt) -> set[str]:
     """The names that a statement binds, deletes, or changes a part of."""
     names = set()
-    for node in ast.walk(statement):
+    for node in _walk(statement):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "run.warning":  # of captions alone
+            continue
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
             while isinstance(node, ast.Attribute | ast.Subscript):
                 node = node.value
             if isinstance(node, ast.Name):
                 names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
+        elif isinstance(node, NAMED):
+            names.add(node.name or "")
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
     return names
@@ -208,7 +269,7 @@ def _assigned(statement: ast.stmt) -> set[str]:
 
 def _missing(run: str, stage: str, step: ast.stmt, cells: list[tuple[str, ast.stmt]]) -> str:
     """What to say of a step that no cell has."""
-    alike = [(id, statement) for id, statement in cells if _assigned(step) & _assigned(statement)]
+    alike = [(id, statement) for id, statement in cells if _bound(step) & _bound(statement)]
     by_text = {ast.unparse(statement): id for id, statement in alike or cells}
     near = difflib.get_close_matches(ast.unparse(step), by_text, 1, 0.5)
     there = f"cell {by_text[near[0]]!r} has `{near[0]}`" if near else "no cell has anything like it"
@@ -220,7 +281,7 @@ def _check_imports(run: str, stage: str, wanted: list[ast.stmt], cells: list[ast
     ours = _imports(_module().body)
     theirs = _imports(cells)
     used = {node.id for step in wanted for node in ast.walk(step) if isinstance(node, ast.Name)}
-    bound = {name for step in wanted for name in _assigned(step)}
+    bound = {name for step in wanted for name in _bound(step)}
     for name in sorted((used & ours.keys()) - bound):
         if theirs.get(name) != ours[name]:
             what = f"{name} is {theirs.get(name, 'not imported')} in the notebook and {ours[name]} in its steps"

@@ -117,11 +117,13 @@ def losses_and_scores(losses: dict[str, pd.Series], scores: dict[str, np.ndarray
     fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), layout="constrained")
     begun = 0
     for name, loss in losses.items():
-        left.plot(begun + 1 + np.arange(len(loss)), loss, label=name)
+        left.plot(begun + 1 + np.arange(len(loss)), loss, ".-", label=name)
         begun += len(loss)
     left.axhline(level, color="black", lw=0.8, ls=":")
     left.set(xlabel="step", ylabel="loss")
+    left.legend(fontsize=8)
     left.ticklabel_format(useOffset=False)
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
     bins = np.histogram_bin_edges(np.concatenate([values.ravel() for values in scores.values()]), 20)
     for name, values in scores.items():
         right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
@@ -335,9 +337,11 @@ def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
             values = part[["mean", "95 % low", "95 % high"]].to_numpy().T
             dots(ax, part.level, *values, look, label=reader, across=False)
         slope = slopes[slopes.attribute == attribute].iloc[0]
-        interval = f"[{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"
-        ax.set_title(f"{attribute}\nslope {slope.slope:.2f} {interval}", fontsize=9)
-        ax.set(xlabel="level asked for", xticks=levels, ylim=(-0.2, 4.4))
+        title = f"{attribute}\nslope {slope.slope + 0:.2f}"
+        if np.isfinite(slope["95 % low"]):
+            title += f" [{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"
+        ax.set_title(title, fontsize=9)
+        ax.set(xlabel="level asked for", xticks=levels)
     axes[0, 0].set_ylabel("measured")
     legend_beside(axes[0, -1], size=7)
     fig.tight_layout()
@@ -470,8 +474,9 @@ def learning_curves(curve: pd.DataFrame, label: str) -> Figure:
             ax.plot(draws[x], draws.R, ".", ms=4, color=color, alpha=0.3)
         ax.set(xscale="log", xlabel=name)
         ax.minorticks_off()
-    groups = curve.groups.unique()
-    axes[0].set_xticks(groups, groups)
+    for ax, x in zip(axes, ("groups", "ratings"), strict=True):
+        numbers = curve.loc[curve.raters == curve.raters.max(), x].unique()
+        ax.set_xticks(numbers, numbers)
     axes[0].set_ylabel(label)
     axes[0].legend(fontsize=7)
     return fig

@@ -245,7 +245,7 @@ def threads(run: str, tier: str, cores: int) -> int:
 # What a run was made of.
 
 
-SMALL_BASE = "corpus/base/model.safetensors"  # the weights that `model_name` "small" means
+SMALL_BASE = "corpus/base"  # the model that `model_name` "small" means
 
 # The small world. Of it the rules of annotators, by which 04 simulates, count for real data too.
 WORLD = "hs2lib.corpus."

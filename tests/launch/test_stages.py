@@ -94,6 +94,17 @@ CALL = "result = dpo.train(policy, items, setup"
         (CALL, f"items = items[:10]\n{CALL}", "cell 'fit' of notebook 08_dpo changes 'items'"),
         (CALL, f"policy.temperature = 2\n{CALL}", "cell 'fit' of notebook 08_dpo changes 'policy'"),
         ("from hs2lib.align import dpo", "from mine import dpo", "dpo is mine.dpo in the notebook"),
+        (CALL, f"dpo.train = None\n{CALL}", "cell 'fit' of notebook 08_dpo changes 'dpo'"),
+        (CALL, f"def dpo():\n    pass\n\n\n{CALL}", "changes 'dpo'"),
+        (CALL, f"from mine import *\n{CALL}", "changes '*'"),
+        (CALL, f"if True:\n    from mine import dpo\n{CALL}", "changes 'dpo'"),
+        (CALL, f"policy.lora(rank=4)\n{CALL}", "changes 'policy'"),
+        (CALL, f"setattr(items, 'training', [])\n{CALL}", "changes 'setattr'"),
+        (CALL, f"same = items\n{CALL}", "changes 'items'"),
+        (CALL, f"{CALL})\n{CALL}", "2 times"),
+        ("setup = run.setup", "run.setup = None\nsetup = run.setup", "changes 'run'"),
+        ("globals())", 'globals() | {"seed": 3})', "and cell 'imports' has `run = report.start('08_dpo', globals() |"),
+        ("run = report.start", "seed = 3\nrun = report.start", "changes 'seed'"),
     ],
 )
 def test_a_notebook_that_passes_something_else_has_no_stages(changed, before, after, says):
@@ -103,8 +114,12 @@ def test_a_notebook_that_passes_something_else_has_no_stages(changed, before, af
         stages.check("08_dpo", "train")
 
 
-def test_what_only_shows_may_differ(changed):
-    changed(CALL, f"print(len(pairs.groups))\n{CALL}")
+@pytest.mark.parametrize(
+    "shows", ["print(len(pairs.groups))", "[len(items) for items in []]", "def show(items):\n    items = 1"]
+)
+def test_what_only_shows_may_differ(changed, shows):
+    """A name of a comprehension's or a function's own is another one."""
+    changed(CALL, f"{shows}\n{CALL}")
     stages.check("08_dpo", "train")
 
 
