@@ -122,9 +122,9 @@ class Run:
     def reads(self, *things: object) -> None:
         """Record what this run read: data sets, models, trainings and whatever else has a `read`, or paths.
 
-        A `read` is what `hs2lib.paths.as_read` returns, which may stand for itself. Of a model `finish` reports what it set aside; of a training
-        that an earlier call did, the manifest's time has its seconds; of what a reader may change (`arguments`: the
-        pair rule, the loss), the manifest says what it was.
+        A `read` is what `hs2lib.paths.as_read` returns, which may stand for itself. Of a model `finish` reports what it
+        set aside; of a training that an earlier call did, the manifest's time has its seconds; of what a reader may
+        change (`arguments`: the pair rule, the loss), the manifest says what it was.
         """
         for thing in things:
             if isinstance(thing, str | Path):

@@ -81,6 +81,7 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     if len(validation):
         left.plot(validation.step, validation.loss, "o-", color="#d55e00", ms=4, label="validation")
     left.set(xlabel="step", ylabel="loss")
+    left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
     left.legend()
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
     for name in pearson or validation.columns.intersection(["accuracy"]):
