@@ -3,9 +3,9 @@
     make publish RUNS="05 06@seed-1"          # python -m hs2lib.launch.publish --tier demo 05 06@seed-1
 
 A published report is of the commit that its manifest names, for good: it changes only here. So what is published must
-be what that commit gives, and must have read what is published. All faults of all runs are named before anything is written
-(`faults`), and all runs are published or none. A run with the
-results that are published already leaves every file there as it is, its manifest too.
+be what that commit gives, and must have read what is published. All faults of all runs are named before anything is
+written (`faults`), and all runs are published or none. A run with the results that are published already leaves every
+file there as it is, its manifest too.
 
 Paper: silent.
 """
