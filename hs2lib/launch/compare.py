@@ -174,7 +174,7 @@ def number(text: str) -> float | None:
 
 
 def cell(row: dict[str, str], heading: str, bounds: dict[str, tuple[str, str]]) -> Cell:
-    """The cell of a row, with its interval: from the columns of its bounds, or as it stands in the text."""
+    """The cell of a row, with its interval: the first in its text, or else from the columns of its bounds."""
     text = row.get(heading, "")
     within = re.search(_INTERVAL, text)
     printed = within.groups() if within else [row.get(bound, "") for bound in bounds.get(heading, ())]
@@ -186,6 +186,14 @@ def side(interval: tuple[float, float]) -> int:
     """On which side of 0 an interval lies: 1, -1, or 0 where it holds 0, or ends there but for the error of floats."""
     low, high = interval
     return int(low > _ZERO) - int(high < -_ZERO)
+
+
+def sides(of: Cell) -> list[int]:
+    """On which side of 0 each interval of a cell lies: each in its text, or else the one from the columns of bounds."""
+    intervals = [(number(low), number(high)) for low, high in re.findall(_INTERVAL, of.text)]
+    if not intervals and of.interval:
+        intervals = [of.interval]
+    return [side(interval) for interval in intervals]
 
 
 def rounds(one: str, other: str, digits: int) -> bool:
@@ -209,7 +217,7 @@ def kind_of(ours: Cell, published: Cell, *, concludes: bool = False) -> str:
         return MISSING_HERE
     if re.sub(_NUMBER, "#", ours.text) != re.sub(_NUMBER, "#", published.text):
         return CHANGED if concludes else OTHER_WORDS
-    if ours.interval and published.interval and side(ours.interval) != side(published.interval):
+    if ours.interval and published.interval and sides(ours) != sides(published):
         return CHANGED
     if ours.text == published.text:
         return EQUAL

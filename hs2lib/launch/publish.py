@@ -3,8 +3,9 @@
     make publish RUNS="05 06@seed-1"          # python -m hs2lib.launch.publish --tier demo 05 06@seed-1
 
 A published report is of the commit that its manifest names, for good: it changes only here. So what is published must
-be what that commit gives. All faults of all runs are named before anything is written (`faults`). A run with the
-results that are published already leaves every file there as it is, its manifest too.
+be what that commit gives, and must have read what is published. All faults of all runs are named before anything is
+written (`faults`), and all runs are published or none. A run with the results that are published already leaves every
+file there as it is, its manifest too.
 
 Paper: silent.
 """
@@ -103,7 +104,7 @@ def faults(of: Plan) -> list[str]:
         sentences += left_otherwise(of, run)
         if not of.unchanged(run):
             sentences += made_otherwise(of, run) + read_otherwise(of, run)
-    return sentences + seeds_otherwise(of)
+    return sentences + left_behind(of) + seeds_otherwise(of)
 
 
 def left_otherwise(of: Plan, run: str) -> list[str]:
@@ -151,6 +152,21 @@ def read_otherwise(of: Plan, run: str) -> list[str]:
         reports = {name for name in of.after if name.partition("@")[0] != run.partition("@")[0]}
         for name in sorted(reports - read.keys()):
             sentences.append(f"{run} did not read {name}, which is published: run {name}, then {run} again")
+    return sentences
+
+
+def left_behind(of: Plan) -> list[str]:
+    """Faults where a run that stays as it is published read other results of a run than those that the plan publishes.
+
+    A run of the plan whose own results stay is judged by what its new report read.
+    """
+    new = {run for run in of.own if not of.unchanged(run)}
+    sentences = []
+    for reader in sorted(of.after.keys() - new):
+        for name, digest in of.after[reader].get("upstream", {}).items():
+            if name in new and digest != of.results_of(name):
+                why = f"{reader}, which is published, read other results of {name}"
+                sentences.append(f"{why}: publish {reader} with it")
     return sentences
 
 
@@ -206,34 +222,56 @@ def _families(manifest: dict) -> set[str]:
 # Publishing.
 
 
-def put(tier: str, run: str) -> Path:
-    """Copy a run's report to where it is published, whole or not at all, and return its folder there.
+def put(tier: str, runs: list[str]) -> None:
+    """Copy the reports of runs to where they are published: all of them, or none.
 
-    The copy is made beside it under a name that git ignores, and renamed. Raises OSError where it cannot be written;
-    the earlier report is then as it was.
+    All copies are made first, beside the published reports and under names that git ignores; then they are renamed.
+    Raises OSError where one cannot be written; every earlier report is then as it was.
     """
+    folder = paths.published_reports() / tier
+    copies = {run: folder / f".{run}.{os.getpid()}" for run in runs}
+    try:
+        for run, copy in copies.items():
+            copy_report(tier, run, copy)
+        replace(folder, copies)
+    finally:
+        for copy in copies.values():
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def copy_report(tier: str, run: str, copy: Path) -> None:
+    """Copy what is published of a run's report to a new folder. Raises OSError where it cannot be written."""
     source = paths.reports() / tier / run
-    target = paths.published_reports() / tier / run
-    copy = target.with_name(f".{run}.{os.getpid()}")
-    earlier = target.with_name(f".{run}.{os.getpid()}.earlier")
     names = [*completed(tier, run, source).files, "manifest.json", f"{run}.ipynb"]
     if tables_only(tier, run):
         names = [name for name in names if name.endswith(".csv") or name == "manifest.json"]
+    copy.mkdir(parents=True)
+    for name in names:
+        shutil.copyfile(source / name, copy / name)
+
+
+def replace(folder: Path, copies: dict[str, Path]) -> None:
+    """Rename the copy of each run to the run's name in the folder, in place of the earlier report.
+
+    Raises OSError where one cannot be renamed; all earlier reports are then back in their places.
+    """
+    earlier = {run: copy.with_name(f"{copy.name}.earlier") for run, copy in copies.items()}
     try:
-        copy.mkdir(parents=True)
-        for name in names:
-            shutil.copyfile(source / name, copy / name)
-        if target.exists():
-            target.rename(earlier)
-        copy.rename(target)
+        for run, copy in copies.items():
+            target = folder / run
+            if target.exists():
+                target.rename(earlier[run])
+            copy.rename(target)
     except BaseException:
-        if earlier.exists() and not target.exists():
-            earlier.rename(target)
+        for run, copy in copies.items():
+            target = folder / run
+            if not copy.exists():
+                target.rename(copy)
+            if earlier[run].exists():
+                earlier[run].rename(target)
         raise
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.rmtree(earlier, ignore_errors=True)
-    return target
+    for report in earlier.values():
+        shutil.rmtree(report, ignore_errors=True)
 
 
 def publish(tier: str, runs: list[str]) -> list[str]:
@@ -248,8 +286,7 @@ def publish(tier: str, runs: list[str]) -> list[str]:
     if sentences := faults(planned):
         raise ParameterError("\n  ".join(["nothing was published:", *sentences]))
     new = [run for run in runs if not planned.unchanged(run)]
-    for run in new:
-        put(tier, run)
+    put(tier, new)
     return new
 
 

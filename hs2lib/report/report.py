@@ -54,13 +54,15 @@ def not_comparable(sources: list[dict]) -> str:
 
 
 def commit() -> str:
-    """Commit of the checkout, with '+' when tracked sources differ from it; 'unknown' outside git."""
+    """Commit of the checkout, with '+' when sources differ from it or are not in it; 'unknown' outside git."""
     git = ["git", "-C", str(root())]
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     if head.returncode:
         return "unknown"
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "hs2lib", "notebooks", "params"])
-    return head.stdout.strip() + ("+" if changed.returncode else "")
+    status = [*git, "status", "--porcelain", "--untracked-files=all", "--", "hs2lib", "notebooks", "params"]
+    listed = subprocess.run(status, capture_output=True, text=True)
+    as_committed = listed.returncode == 0 and not listed.stdout
+    return head.stdout.strip() + ("" if as_committed else "+")
 
 
 def device() -> str:

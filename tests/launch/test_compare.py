@@ -85,6 +85,9 @@ def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
         ("4.12 [3.80, 4.44]", "4.32 [4.00, 4.64]", INSIDE),
         ("4.12 [3.80, 4.44]", "4.52 [4.20, 4.84]", OUTSIDE),
         ("4.12 [3.80, 4.44]", "0.12 [-0.20, 0.44]", CHANGED),
+        # Of two intervals the second one's conclusion counts too.
+        ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.3 [4.0, 4.6] and 1.0 [0.5, 1.5]", INSIDE),
+        ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.2 [3.8, 4.4] and -1.0 [-1.5, -0.5]", CHANGED),
         ("8.04 ± 0.38", "8.24 ± 0.38", MOVED),
         ("8.04 ± 0.38", "judge gold, no score", OTHER_WORDS),
         ("no score", "no words", OTHER_WORDS),

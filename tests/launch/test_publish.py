@@ -188,6 +188,24 @@ def test_what_a_run_read_is_published_with_it_or_before(checkout, capsys):
     assert publish.main(["06"]) == 0 and published(SCORED)["t.csv"][0] == "a\n3\n"
 
 
+def test_a_published_run_is_not_left_behind_by_what_it_read(checkout, capsys):
+    """With another 05 published alone, the published 06 would score a model that no published report is of."""
+    for run in (MODEL, SCORED):
+        ran(run)
+    assert publish.main(["05", "06"]) == 0
+    before = published()
+    ran(MODEL, number="2")
+    why = f"{SCORED}, which is published, read other results of {MODEL}: publish {SCORED} with it"
+    assert publish.main(["05"]) == 2 and why in capsys.readouterr().err
+    assert publish.main(["05", "06"]) == 2 and why in capsys.readouterr().err, "06 did not run again"
+    assert published() == before
+    ran(SCORED, number="2")
+    assert publish.main(["05", "06"]) == 0
+    ran(MODEL, number="3")
+    ran(SCORED, number="2")
+    assert publish.main(["05", "06"]) == 0, "06 read the new 05, and its results are the same"
+
+
 def test_seeds_of_other_settings_are_refused_also_upstream(checkout, capsys):
     """Their mean is one of different things. 06 and 06@seed-1 are alike, and score models that are not."""
     for run in (MODEL, f"{MODEL}@seed-1", SCORED, f"{SCORED}@seed-1"):
@@ -237,6 +255,35 @@ def test_an_earlier_report_stays_whole_where_the_new_one_cannot_be_written(check
 
     monkeypatch.setattr(publish.shutil, "copyfile", full)
     assert publish.main(["05"]) == 2 and "No space" in capsys.readouterr().err
+    assert published() == before and [path.name for path in paths.published_reports().glob("demo/*")] == [MODEL]
+
+
+@pytest.mark.parametrize("fails", ["copy", "rename"])
+def test_several_runs_are_published_all_or_none(checkout, monkeypatch, capsys, fails):
+    """A disk that is full at the second run would leave the first one published beside readers of another one."""
+    first = "01_dataset_statistics"
+    ran(MODEL)
+    publish.main(["05"])
+    before = published()
+    for run in (first, MODEL, SCORED):
+        ran(run, number="2")
+    copyfile, rename = publish.shutil.copyfile, publish.Path.rename
+
+    def copy(source, target):
+        if source.parent.name == SCORED:
+            raise OSError("No space left on device")
+        copyfile(source, target)
+
+    def rename_all_but_one(source, target):
+        if target.name == SCORED:
+            raise OSError("No space left on device")
+        return rename(source, target)
+
+    if fails == "copy":
+        monkeypatch.setattr(publish.shutil, "copyfile", copy)
+    else:
+        monkeypatch.setattr(publish.Path, "rename", rename_all_but_one)
+    assert publish.main(["01", "05", "06"]) == 2 and "No space" in capsys.readouterr().err
     assert published() == before and [path.name for path in paths.published_reports().glob("demo/*")] == [MODEL]
 
 

@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import random
+import subprocess
 import sys
 from dataclasses import replace
 from io import StringIO
@@ -399,3 +400,30 @@ def test_a_renamed_table_leaves_no_old_file_behind(checkout):
     run.table(pd.DataFrame({"n": [1]}), "new-name", "A table.")
     run.finish()
     assert sorted(p.name for p in run.folder.glob("[!.]*")) == ["manifest.json", "new-name.csv", "new-name.tex"]
+
+
+def git(folder, *words):
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    return subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        (f"notebooks/{NAME}.ipynb", "+"),
+        ("notebooks/mine.py", "+"),  # new, and in no commit
+        ("params/demo/01_toy@new.yaml", "+"),
+        ("notes.txt", ""),
+    ],
+)
+def test_a_commit_is_marked_where_sources_are_not_as_committed(checkout, name, mark):
+    """A run that read a new module of the user's could not be made again from the commit that its manifest names."""
+    git(checkout, "init", "-q")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-q", "-m", "All")
+    head = git(checkout, "rev-parse", "--short=12", "HEAD").strip()
+    assert report.commit() == head
+    file = checkout / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("1")
+    assert report.commit() == head + mark
