@@ -87,14 +87,11 @@ def renamed(text: str, heading: str = "") -> str:
     return RENAMED.get(text, text)
 
 
-def read(path: Path, *, earlier: bool = False) -> Table:
-    """The table of a CSV file. Of two columns with one heading the second is called "a (2)".
-
-    earlier: the report may be of an earlier commit, and is put into today's words.
-    """
+def read(path: Path) -> Table:
+    """The table of a CSV file in today's words. Of two columns with one heading the second is called "a (2)"."""
     with path.open(newline="") as file:
         lines = [[plain_cell(cell) for cell in line] for line in csv.reader(file)]
-    if earlier and lines:
+    if lines:
         before = lines[0]
         lines = [[renamed(cell, heading) for cell, heading in zip(line, before, strict=False)] for line in lines]
     headings: list[str] = []
@@ -323,7 +320,7 @@ def compare_reports(ours: Path, published: Path) -> list[dict]:
     records = []
     for name in sorted({file.name for folder in (ours, published) for file in folder.glob("*.csv")}):
         mine = read(ours / name) if (ours / name).exists() else None
-        theirs = read(published / name, earlier=True) if (published / name).exists() else None
+        theirs = read(published / name) if (published / name).exists() else None
         headings = (mine or theirs).headings
         compared = compare_tables(mine or Table(headings, []), theirs or Table(headings, []))
         records += [{"table": name} | record for record in compared]

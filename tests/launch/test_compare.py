@@ -104,20 +104,20 @@ def test_a_cell_without_columns_of_bounds(beside, published, ours, kind):
 def test_rows_are_matched_by_their_names_and_columns_by_their_headings(beside):
     """A table in another order is the same table."""
     frame = beside(
-        "measure,policy,a,b\ngold,SFT,1,2\ngold,DPO,3,4\n", "policy,b,a,measure\nDPO,4,3,gold\nSFT,2,1,gold\n"
+        "measure,policy,a,b\ntruth,SFT,1,2\ntruth,DPO,3,4\n", "policy,b,a,measure\nDPO,4,3,truth\nSFT,2,1,truth\n"
     )
     assert frame.kind.tolist() == [EQUAL] * 4
-    assert frame.row.tolist() == ["gold, SFT", "gold, SFT", "gold, DPO", "gold, DPO"]
+    assert frame.row.tolist() == ["truth, SFT", "truth, SFT", "truth, DPO", "truth, DPO"]
 
 
 def test_rows_of_one_name_are_matched_by_their_order(beside):
     """A table by step has each measure once a step."""
-    frame = beside("step,measure,a\n1,gold,1\n2,gold,2\n", "step,measure,a\n1,gold,1\n2,gold,5\n")
+    frame = beside("step,measure,a\n1,truth,1\n2,truth,2\n", "step,measure,a\n1,truth,1\n2,truth,5\n")
     assert dict(zip(frame.row + ": " + frame.column, frame.kind, strict=True)) == {
-        "gold: step": EQUAL,
-        "gold: a": EQUAL,
-        "gold, row 2: step": EQUAL,
-        "gold, row 2: a": MOVED,
+        "truth: step": EQUAL,
+        "truth: a": EQUAL,
+        "truth, row 2: step": EQUAL,
+        "truth, row 2: a": MOVED,
     }
 
 
