@@ -16,6 +16,7 @@ import json
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -389,7 +390,7 @@ class _Things:
         module = str(function.__globals__.get("__name__"))  # its own attribute may be that of a function it wraps
         name = f"{module}.{function.__qualname__}"
         place = self._place(module)
-        if place == "installed":
+        if place == "installed" and self._is_of_an_installed_module(function):
             return ["function", name]
         held = [function.__defaults__ or (), function.__kwdefaults__ or {}]
         for cell in function.__closure__ or ():
@@ -397,6 +398,9 @@ class _Things:
                 held.append(cell.cell_contents)
             except ValueError:  # it is filled later
                 held.append(None)
+        if place == "installed":  # a decorator made it, as torch.no_grad does
+            held.append(getattr(function, "__wrapped__", None))
+            return ["function", name, [self.content(one, of_library=False) for one in held]]
         if place == "library":
             return ["function", name, [self.content(one, of_library=True) for one in held]]
         for used in sorted(_globals_of(function.__code__)):
@@ -406,6 +410,21 @@ class _Things:
         documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
         whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
         return ["function", self._part(function.__qualname__, whole)]
+
+    def _is_of_an_installed_module(self, function: FunctionType) -> bool:
+        """Whether a function of installed code was made there too, so that its name says all.
+
+        An installed decorator makes functions of its own code, which hold the function that stands under it.
+        """
+        if not function.__closure__ and not hasattr(function, "__wrapped__"):
+            return True
+        module = function.__module__
+        if module not in sys.modules or self._place(module) != "installed":
+            return False
+        value: object = sys.modules[module]
+        for name in function.__qualname__.split("."):
+            value = getattr(value, name, None)
+        return value is function
 
     def _class(self, kind: type) -> list:
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -418,7 +437,9 @@ class _Things:
 
     def _object(self, value: object, of_library: bool) -> object:
         kind = self.content(type(value), of_library=of_library)
-        if isinstance(value, Mapping):
+        if isinstance(value, weakref.WeakKeyDictionary):
+            held = []  # what was looked up so far, as functools.singledispatch keeps it
+        elif isinstance(value, Mapping):
             held = [[repr(key), self.content(value[key], of_library=of_library)] for key in value]
             held.sort(key=json.dumps)
         elif isinstance(value, list | tuple):

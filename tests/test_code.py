@@ -301,6 +301,33 @@ def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
     assert "hs2lib/train/losses.py" in code.record(space["rule"])["files"]
 
 
+DECORATED = """
+import contextlib
+import functools
+import torch
+
+{decorator}
+def rule(x):
+    yield x * {factor}
+
+class Rule:
+    {decorator}
+    def __call__(self, x):
+        yield x * {factor}
+"""
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    ["@torch.no_grad()", "@torch.inference_mode()", "@contextlib.contextmanager", "@functools.singledispatch"],
+)
+def test_a_rule_under_an_installed_decorator_counts(decorator):
+    """Such a decorator gives a function of its own module: a changed rule under it read the old weights."""
+    for name in ("rule", "Rule"):
+        once, twice, again = (of(DECORATED.format(decorator=decorator, factor=n), name) for n in (1, 2, 1))
+        assert once == again != twice
+
+
 def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_code():
     """Beta stands in the configuration of a training. A rule that was passed on stands nowhere else."""
     assert code.digest(objectives.dpo(0.1)) == code.digest(objectives.dpo(0.2))
