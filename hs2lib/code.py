@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import os
+import pickle
 import re
 import sys
 import weakref
@@ -306,6 +307,9 @@ def parts(modules: Iterable[str]) -> dict[str, str]:
 # Functions and classes, also those of a notebook.
 
 
+PLAIN = bool | int | float | complex | str | bytes | type(...) | None
+
+
 class _Things:
     """Gathers what functions, classes and modules are made of: modules of hs2lib, and a digest of each other part."""
 
@@ -328,7 +332,7 @@ class _Things:
         of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which what is kept has in
         its settings; only code counts. What a user's function holds counts whole.
         """
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...)):
+        if isinstance(value, PLAIN):
             return None if of_library else [type(value).__name__, repr(value)]
         if id(value) in self.known:
             return self.known[id(value)][1]
@@ -343,9 +347,12 @@ class _Things:
             both = (value.__self__, value.__func__)
             return ["method", *(self.content(one, of_library=of_library) for one in both)]
         if isinstance(value, functools.partial):
-            of_library &= getattr(value.func, "__module__", "").split(".")[0] == "hs2lib"
-            held = (value.func, value.args, value.keywords)
-            return ["partial", *(self.content(one, of_library=of_library) for one in held)]
+            of_library &= str(getattr(value.func, "__module__", "")).split(".")[0] == "hs2lib"
+            function = self.content(value.func, of_library=of_library)
+            if of_library:
+                return ["partial", function, self._bound(value.args), self._bound(value.keywords)]
+            held = (value.args, value.keywords)
+            return ["partial", function, *(self.content(one, of_library=False) for one in held)]
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, type):
@@ -355,6 +362,18 @@ class _Things:
         if callable(value) and hasattr(value, "__qualname__"):  # in C
             return ["function", f"{value.__module__}.{value.__qualname__}"]
         return self._object(value, of_library)
+
+    def _bound(self, value: object) -> object:
+        """An argument that a partial binds for a function of hs2lib: plain values count, also in lists and mappings.
+
+        Tensors and models do not: they are state, and what is kept names them elsewhere.
+        """
+        if isinstance(value, Mapping):
+            held = [[repr(key), self._bound(value[key])] for key in value]
+            return ["mapping", sorted(held, key=json.dumps)]
+        if isinstance(value, list | tuple):
+            return [type(value).__name__, [self._bound(one) for one in value]]
+        return self.content(value, of_library=not isinstance(value, PLAIN))
 
     def _part(self, name: str, content: list) -> str:
         """Take in what a user's function or class is made of; its digest.
@@ -446,7 +465,7 @@ class _Things:
             held = [self.content(one, of_library=of_library) for one in value]
         elif isinstance(value, set | frozenset):
             held = sorted((self.content(one, of_library=of_library) for one in value), key=json.dumps)
-        elif of_library and self._place(type(value).__module__) != "user":
+        elif of_library and self._place(type(value).__module__) != "user" and not self._is_installed_function(value):
             return kind
         elif hasattr(value, "fingerprint"):  # of a model's weights
             held = value.fingerprint()
@@ -460,7 +479,23 @@ class _Things:
             held = os.fspath(value)
         else:
             held = [[name, self.content(one, of_library=False)] for name, one in sorted(_attributes(value).items())]
+            if not held and self._is_installed_function(value):
+                held = self._reduced(value)
         return [kind, held]
+
+    def _is_installed_function(self, value: object) -> bool:
+        """Whether a value is called like a function and of an installed type, as numpy.vectorize's; no torch module."""
+        kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__]
+        is_model = "torch.nn.modules.module.Module" in kinds
+        return callable(value) and not is_model and self._place(type(value).__module__) == "installed"
+
+    def _reduced(self, value: object) -> list:
+        """What an object in C, as operator.itemgetter's, is made again from; nothing of one that does not say."""
+        try:
+            reduced = value.__reduce__()
+        except (TypeError, pickle.PicklingError):
+            return []
+        return [self.content(reduced, of_library=False)]
 
 
 def _attributes(value: object) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import operator
 import re
 import shutil
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hs2lib import code
 from hs2lib.paths import root
-from hs2lib.train import objectives
+from hs2lib.train import losses, objectives
 
 SOURCE = '''"""What this module is for."""
 
@@ -336,6 +338,24 @@ def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_
     passed = [partial(objectives.sft, own(RULE.replace("2.0", weight))["rule"]) for weight in ("2.0", "3.0", "2.0")]
     digests = [code.digest(one) for one in (task, *passed)]
     assert len(set(digests)) == 3 and digests[1] == digests[3]
+
+
+def test_values_bound_to_a_function_count():
+    """A beta bound to a loss of the library, or to a callable of numpy or Python, stands in no configuration."""
+    bound = [partial(losses.dpo_loss, beta=beta) for beta in (0.1, 0.5, 0.1)]
+    in_objective = [objectives.Objective("mine", one, None) for one in bound]
+    in_list = [partial(losses.dpo_loss, [beta]) for beta in (0.1, 0.5, 0.1)]
+    vectorized = [np.vectorize(eval(f"lambda x: x + {n}")) for n in (1, 2, 1)]
+    getters = [operator.itemgetter(n) for n in (1, 2, 1)]
+    for three in (bound, in_objective, in_list, vectorized, getters):
+        once, other, again = (code.digest(one) for one in three)
+        assert once == again != other
+
+
+def test_tensors_and_models_bound_to_a_function_of_the_library_do_not_count():
+    """PPO binds a tally that every step adds to, and its reference: its training would never be found again."""
+    kept = [partial(losses.dpo_loss, tally=torch.full((2,), n), model=torch.nn.Linear(1, 1)) for n in (0.0, 1.0)]
+    assert code.digest(kept[0]) == code.digest(kept[1])
 
 
 def test_what_a_process_has_loaded_is_what_it_computes_with(tmp_path, monkeypatch):
