@@ -170,6 +170,23 @@ def read(source: str, *, hints: bool = False) -> Source:
     return Source(digest, frozenset(imports), library, frozenset(strings))
 
 
+def read_cell(source: str, *, hints: bool = False) -> Source:
+    """What the source of a cell says, as `read`. Where it is no plain Python, as with `%matplotlib`, its text counts.
+
+    What it imports is then that of its lines without the commands of IPython; nothing where those are no Python either.
+    """
+    try:
+        return read(source, hints=hints)
+    except SyntaxError:
+        pass
+    plain = re.sub(r"(?m)^(\s*)[%!?].*$", r"\1pass", source)
+    text = hashed(source)
+    try:
+        return read(plain)._replace(digest=text)
+    except SyntaxError:
+        return Source(text, frozenset(), frozenset(), frozenset())
+
+
 def _code(code: CodeType, documented: bool = False) -> list:
     """What a code object does, as JSON: no lines, no files, no names of locals beyond its arguments.
 
@@ -197,6 +214,19 @@ def _constant(value: object) -> list:
 # Modules: what they import, and which data files they name.
 
 
+def _top_level(source: str) -> set[str]:
+    """The names that a module defines, assigns or imports."""
+    names = set()
+    for node in _nodes(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+    return names
+
+
 @functools.cache
 def _module(folder: Path, name: str) -> tuple[str, Path]:
     place = folder.joinpath(*name.split(".")[1:])
@@ -205,6 +235,9 @@ def _module(folder: Path, name: str) -> tuple[str, Path]:
             return name, file
     if (above := place.parent.with_suffix(".py")).is_file():
         return name.rpartition(".")[0], above
+    room = place.parent / "__init__.py"
+    if room.is_file() and (place.name == "*" or place.name in _top_level(room.read_text())):
+        return name.rpartition(".")[0], room
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 

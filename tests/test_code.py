@@ -160,6 +160,25 @@ def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
         code.reach(["hs2lib.stats.bootstrop"])
 
 
+def test_a_name_that_a_room_itself_defines_is_its_own():
+    """A cell that printed hs2lib's version, or imported all of a room, stopped the status of all runs."""
+    assert "hs2lib" in code.reach(["hs2lib.__version__"])
+    assert "hs2lib.train" in code.reach(["hs2lib.train.*"])
+    with pytest.raises(ImportError, match="hs2lib has no such module"):
+        code.reach(["hs2lib.version"])
+
+
+def test_a_cell_with_commands_of_ipython_counts_by_its_text_and_its_imports():
+    """`%matplotlib inline` is no Python: judging the run ended in a bare SyntaxError."""
+    cell = "%matplotlib inline\nfrom hs2lib.stats import metrics\n"
+    assert code.read_cell(cell).library == {"hs2lib.stats.metrics"}
+    assert code.read_cell(cell).digest != code.read_cell(cell.replace("inline", "agg")).digest
+    files = code.read_cell("files = !ls\n")
+    assert files.digest != code.read_cell("files = !ls ..\n").digest
+    plain = "a = 1  # a comment\n"
+    assert code.read_cell(plain) == code.read("a = 1\n"), "the text of what is Python does not count"
+
+
 def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
     parts = code.parts(["hs2lib.corpus.tasks", "hs2lib.report.templates", "hs2lib.paper"])
     assert "hs2lib/corpus/phrases/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts

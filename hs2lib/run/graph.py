@@ -265,7 +265,7 @@ def modules(notebook: str, without: Container[str] = ()) -> set[str]:
 
     Raises ImportError where one is imported that is not there.
     """
-    return code.reach((name for cell in code_cells(notebook) for name in code.read(cell).library), without)
+    return code.reach((name for cell in code_cells(notebook) for name in code.read_cell(cell).library), without)
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:
@@ -286,7 +286,7 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
     for cell in (parameters, *cells):
         computing |= {f"notebooks/{name}.py": hex for name, hex in code.beside(cell, root() / "notebooks").items()}
     place = f"notebooks/{notebook_path(run).name}"
-    own = code.hashed([code.read(parameters, hints=True).digest, *(code.read(cell).digest for cell in cells)])
+    own = code.hashed([code.read_cell(parameters, hints=True).digest, *(code.read_cell(cell).digest for cell in cells)])
     drawn = code.parts(drawing) | {f"the text of {place}": sha256(notebook_path(run))}
     generating = code.parts(reached - real)
     used = {"computes": computing, "draws": drawn, "world": generating}
