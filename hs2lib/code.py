@@ -134,7 +134,7 @@ class Source(NamedTuple):
 
 
 @functools.cache
-def read(source: str, *, hints: bool = False) -> Source:
+def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     """What the source of a module, or of a cell, says. Its digest is that of its compiled code.
 
     It does not change with comments, docstrings, hints of arguments, results and variables, layout, or the names of a
@@ -143,10 +143,11 @@ def read(source: str, *, hints: bool = False) -> Source:
     Args:
         source: of a module, or of a cell.
         hints: whether the hints of the module's own variables count, as those of a parameters cell do.
+        package: that the module lies in, or is, by its dotted name; relative imports start there.
 
     Raises:
         SyntaxError: the source is no Python.
-        ImportError: it imports by a relative name.
+        ImportError: it imports by a relative name, and lies in no package or not deep enough in one.
     """
     tree = ast.parse(source)
     if "__doc__" not in source:
@@ -158,9 +159,8 @@ def read(source: str, *, hints: bool = False) -> Source:
             node.lineno = node.end_lineno = 1
             node.col_offset = node.end_col_offset = 0
         if isinstance(node, ast.ImportFrom):
-            if node.level:
-                raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write hs2lib's name whole")
-            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+            module = _imported_from(node, package)
+            imports |= {f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
@@ -168,6 +168,17 @@ def read(source: str, *, hints: bool = False) -> Source:
     digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
     library = frozenset(name for name in imports if name.split(".")[0] == "hs2lib")
     return Source(digest, frozenset(imports), library, frozenset(strings))
+
+
+def _imported_from(node: ast.ImportFrom, package: str) -> str:
+    """The whole name of the module that a statement imports from. Raises ImportError as `read`."""
+    if not node.level:
+        return str(node.module)
+    above = package.split(".") if package else []
+    if node.level > len(above):
+        raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write the module's name whole")
+    kept = above[: len(above) - node.level + 1]
+    return ".".join([*kept, node.module] if node.module else kept)
 
 
 def read_cell(source: str, *, hints: bool = False) -> Source:
@@ -241,18 +252,49 @@ def _module(folder: Path, name: str) -> tuple[str, Path]:
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 
-def beside(source: str, folder: Path) -> dict[str, str]:
-    """Digests of modules of the user's own that a source imports from a folder, directly or through others, by name."""
-    out: dict[str, str] = {}
-    waiting = [source]
+class Beside(NamedTuple):
+    """What a source uses of the modules in a folder: digests of their code by file, and what they import of hs2lib.
+
+    digests: {"mine.py": hex, "pkg/sub.py": hex}. library: dotted names, those that the source itself imports too.
+    """
+
+    digests: dict[str, str]
+    library: frozenset[str]
+
+
+def beside(source: Source, folder: Path) -> Beside:
+    """The modules of the user's own that a source imports from a folder, directly or through others.
+
+    Raises SyntaxError where one of them is no Python, and ImportError where one imports from above its package.
+    """
+    digests: dict[str, str] = {}
+    library = set(source.library)
+    waiting = list(source.imports)
     while waiting:
-        for name in {name.split(".")[0] for name in read(waiting.pop()).imports}:
-            file = folder / f"{name}.py"
-            if name not in out and file.is_file():
-                text = file.read_text()
-                out[name] = read(text).digest
-                waiting.append(text)
-    return out
+        for file, package in _files_of(waiting.pop(), folder):
+            place = file.relative_to(folder).as_posix()
+            if place in digests:
+                continue
+            module = read(file.read_text(), package=package)
+            digests[place] = module.digest
+            library |= module.library
+            waiting += module.imports
+    return Beside(digests, frozenset(library))
+
+
+def _files_of(name: str, folder: Path) -> list[tuple[Path, str]]:
+    """The files in a folder that importing a dotted name runs, its packages' too, each with the package it lies in."""
+    out = []
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        place = folder.joinpath(*parts[:depth])
+        room = place / "__init__.py"
+        file = place.parent / f"{place.name}.py"
+        if room.is_file():
+            out.append((room, ".".join(parts[:depth])))
+        elif file.is_file():
+            out.append((file, ".".join(parts[: depth - 1])))
+    return [] if parts[0] == "hs2lib" else out
 
 
 def module_file(name: str) -> Path:
@@ -420,8 +462,14 @@ class _Things:
 
     def _module(self, module: ModuleType) -> list:
         place = self._place(module.__name__)
-        if place == "user" and module.__name__ != "__main__":
-            self.parts[module.__name__] = read(Path(module.__file__).read_text()).digest
+        file = getattr(module, "__file__", None)
+        if place == "user" and module.__name__ != "__main__" and file:
+            source = read(Path(file).read_text(), package=module.__package__ or "")
+            self.parts[module.__name__] = source.digest
+            deep = len(module.__name__.split(".")) - (Path(file).name != "__init__.py")
+            others = beside(source, Path(file).parents[deep])
+            self.parts |= others.digests
+            self.modules |= reach(others.library)
         return ["module", module.__name__]
 
     def _place(self, module: str) -> str:

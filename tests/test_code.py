@@ -317,6 +317,42 @@ def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
     assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), "wherever the notebook's code is run"
 
 
+def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path):
+    """Of a reader's own modules only the first, and no package, counted: an edit in the others left a run current."""
+    (tmp_path / "pkg").mkdir()
+    for name, text in {
+        "mine.py": "import hs2lib.evaluate.arena_hard\n",
+        "pkg/__init__.py": "from . import other\n",
+        "pkg/sub.py": "from .deep import a\nfrom hs2lib.stats.metrics import pearson\n",
+        "pkg/deep.py": "a = 1\n",
+        "pkg/other.py": "b = 1\n",
+        "pkg/unused.py": "c = 1\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    used = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    assert sorted(used.digests) == ["mine.py", "pkg/__init__.py", "pkg/deep.py", "pkg/other.py", "pkg/sub.py"]
+    assert used.library == {"hs2lib.evaluate.arena_hard", "hs2lib.stats.metrics.pearson"}
+    (tmp_path / "pkg/deep.py").write_text("a = 2\n")
+    now = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    assert code.differing(used.digests, now.digests) == ["pkg/deep.py"]
+    with pytest.raises(ImportError, match="write the module's name whole"):
+        code.read("from .. import above\n", package="pkg")
+
+
+def test_a_module_that_a_rule_uses_counts_with_those_it_imports(tmp_path, monkeypatch):
+    """A rule that calls `first.f` computes with the module that `first` imports, and with hs2lib's it uses."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "first_of_two.py").write_text("import second_of_two\nfrom hs2lib.stats import metrics\n")
+    (tmp_path / "second_of_two.py").write_text("FACTOR = 1\n")
+    rule = own("import first_of_two\ndef rule(x):\n    return first_of_two.second_of_two.FACTOR * x\n")["rule"]
+    monkeypatch.delitem(sys.modules, "second_of_two")
+    monkeypatch.setitem(sys.modules, "first_of_two", sys.modules["first_of_two"])
+    before = code.record(rule)
+    assert "hs2lib/stats/metrics.py" in before["files"]
+    (tmp_path / "second_of_two.py").write_text("FACTOR = 2\n")
+    assert code.digest(rule) != before["digest"]
+
+
 def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
     space = own("from hs2lib.train import losses\ndef rule(x):\n    return losses.goodness(x)\n")
     assert "hs2lib/train/losses.py" in code.record(space["rule"])["files"]
