@@ -14,8 +14,10 @@ import functools
 import hashlib
 import json
 import os
+import pickle
 import re
 import sys
+import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -132,7 +134,7 @@ class Source(NamedTuple):
 
 
 @functools.cache
-def read(source: str, *, hints: bool = False) -> Source:
+def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     """What the source of a module, or of a cell, says. Its digest is that of its compiled code.
 
     It does not change with comments, docstrings, hints of arguments, results and variables, layout, or the names of a
@@ -141,10 +143,11 @@ def read(source: str, *, hints: bool = False) -> Source:
     Args:
         source: of a module, or of a cell.
         hints: whether the hints of the module's own variables count, as those of a parameters cell do.
+        package: that the module lies in, or is, by its dotted name; relative imports start there.
 
     Raises:
         SyntaxError: the source is no Python.
-        ImportError: it imports by a relative name.
+        ImportError: it imports by a relative name, and lies in no package or not deep enough in one.
     """
     tree = ast.parse(source)
     if "__doc__" not in source:
@@ -156,9 +159,8 @@ def read(source: str, *, hints: bool = False) -> Source:
             node.lineno = node.end_lineno = 1
             node.col_offset = node.end_col_offset = 0
         if isinstance(node, ast.ImportFrom):
-            if node.level:
-                raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write hs2lib's name whole")
-            imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+            module = _imported_from(node, package)
+            imports |= {f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
@@ -166,6 +168,34 @@ def read(source: str, *, hints: bool = False) -> Source:
     digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
     library = frozenset(name for name in imports if name.split(".")[0] == "hs2lib")
     return Source(digest, frozenset(imports), library, frozenset(strings))
+
+
+def _imported_from(node: ast.ImportFrom, package: str) -> str:
+    """The whole name of the module that a statement imports from. Raises ImportError as `read`."""
+    if not node.level:
+        return str(node.module)
+    above = package.split(".") if package else []
+    if node.level > len(above):
+        raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write the module's name whole")
+    kept = above[: len(above) - node.level + 1]
+    return ".".join([*kept, node.module] if node.module else kept)
+
+
+def read_cell(source: str, *, hints: bool = False) -> Source:
+    """What the source of a cell says, as `read`. Where it is no plain Python, as with `%matplotlib`, its text counts.
+
+    What it imports is then that of its lines without the commands of IPython; nothing where those are no Python either.
+    """
+    try:
+        return read(source, hints=hints)
+    except SyntaxError:
+        pass
+    plain = re.sub(r"(?m)^(\s*)[%!?].*$", r"\1pass", source)
+    text = hashed(source)
+    try:
+        return read(plain)._replace(digest=text)
+    except SyntaxError:
+        return Source(text, frozenset(), frozenset(), frozenset())
 
 
 def _code(code: CodeType, documented: bool = False) -> list:
@@ -195,6 +225,19 @@ def _constant(value: object) -> list:
 # Modules: what they import, and which data files they name.
 
 
+def _top_level(source: str) -> set[str]:
+    """The names that a module defines, assigns or imports."""
+    names = set()
+    for node in _nodes(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+    return names
+
+
 @functools.cache
 def _module(folder: Path, name: str) -> tuple[str, Path]:
     place = folder.joinpath(*name.split(".")[1:])
@@ -203,21 +246,55 @@ def _module(folder: Path, name: str) -> tuple[str, Path]:
             return name, file
     if (above := place.parent.with_suffix(".py")).is_file():
         return name.rpartition(".")[0], above
+    room = place.parent / "__init__.py"
+    if room.is_file() and (place.name == "*" or place.name in _top_level(room.read_text())):
+        return name.rpartition(".")[0], room
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 
-def beside(source: str, folder: Path) -> dict[str, str]:
-    """Digests of modules of the user's own that a source imports from a folder, directly or through others, by name."""
-    out: dict[str, str] = {}
-    waiting = [source]
+class Beside(NamedTuple):
+    """What a source uses of the modules in a folder: digests of their code by file, and what they import of hs2lib.
+
+    digests: {"mine.py": hex, "pkg/sub.py": hex}. library: dotted names, those that the source itself imports too.
+    """
+
+    digests: dict[str, str]
+    library: frozenset[str]
+
+
+def beside(source: Source, folder: Path) -> Beside:
+    """The modules of the user's own that a source imports from a folder, directly or through others.
+
+    Raises SyntaxError where one of them is no Python, and ImportError where one imports from above its package.
+    """
+    digests: dict[str, str] = {}
+    library = set(source.library)
+    waiting = list(source.imports)
     while waiting:
-        for name in {name.split(".")[0] for name in read(waiting.pop()).imports}:
-            file = folder / f"{name}.py"
-            if name not in out and file.is_file():
-                text = file.read_text()
-                out[name] = read(text).digest
-                waiting.append(text)
-    return out
+        for file, package in _files_of(waiting.pop(), folder):
+            place = file.relative_to(folder).as_posix()
+            if place in digests:
+                continue
+            module = read(file.read_text(), package=package)
+            digests[place] = module.digest
+            library |= module.library
+            waiting += module.imports
+    return Beside(digests, frozenset(library))
+
+
+def _files_of(name: str, folder: Path) -> list[tuple[Path, str]]:
+    """The files in a folder that importing a dotted name runs, its packages' too, each with the package it lies in."""
+    out = []
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        place = folder.joinpath(*parts[:depth])
+        room = place / "__init__.py"
+        file = place.parent / f"{place.name}.py"
+        if room.is_file():
+            out.append((room, ".".join(parts[:depth])))
+        elif file.is_file():
+            out.append((file, ".".join(parts[: depth - 1])))
+    return [] if parts[0] == "hs2lib" else out
 
 
 def module_file(name: str) -> Path:
@@ -305,6 +382,9 @@ def parts(modules: Iterable[str]) -> dict[str, str]:
 # Functions and classes, also those of a notebook.
 
 
+PLAIN = bool | int | float | complex | str | bytes | type(...) | None
+
+
 class _Things:
     """Gathers what functions, classes and modules are made of: modules of hs2lib, and a digest of each other part."""
 
@@ -327,7 +407,7 @@ class _Things:
         of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which what is kept has in
         its settings; only code counts. What a user's function holds counts whole.
         """
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes | type(...)):
+        if isinstance(value, PLAIN):
             return None if of_library else [type(value).__name__, repr(value)]
         if id(value) in self.known:
             return self.known[id(value)][1]
@@ -342,9 +422,12 @@ class _Things:
             both = (value.__self__, value.__func__)
             return ["method", *(self.content(one, of_library=of_library) for one in both)]
         if isinstance(value, functools.partial):
-            of_library &= getattr(value.func, "__module__", "").split(".")[0] == "hs2lib"
-            held = (value.func, value.args, value.keywords)
-            return ["partial", *(self.content(one, of_library=of_library) for one in held)]
+            of_library &= str(getattr(value.func, "__module__", "")).split(".")[0] == "hs2lib"
+            function = self.content(value.func, of_library=of_library)
+            if of_library:
+                return ["partial", function, self._bound(value.args), self._bound(value.keywords)]
+            held = (value.args, value.keywords)
+            return ["partial", function, *(self.content(one, of_library=False) for one in held)]
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, type):
@@ -354,6 +437,18 @@ class _Things:
         if callable(value) and hasattr(value, "__qualname__"):  # in C
             return ["function", f"{value.__module__}.{value.__qualname__}"]
         return self._object(value, of_library)
+
+    def _bound(self, value: object) -> object:
+        """An argument that a partial binds for a function of hs2lib: plain values count, also in lists and mappings.
+
+        Tensors and models do not: they are state, and what is kept names them elsewhere.
+        """
+        if isinstance(value, Mapping):
+            held = [[repr(key), self._bound(value[key])] for key in value]
+            return ["mapping", sorted(held, key=json.dumps)]
+        if isinstance(value, list | tuple):
+            return [type(value).__name__, [self._bound(one) for one in value]]
+        return self.content(value, of_library=not isinstance(value, PLAIN))
 
     def _part(self, name: str, content: list) -> str:
         """Take in what a user's function or class is made of; its digest.
@@ -367,8 +462,14 @@ class _Things:
 
     def _module(self, module: ModuleType) -> list:
         place = self._place(module.__name__)
-        if place == "user" and module.__name__ != "__main__":
-            self.parts[module.__name__] = read(Path(module.__file__).read_text()).digest
+        file = getattr(module, "__file__", None)
+        if place == "user" and module.__name__ != "__main__" and file:
+            source = read(Path(file).read_text(), package=module.__package__ or "")
+            self.parts[module.__name__] = source.digest
+            deep = len(module.__name__.split(".")) - (Path(file).name != "__init__.py")
+            others = beside(source, Path(file).parents[deep])
+            self.parts |= others.digests
+            self.modules |= reach(others.library)
         return ["module", module.__name__]
 
     def _place(self, module: str) -> str:
@@ -389,7 +490,7 @@ class _Things:
         module = str(function.__globals__.get("__name__"))  # its own attribute may be that of a function it wraps
         name = f"{module}.{function.__qualname__}"
         place = self._place(module)
-        if place == "installed":
+        if place == "installed" and self._is_of_an_installed_module(function):
             return ["function", name]
         held = [function.__defaults__ or (), function.__kwdefaults__ or {}]
         for cell in function.__closure__ or ():
@@ -397,6 +498,9 @@ class _Things:
                 held.append(cell.cell_contents)
             except ValueError:  # it is filled later
                 held.append(None)
+        if place == "installed":  # a decorator made it, as torch.no_grad does
+            held.append(getattr(function, "__wrapped__", None))
+            return ["function", name, [self.content(one, of_library=False) for one in held]]
         if place == "library":
             return ["function", name, [self.content(one, of_library=True) for one in held]]
         for used in sorted(_globals_of(function.__code__)):
@@ -406,6 +510,21 @@ class _Things:
         documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
         whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
         return ["function", self._part(function.__qualname__, whole)]
+
+    def _is_of_an_installed_module(self, function: FunctionType) -> bool:
+        """Whether a function of installed code was made there too, so that its name says all.
+
+        An installed decorator makes functions of its own code, which hold the function that stands under it.
+        """
+        if not function.__closure__ and not hasattr(function, "__wrapped__"):
+            return True
+        module = function.__module__
+        if module not in sys.modules or self._place(module) != "installed":
+            return False
+        value: object = sys.modules[module]
+        for name in function.__qualname__.split("."):
+            value = getattr(value, name, None)
+        return value is function
 
     def _class(self, kind: type) -> list:
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -418,14 +537,16 @@ class _Things:
 
     def _object(self, value: object, of_library: bool) -> object:
         kind = self.content(type(value), of_library=of_library)
-        if isinstance(value, Mapping):
+        if isinstance(value, weakref.WeakKeyDictionary):
+            held = []  # what was looked up so far, as functools.singledispatch keeps it
+        elif isinstance(value, Mapping):
             held = [[repr(key), self.content(value[key], of_library=of_library)] for key in value]
             held.sort(key=json.dumps)
         elif isinstance(value, list | tuple):
             held = [self.content(one, of_library=of_library) for one in value]
         elif isinstance(value, set | frozenset):
             held = sorted((self.content(one, of_library=of_library) for one in value), key=json.dumps)
-        elif of_library and self._place(type(value).__module__) != "user":
+        elif of_library and self._place(type(value).__module__) != "user" and not self._is_installed_function(value):
             return kind
         elif hasattr(value, "fingerprint"):  # of a model's weights
             held = value.fingerprint()
@@ -439,7 +560,23 @@ class _Things:
             held = os.fspath(value)
         else:
             held = [[name, self.content(one, of_library=False)] for name, one in sorted(_attributes(value).items())]
+            if not held and self._is_installed_function(value):
+                held = self._reduced(value)
         return [kind, held]
+
+    def _is_installed_function(self, value: object) -> bool:
+        """Whether a value is called like a function and of an installed type, as numpy.vectorize's; no torch module."""
+        kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__]
+        is_model = "torch.nn.modules.module.Module" in kinds
+        return callable(value) and not is_model and self._place(type(value).__module__) == "installed"
+
+    def _reduced(self, value: object) -> list:
+        """What an object in C, as operator.itemgetter's, is made again from; nothing of one that does not say."""
+        try:
+            reduced = value.__reduce__()
+        except (TypeError, pickle.PicklingError):
+            return []
+        return [self.content(reduced, of_library=False)]
 
 
 def _attributes(value: object) -> dict[str, object]:

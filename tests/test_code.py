@@ -2,6 +2,7 @@
 
 import ast
 import json
+import operator
 import re
 import shutil
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hs2lib import code
 from hs2lib.paths import root
-from hs2lib.train import objectives
+from hs2lib.train import losses, objectives
 
 SOURCE = '''"""What this module is for."""
 
@@ -158,6 +160,25 @@ def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
         code.reach(["hs2lib.stats.bootstrop"])
 
 
+def test_a_name_that_a_room_itself_defines_is_its_own():
+    """A cell that printed hs2lib's version, or imported all of a room, stopped the status of all runs."""
+    assert "hs2lib" in code.reach(["hs2lib.__version__"])
+    assert "hs2lib.train" in code.reach(["hs2lib.train.*"])
+    with pytest.raises(ImportError, match="hs2lib has no such module"):
+        code.reach(["hs2lib.version"])
+
+
+def test_a_cell_with_commands_of_ipython_counts_by_its_text_and_its_imports():
+    """`%matplotlib inline` is no Python: judging the run ended in a bare SyntaxError."""
+    cell = "%matplotlib inline\nfrom hs2lib.stats import metrics\n"
+    assert code.read_cell(cell).library == {"hs2lib.stats.metrics"}
+    assert code.read_cell(cell).digest != code.read_cell(cell.replace("inline", "agg")).digest
+    files = code.read_cell("files = !ls\n")
+    assert files.digest != code.read_cell("files = !ls ..\n").digest
+    plain = "a = 1  # a comment\n"
+    assert code.read_cell(plain) == code.read("a = 1\n"), "the text of what is Python does not count"
+
+
 def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
     parts = code.parts(["hs2lib.corpus.tasks", "hs2lib.report.templates", "hs2lib.paper"])
     assert "hs2lib/corpus/phrases/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts
@@ -296,9 +317,72 @@ def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
     assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), "wherever the notebook's code is run"
 
 
+def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path):
+    """Of a reader's own modules only the first, and no package, counted: an edit in the others left a run current."""
+    (tmp_path / "pkg").mkdir()
+    for name, text in {
+        "mine.py": "import hs2lib.evaluate.arena_hard\n",
+        "pkg/__init__.py": "from . import other\n",
+        "pkg/sub.py": "from .deep import a\nfrom hs2lib.stats.metrics import pearson\n",
+        "pkg/deep.py": "a = 1\n",
+        "pkg/other.py": "b = 1\n",
+        "pkg/unused.py": "c = 1\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    used = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    assert sorted(used.digests) == ["mine.py", "pkg/__init__.py", "pkg/deep.py", "pkg/other.py", "pkg/sub.py"]
+    assert used.library == {"hs2lib.evaluate.arena_hard", "hs2lib.stats.metrics.pearson"}
+    (tmp_path / "pkg/deep.py").write_text("a = 2\n")
+    now = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    assert code.differing(used.digests, now.digests) == ["pkg/deep.py"]
+    with pytest.raises(ImportError, match="write the module's name whole"):
+        code.read("from .. import above\n", package="pkg")
+
+
+def test_a_module_that_a_rule_uses_counts_with_those_it_imports(tmp_path, monkeypatch):
+    """A rule that calls `first.f` computes with the module that `first` imports, and with hs2lib's it uses."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "first_of_two.py").write_text("import second_of_two\nfrom hs2lib.stats import metrics\n")
+    (tmp_path / "second_of_two.py").write_text("FACTOR = 1\n")
+    rule = own("import first_of_two\ndef rule(x):\n    return first_of_two.second_of_two.FACTOR * x\n")["rule"]
+    monkeypatch.delitem(sys.modules, "second_of_two")
+    monkeypatch.setitem(sys.modules, "first_of_two", sys.modules["first_of_two"])
+    before = code.record(rule)
+    assert "hs2lib/stats/metrics.py" in before["files"]
+    (tmp_path / "second_of_two.py").write_text("FACTOR = 2\n")
+    assert code.digest(rule) != before["digest"]
+
+
 def test_a_rule_that_uses_the_library_counts_with_what_it_uses():
     space = own("from hs2lib.train import losses\ndef rule(x):\n    return losses.goodness(x)\n")
     assert "hs2lib/train/losses.py" in code.record(space["rule"])["files"]
+
+
+DECORATED = """
+import contextlib
+import functools
+import torch
+
+{decorator}
+def rule(x):
+    yield x * {factor}
+
+class Rule:
+    {decorator}
+    def __call__(self, x):
+        yield x * {factor}
+"""
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    ["@torch.no_grad()", "@torch.inference_mode()", "@contextlib.contextmanager", "@functools.singledispatch"],
+)
+def test_a_rule_under_an_installed_decorator_counts(decorator):
+    """Such a decorator gives a function of its own module: a changed rule under it read the old weights."""
+    for name in ("rule", "Rule"):
+        once, twice, again = (of(DECORATED.format(decorator=decorator, factor=n), name) for n in (1, 2, 1))
+        assert once == again != twice
 
 
 def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_code():
@@ -309,6 +393,24 @@ def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_
     passed = [partial(objectives.sft, own(RULE.replace("2.0", weight))["rule"]) for weight in ("2.0", "3.0", "2.0")]
     digests = [code.digest(one) for one in (task, *passed)]
     assert len(set(digests)) == 3 and digests[1] == digests[3]
+
+
+def test_values_bound_to_a_function_count():
+    """A beta bound to a loss of the library, or to a callable of numpy or Python, stands in no configuration."""
+    bound = [partial(losses.dpo_loss, beta=beta) for beta in (0.1, 0.5, 0.1)]
+    in_objective = [objectives.Objective("mine", one, None) for one in bound]
+    in_list = [partial(losses.dpo_loss, [beta]) for beta in (0.1, 0.5, 0.1)]
+    vectorized = [np.vectorize(eval(f"lambda x: x + {n}")) for n in (1, 2, 1)]
+    getters = [operator.itemgetter(n) for n in (1, 2, 1)]
+    for three in (bound, in_objective, in_list, vectorized, getters):
+        once, other, again = (code.digest(one) for one in three)
+        assert once == again != other
+
+
+def test_tensors_and_models_bound_to_a_function_of_the_library_do_not_count():
+    """PPO binds a tally that every step adds to, and its reference: its training would never be found again."""
+    kept = [partial(losses.dpo_loss, tally=torch.full((2,), n), model=torch.nn.Linear(1, 1)) for n in (0.0, 1.0)]
+    assert code.digest(kept[0]) == code.digest(kept[1])
 
 
 def test_what_a_process_has_loaded_is_what_it_computes_with(tmp_path, monkeypatch):

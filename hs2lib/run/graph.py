@@ -263,9 +263,18 @@ def code_cells(notebook: str) -> list[str]:
 def modules(notebook: str, without: Container[str] = ()) -> set[str]:
     """The modules of hs2lib that a notebook uses, directly or through others, by name, as `code.reach` has them.
 
-    Raises ImportError where one is imported that is not there.
+    Those that the user's own modules beside the notebook use count too. Raises ImportError where one is imported that
+    is not there.
     """
-    return code.reach((name for cell in code_cells(notebook) for name in code.read(cell).library), without)
+    names: set[str] = set()
+    for used in _beside(notebook):
+        names |= used.library
+    return code.reach(names, without)
+
+
+def _beside(notebook: str) -> list[code.Beside]:
+    """Of each code cell what it uses of the user's own modules in the folder of the notebooks."""
+    return [code.beside(code.read_cell(cell), root() / "notebooks") for cell in code_cells(notebook)]
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:
@@ -282,11 +291,11 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
     computing = code.parts(real - drawing)
     if values.get("model_name") == "small":
         computing[f"hs2lib/{SMALL_BASE}"] = digest(code.package() / SMALL_BASE)
+    for used in _beside(run):
+        computing |= {f"notebooks/{name}": hex for name, hex in used.digests.items()}
     parameters, *cells = code_cells(run)
-    for cell in (parameters, *cells):
-        computing |= {f"notebooks/{name}.py": hex for name, hex in code.beside(cell, root() / "notebooks").items()}
     place = f"notebooks/{notebook_path(run).name}"
-    own = code.hashed([code.read(parameters, hints=True).digest, *(code.read(cell).digest for cell in cells)])
+    own = code.hashed([code.read_cell(parameters, hints=True).digest, *(code.read_cell(cell).digest for cell in cells)])
     drawn = code.parts(drawing) | {f"the text of {place}": sha256(notebook_path(run))}
     generating = code.parts(reached - real)
     used = {"computes": computing, "draws": drawn, "world": generating}

@@ -568,3 +568,17 @@ def test_csv_of_the_toy_is_read_as_it_was(checkout, monkeypatch):
     place = execute(DATA, monkeypatch)
     with (place / "rows.csv").open(newline="") as file:
         assert list(csv.reader(file)) == [["text", "n"], ["none", "2"]]
+
+
+def test_what_the_users_own_modules_beside_a_notebook_use_counts(checkout):
+    """A notebook that imports `mine`, which imports a room of hs2lib, was current after a change of that room."""
+    file = checkout / "notebooks" / f"{DATA}.ipynb"
+    edited = nbformat.read(file, 4)
+    edited.cells[1].source = "%matplotlib inline\nimport mine\nimport pkg.sub\n" + edited.cells[1].source
+    nbformat.write(edited, file)
+    before = graph.modules(DATA)
+    paths.write(checkout / "notebooks/mine.py", "import hs2lib.evaluate.arena_hard\n")
+    paths.write(checkout / "notebooks/pkg/sub.py", "a = 1\n")
+    assert "hs2lib.evaluate.arena_hard" in graph.modules(DATA) - before
+    files = graph.made_of(DATA, "demo", *graph.resolved(DATA, "demo")[1:])["files"]
+    assert {"notebooks/mine.py", "notebooks/pkg/sub.py", "hs2lib/evaluate/arena_hard.py"} <= files.keys()
