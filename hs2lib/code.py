@@ -20,7 +20,7 @@ import sys
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import NamedTuple
 
 from hs2lib import paths
@@ -401,15 +401,6 @@ class _Things:
         content = self.content(thing, of_library=True)
         self.parts["what was passed"] = hashed([self.parts.get("what was passed"), content])
 
-    def add_replaced(self) -> None:
-        """Take in what this process has put in the place of functions of the modules gathered so far."""
-        seen: set[str] = set()
-        while waiting := {name for name in self.modules - seen if not _is_one_of(name, DRAWS)}:
-            seen |= waiting
-            for module in sorted(waiting):
-                for name, value in sorted(replaced(module).items()):
-                    self.parts[f"{module}.{name} as replaced"] = hashed(self.content(value, of_library=False))
-
     def content(self, value: object, *, of_library: bool) -> object:
         """What a value is, as JSON.
 
@@ -483,10 +474,13 @@ class _Things:
 
     def _place(self, module: str) -> str:
         """Where a module is from, by its name: "library", and then it counts, "installed" or "user"."""
-        if _is_of_hs2lib(module):
+        if module.split(".")[0] == "hs2lib":
             self.modules |= reach([module])
             return "library"
-        return "installed" if _is_installed(module) else "user"
+        if module == "__main__" or module not in sys.modules:  # a notebook
+            return "user"
+        file = getattr(sys.modules[module], "__file__", None)
+        return "installed" if not file or "site-packages" in file or file.startswith(sys.base_prefix) else "user"
 
     def _function(self, function: FunctionType) -> list:
         """A library's function by name, with the code that it was given; a user's by its compiled code and all it uses.
@@ -592,67 +586,6 @@ def _attributes(value: object) -> dict[str, object]:
     return held | getattr(value, "__dict__", {})
 
 
-@functools.cache
-def _defined(source: str) -> frozenset[str]:
-    """The names of the functions and classes that a module defines at its top level."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return frozenset(node.name for node in ast.parse(source).body if isinstance(node, kinds))
-
-
-def replaced(module: str) -> dict[str, object]:
-    """What a process has put in the place of functions, classes and methods of a loaded module of hs2lib, by name.
-
-    As after `losses.dpo_loss = lambda *a: -old(*a)`: the module's source no longer says what it computes.
-    """
-    loaded = sys.modules.get(module)
-    if loaded is None:
-        return {}
-    defined = _defined(source_of(module))
-    out: dict[str, object] = {}
-    for name, value in vars(loaded).items():
-        at_home = (module, name) == (getattr(value, "__module__", None), getattr(value, "__qualname__", None))
-        if _is_of_a_user(value) or (name in defined and _is_code(value) and not at_home):
-            out[name] = value
-        elif isinstance(value, type) and at_home:
-            for method, function in vars(value).items():
-                if _is_of_a_user(function):
-                    out[f"{name}.{method}"] = function
-    return out
-
-
-def _is_code(value: object) -> bool:
-    return isinstance(value, FunctionType | BuiltinFunctionType | MethodType | type | functools.partial)
-
-
-def _is_of_a_user(value: object) -> bool:
-    """Whether a function, method or class is neither hs2lib's nor of an installed module."""
-    for name in ("__func__", "fget", "func"):
-        if isinstance(value, staticmethod | classmethod | property | functools.partial | functools.cached_property):
-            value = getattr(value, name, value)
-    if isinstance(value, FunctionType):
-        module = str(value.__globals__.get("__name__"))
-        if not _is_of_hs2lib(module) and _is_installed(module):  # what a decorator made
-            module = str(value.__module__)
-    elif isinstance(value, type):
-        module = value.__module__
-    else:
-        return False
-    generated = module.startswith("namedtuple_")
-    return not generated and not _is_of_hs2lib(module) and not _is_installed(module)
-
-
-def _is_of_hs2lib(module: str) -> bool:
-    return module.split(".")[0] == "hs2lib"
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module came with Python or was installed; what a notebook defines was not."""
-    if module == "__main__" or module not in sys.modules:
-        return False
-    file = getattr(sys.modules[module], "__file__", None)
-    return not file or "site-packages" in file or file.startswith(sys.base_prefix)
-
-
 def _globals_of(code: CodeType) -> set[str]:
     """Names of the globals that a code object, or one inside it, reads."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
@@ -669,7 +602,6 @@ def record(*things: object) -> dict:
         things: modules by name; functions and classes; what holds functions, as an objective does. Of those of hs2lib
             their module counts with all that it uses, but for what only draws. Of others, as a reader's own loss or
             pair rule, the compiled code counts, with defaults, with what they close over, and the globals they name.
-            What this process has put in the place of a function of hs2lib counts too; see `replaced`.
 
     Raises:
         ImportError: a module of hs2lib imports one that is not there.
@@ -677,7 +609,6 @@ def record(*things: object) -> dict:
     gathered = _Things()
     for thing in things:
         gathered.add(thing)
-    gathered.add_replaced()
     computing = {name for name in gathered.modules if not _is_one_of(name, DRAWS)}
     every = parts(computing) | gathered.parts
     return {"digest": hashed(every), "files": {name: value[:12] for name, value in sorted(every.items())}}

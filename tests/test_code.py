@@ -413,33 +413,6 @@ def test_tensors_and_models_bound_to_a_function_of_the_library_do_not_count():
     assert code.digest(kept[0]) == code.digest(kept[1])
 
 
-def test_a_function_of_the_library_that_was_replaced_counts(monkeypatch):
-    """A reader who tries `losses.dpo_loss = ..` in a cell read the weights that the library's own loss had made."""
-    asked = ("hs2lib.train.trainer", objectives.dpo(0.1))
-    before = code.record(*asked)
-    old = losses.dpo_loss
-    replaced = [own(f"def rule(*a):\n    return {sign}old(*a)\n", old=old)["rule"] for sign in "-+"]
-    digests = {before["digest"]}
-    for function in (*replaced, partial(old), losses.goodness, torch.relu_):
-        monkeypatch.setattr(losses, "dpo_loss", function)
-        digests.add(code.digest(*asked))
-    assert len(digests) == 6
-    monkeypatch.setattr(losses, "dpo_loss", old)
-    monkeypatch.setattr(objectives.Objective, "_replace", replaced[0])
-    assert code.digest(*asked) not in digests
-    assert "hs2lib.train.objectives.Objective._replace as replaced" in code.record(*asked)["files"]
-    monkeypatch.undo()
-    assert code.record(*asked) == before
-
-
-def test_nothing_of_the_library_as_it_is_counts_as_replaced():
-    """Then a training would have another digest in a process that has loaded more."""
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "hs2lib"]
-    assert len(loaded) > 10
-    for name in loaded:
-        assert code.replaced(name) == {}, name
-
-
 def test_what_a_process_has_loaded_is_what_it_computes_with(tmp_path, monkeypatch):
     """A module that is edited while a kernel runs computes as before in that kernel, until it is loaded again."""
     (tmp_path / "hs2lib").mkdir()

@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from hs2lib import code
 from hs2lib.engine import attention, contract
 from hs2lib.engine.chat import label_string
 from hs2lib.group import Group, Response, Turn
@@ -90,7 +89,6 @@ def test_a_killed_pass_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, m
     monkeypatch.setattr(base, "CHUNK", 5)
     straight, tokens = policy.log_probs(many(), budget=128, cache=tmp_path / "straight")
     real, calls = Policy._computed, []
-    monkeypatch.setattr(code, "replaced", lambda module: {})  # the stand-in computes the same
 
     def killed(self, part, *rest):
         calls.append(len(part))
