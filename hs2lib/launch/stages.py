@@ -102,9 +102,13 @@ def compute(run: str, tier: str, stage: str) -> None:
         PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
     with processes.hold(runs()) as lock:
         os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
-        os.environ[RUN] = graph.reading(run, tier)
         steps = importlib.import_module("hs2lib.launch.steps")
-        getattr(steps, function_of(run, stage))(Setup.of_run(run, tier))
+        before = os.environ.get(RUN, "")
+        os.environ[RUN] = graph.reading(run, tier)
+        try:
+            getattr(steps, function_of(run, stage))(Setup.of_run(run, tier))
+        finally:
+            os.environ[RUN] = before
     if os.environ.get("RANK", "0") == "0":
         print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)
 
