@@ -517,8 +517,10 @@ def test_another_reward_is_an_argument_that_is_recorded(texts, monkeypatch, tmp_
     for name, reward in {"own": goodness, "other": Length()}.items():
         model = ppo.actor_critic(copy.deepcopy(policy), goodness, setup)
         results[name] = ppo.train(model, prompts, reward, reference, setup)
-    assert results["other"].arguments["reward"] == "length"
-    assert results["own"].arguments["reward"] == goodness.fingerprint()
+    same = results["own"].arguments["reference"]
+    assert same in ("", reference.fingerprint())
+    assert results["other"].arguments == {"reward": "length", "reference": same}
+    assert results["own"].arguments == {"reward": goodness.fingerprint(), "reference": same}
     assert results["own"].folder != results["other"].folder
     answered = ppo.answers(results["other"], prompts, 0)
     assert len(answered) == 8 and {group.id for group in answered} < {group.id for group in prompts.training}
