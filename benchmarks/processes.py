@@ -9,9 +9,9 @@ go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SI
 torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
 (more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
 transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Notebooks 05, 06 and 08 at tier smoke find what two processes trained, scored and answered while they held the models in
-parts, and read it: their tables beside those of a run by one process.
-Ten minutes on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
+Notebooks 05 to 13 at tier smoke find what two and what four processes trained, scored and answered in their stages, and
+read it: their tables beside those of a run by one process.
+An hour on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
 with the case it was in.
 """
 
@@ -38,9 +38,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, TrainerCallb
 
 from hs2lib import paths
 from hs2lib.engine.chat import TokenGroup
+from hs2lib.launch import stages
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import report
+from hs2lib.run import graph
 from hs2lib.train import cost, objectives
 from hs2lib.train.items import Item
 from hs2lib.train.recipes import Recipe
@@ -293,38 +295,62 @@ def memory(work: Path) -> dict:
     return {"cost, gathered layers and activations": rows, "seconds": seconds}
 
 
-BASE = "hs2lib/corpus/base"  # as a folder: a model by a short name is read whole
-TRAINED = {"recipe.fsdp": "true", "recipe.autocast": "float32"}  # in bfloat16 a rounding may turn a pair about
-STAGED = {
-    "05": ("evaluate", {"model_name": BASE} | TRAINED),
-    "06": ("score", {"seed": "0"}),
-    "08": ("evaluate", {"start": BASE} | TRAINED),
+NUMBERS = ("05", "06", "07", "08", "09", "10", "11", "12", "13")
+NOTEBOOKS = "notebooks after stages by 2 and 4 processes"
+EXACT = {"recipe.autocast": "float32"}  # in bfloat16 a rounding may turn a pair about
+IN_PARTS = EXACT | {"recipe.fsdp": "true"}  # each process holds its share of the weights
+VALUES = {
+    "05": IN_PARTS | {"model_name": "hs2lib/corpus/base"},  # as a folder: a model by a short name is read whole
+    "06": {"seed": "0"},
+    "07": IN_PARTS,
+    "08": IN_PARTS,
+    "09": IN_PARTS,
+    "10": EXACT,
+    "11": IN_PARTS,
+    "12": IN_PARTS,
+    "13": EXACT,
 }
+STREAMED = ("05", "06", "08")  # these stages hold the models in parts from the first byte on
 
 
 def notebooks(work: Path) -> dict:
-    """05, 06 and 08 at tier smoke: computed by two processes that hold the models in parts, then read by the notebooks.
+    """05 to 13 at tier smoke: every stage by one, two and four processes, then the notebooks that read what these left.
 
-    Beside them the same runs by one process, which compute for themselves. 06 and 08 read the model of 05.
+    By one process means that the notebook computes for itself. Each number of processes has folders of its own, in
+    which a notebook reads the results of those before it.
     """
-    rows, seconds, ways = {}, {}, {"alone": 1, "in parts": 2}
-    for number, (stage, values) in STAGED.items():
-        words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
-        words += [word for name, value in values.items() for word in ("-p", f"{name}={value}")]
-        for way, processes in ways.items():
-            home, began, before = work / "notebooks" / way, time.time(), {}
+    rows, seconds = {}, {}
+    for processes in (1, 2, 4):
+        home = work / "notebooks" / str(processes)
+        for number in NUMBERS:
+            key = f"{number}, {processes}"
+            words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
+            for name, value in VALUES[number].items():
+                words += ["-p", f"{name}={value}"]
+            began = time.time()
+            before = {}
             if processes > 1:
-                launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"]
-                say(home, [*launch, *words, "--stage", stage, "--stream", number])
+                by_stages(home, number, processes, words)
                 before = stamps(home, number)
             say(home, [*words, "--execute", number])
-            seconds[f"{number} {way}"] = [time.time() - began]
+            seconds[key] = [time.time() - began]
+            print(f"{key}: {seconds[key][0]:.0f} s", flush=True)
+            if processes == 1:
+                continue
             after = stamps(home, number)
-            if processes > 1:
-                rows[f"{number}, computed again"] = [name for name, at in before.items() if after[name] != at]
-                rows[f"{number}, kept by the stage"] = len(before)
-        rows[f"{number}, tables"] = tables_apart(*(work / "notebooks" / way / "reports/smoke" for way in ways), number)
-    return {"notebooks after two processes that held the models in parts": rows, "seconds": seconds}
+            again = [name for name, at in before.items() if after[name] != at]
+            apart_by = tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number)
+            rows[key] = {"computed again": again, "kept by the stages": len(before), "tables": apart_by}
+    return {NOTEBOOKS: rows, "seconds": seconds}
+
+
+def by_stages(home: Path, number: str, processes: int, words: list[str]) -> None:
+    """Every stage of a notebook, in their order, each by so many processes."""
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"]
+    streamed = ["--stream"] if number in STREAMED else []
+    (name,) = graph.matching([number])
+    for stage in stages.stages_of(name):
+        say(home, [*launch, *words, "--stage", stage, *streamed, number])
 
 
 def say(home: Path, words: list[str]) -> None:
@@ -400,14 +426,11 @@ def main(argv: list[str] | None = None) -> None:
     after = max(*figures["apart, stopped as 2 and gone on as"].values(), *kept)
     predicted = *figures["cost"].values(), *figures["cost, gathered layers and activations"].values()
     off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted)
-    read = figures["notebooks after two processes that held the models in parts"]
-    tables = max(read[f"{number}, tables"]["largest difference"] for number in STAGED)
-    again = [
-        name
-        for number in STAGED
-        for name in (*read[f"{number}, computed again"], *read[f"{number}, tables"]["other words"])
-    ]
-    once = not again and all(read[f"{number}, kept by the stage"] for number in STAGED)
+    figures.pop("notebooks after two processes that held the models in parts", None)
+    read = figures[NOTEBOOKS].values()
+    tables = max(row["tables"]["largest difference"] for row in read)
+    again = [name for row in read for name in (*row["computed again"], *row["tables"]["other words"])]
+    once = not again and all(row["kept by the stages"] for row in read)
     tied = figures["export"] == {"missing": [], "unexpected": [], "tied": 1}
     met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied and once and tables < 1e-2
     if not options.dry:
@@ -416,7 +439,7 @@ def main(argv: list[str] | None = None) -> None:
             "FSDP2 on 2 and 4 gloo processes beside one: reward model, SFT, DPO, SteerLM 2.0",
             1 / half,
             "losses within 1e-3, at most .6 of the memory with two, cost.py within 10 %, resumed by 1, 2, 4 and after "
-            "a kill, no hang; notebooks read what two processes computed, tables within 1 %",
+            "a kill, no hang; notebooks read what two and four processes computed, tables within 1 %",
             met,
             f"losses apart {losses:.1e}, after a stop or kill {after:.1e}; of four {quarter:.2f}, cost.py {off:.1%}, "
             f"tables {tables:.1e}",
