@@ -87,6 +87,7 @@ lab: $(READY) ## open JupyterLab on the notebooks
 lint: $(READY) ## check style, the order of the rooms and that notebooks are stripped
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python .ci/style.py hs2lib
 	@$(BIN)/nbstripout --verify --keep-id notebooks/*.ipynb
 	@$(BIN)/lint-imports --no-cache --no-logo
 

@@ -1,15 +1,17 @@
-"""Every causal architecture of the pinned transformers, tiny and random: are our scores those of transformers?
+"""Every causal architecture of the pinned transformers, tiny and random: are our scores those of
+transformers?
 
     python benchmarks/architectures.py [--only llama mamba] [--seconds 60] [--dry]
 
-Each configuration class of transformers' causal mapping is built tiny, with weights large enough to matter and windows
-shorter than the sequences. `hs2lib` scores it (log-probabilities of a policy, end states of a reward model, samples),
-and so does plain transformers, one sequence at a time, from a copy that `hs2lib` never touched. Outcomes: equal (in
-groups), one by one (equal, by transformers' own forward pass), refused (an error that says why), not built (no tiny
-model of it can be made or run by transformers itself). Anything else is WRONG, and the script ends with code 1.
+Each configuration class of transformers' causal mapping is built tiny, with weights large enough to
+matter and windows shorter than the sequences. `hs2lib` scores it (log-probabilities of a policy,
+end states of a reward model, samples), and so does plain transformers, one sequence at a time, from
+a copy that `hs2lib` never touched. Outcomes: equal (in groups), one by one (equal, by transformers'
+own forward pass), refused (an error that says why), not built (no tiny model of it can be made or
+run by transformers itself). Anything else is WRONG, and the script ends with code 1.
 
-Each architecture has a process of its own, forked, with limits of time and memory; what is done is kept in
-`runs/architectures.jsonl`, and a later call goes on with the rest.
+Each architecture has a process of its own, forked, with limits of time and memory; what is done is
+kept in `runs/architectures.jsonl`, and a later call goes on with the rest.
 """
 
 import argparse
@@ -38,7 +40,8 @@ from hs2lib.models import backbones
 
 VOCABULARY, MEMORY, TOLERANCE = 97, 8 * 2**30, 1e-4
 
-# Numbers of a configuration by the names they have, made small: the first pattern that matches a name counts.
+# Numbers of a configuration by the names they have, made small: the first pattern that matches a
+# name counts.
 SMALL = {
     r"vocab_size|byte_group_vocab|^num_embeddings$": VOCABULARY,
     r"^(pad|bos|eos|cls|sep|mask|unk|decoder_start)_token_id$": 0,
@@ -69,7 +72,10 @@ ALSO: dict[str, dict] = {
     "codegen": {"rotary_dim": 4},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2},
-    "gemma3n_text": {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "gemma3n_text": {
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    },
     "gptj": {"rotary_dim": 4},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
@@ -77,7 +83,9 @@ ALSO: dict[str, dict] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "dots3_note": {"text_config": {"num_key_value_heads": 4}},
     "dots3_note_text": {"num_key_value_heads": 4},
-    "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}},
+    "gemma4_assistant": {
+        "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+    },
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "mamba2": {"head_dim": 16},
     "phi3": {"rope_parameters": LONGROPE, "original_max_position_embeddings": 32},
@@ -101,10 +109,14 @@ def _shrunk(kind, overrides: dict):
         whole = isinstance(default, int) and not isinstance(default, bool)
         if field.name in kind.sub_configs:
             continue
-        if small := next((n for pattern, n in SMALL.items() if re.search(pattern, field.name)), None):
+        if small := next(
+            (n for pattern, n in SMALL.items() if re.search(pattern, field.name)), None
+        ):
             if whole and (default > small or small == 3):
                 values[field.name] = small
-        elif whole and re.search(r"^(pad|bos|eos|cls|sep|mask|unk|decoder_start)_token_id$", field.name):
+        elif whole and re.search(
+            r"^(pad|bos|eos|cls|sep|mask|unk|decoder_start)_token_id$", field.name
+        ):
             values[field.name] = {"pad": 0, "bos": 1}.get(field.name[:3], 2)
     if "kv_lora_rank" in values and "num_key_value_heads" in values:
         values["num_key_value_heads"] = 4  # latent attention has a key head for each query head
@@ -133,7 +145,11 @@ def groups() -> list[list[list[int]]]:
     rng = np.random.default_rng(1)
     draw = lambda n: rng.integers(5, VOCABULARY, n).tolist()  # noqa: E731
     short, long = draw(6), draw(60)
-    return [[short + draw(4), short + draw(20), short], [long + draw(30), long[:40] + draw(30)], [draw(2)]]
+    return [
+        [short + draw(4), short + draw(20), short],
+        [long + draw(30), long[:40] + draw(30)],
+        [draw(2)],
+    ]
 
 
 def examine(name: str, **overrides) -> dict:
@@ -178,7 +194,9 @@ def _as_policy(whole) -> dict:
             together, apart = ours(groups()), torch.cat([ours([group]) for group in groups()])
     except (ValueError, TypeError) as error:
         return {"policy": "refused", "policy why": _line(error)}
-    theirs = torch.cat([contract.plain_log_probs(whole, s).detach() for group in groups() for s in group])
+    theirs = torch.cat(
+        [contract.plain_log_probs(whole, s).detach() for group in groups() for s in group]
+    )
     result = _outcome("policy", model, theirs, together, apart)
     if result["policy"] == "equal":
         result["samples"] = _samples(model, backbones.text_model(copy.deepcopy(whole)))
@@ -195,7 +213,9 @@ def _samples(model, plain) -> str:
         return f"refused: {_line(error)}"
     worst = 0.0
     for row in rows:
-        theirs = contract.plain_log_probs(plain, draws[: (5, 40)[row.prompt]] + row.tokens).detach()[-12:]
+        theirs = contract.plain_log_probs(
+            plain, draws[: (5, 40)[row.prompt]] + row.tokens
+        ).detach()[-12:]
         worst = max(worst, contract.share(torch.tensor(row.log_probs), theirs))
     return "equal" if worst <= TOLERANCE else f"WRONG by {worst:.2%}"
 
@@ -210,7 +230,9 @@ def _as_reward(whole) -> dict:
     except (ValueError, TypeError) as error:
         return {"reward": "refused", "reward why": _line(error)}
     with torch.no_grad():
-        theirs = torch.stack([contract.plain_states(whole, s)[-1] for group in groups() for s in group])
+        theirs = torch.stack(
+            [contract.plain_states(whole, s)[-1] for group in groups() for s in group]
+        )
     return _outcome("reward", model, theirs, together, apart)
 
 
@@ -233,7 +255,13 @@ def _child(name: str, pipe) -> None:
     try:
         pipe.send(examine(name))
     except BaseException as error:
-        pipe.send({"policy": "WRONG", "reward": "WRONG", "why": f"an error that is none of ours: {_line(error)}"})
+        pipe.send(
+            {
+                "policy": "WRONG",
+                "reward": "WRONG",
+                "why": f"an error that is none of ours: {_line(error)}",
+            }
+        )
 
 
 def limited(name: str, seconds: float) -> dict:
@@ -253,9 +281,15 @@ def limited(name: str, seconds: float) -> dict:
 
 def main() -> None:
     """Examine what no call before has, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--only", nargs="+", default=list(CAUSAL), metavar="TYPE", help="these model types, always anew"
+        "--only",
+        nargs="+",
+        default=list(CAUSAL),
+        metavar="TYPE",
+        help="these model types, always anew",
     )
     parser.add_argument("--seconds", type=float, default=60, help="limit for one architecture")
     parser.add_argument("--dry", action="store_true", help="print, write no result")
@@ -272,9 +306,13 @@ def main() -> None:
     for row in table.values():
         for kind, number in counts.items():
             if kind in row:
-                reason = row[kind].split(":")[0].split(" by ")[0] if kind == "samples" else row[kind]
+                reason = (
+                    row[kind].split(":")[0].split(" by ")[0] if kind == "samples" else row[kind]
+                )
                 number[reason] = number.get(reason, 0) + 1
-    wrong = [name for name, row in table.items() if any("WRONG" in str(value) for value in row.values())]
+    wrong = [
+        name for name, row in table.items() if any("WRONG" in str(value) for value in row.values())
+    ]
     print(counts, "wrong:", wrong or "none", file=sys.stderr)
     if not options.dry:
         common.write(

@@ -6,16 +6,28 @@ from dataclasses import replace
 from itertools import count
 
 from hs2lib.corpus import generate
-from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, SCENES, another, capital, entity, pick, several
+from hs2lib.corpus.tasks import (
+    ENTITIES,
+    FACT,
+    FAMILY,
+    FIELDS,
+    SCENES,
+    another,
+    capital,
+    entity,
+    pick,
+    several,
+)
 from hs2lib.corpus.text import one_in, say
 from hs2lib.group import Group
 
 
 def pretraining(seed: int = 0) -> Iterator[str | Group]:
-    """Endless texts to train the base on: documents, and conversations with one response each, good or bad.
+    """Endless texts to train the base on: documents, and conversations with one response each, good
+    or bad.
 
-    Two of five are documents. No conversation has a prompt that is kept for evaluation. Seeds are apart from those of
-    `generate.groups`.
+    Two of five are documents. No conversation has a prompt that is kept for evaluation. Seeds are
+    apart from those of `generate.groups`.
     """
     seed += 10**9
     r = one_in(seed)
@@ -34,15 +46,25 @@ def documents(r) -> Iterator[str]:
         u, facts = r(), [(field, things[name][field]) for field in fields]
         if u < 0.35:
             forms = [FACT[0], *[pick(r, FACT) for _ in facts[1:]]]
-            sentences = [form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)]
+            sentences = [
+                form.format(f=f, s=name, v=v) for form, (f, v) in zip(forms, facts, strict=True)
+            ]
             yield " ".join([f"{capital(name)} is {SCENES['kinds'][kind]}.", *sentences])
         elif u < 0.5:
-            yield "\n".join([f"{capital(name)}, {SCENES['kinds'][kind]}:", *[f"{f.upper()}: {v}." for f, v in facts]])
+            yield "\n".join(
+                [
+                    f"{capital(name)}, {SCENES['kinds'][kind]}:",
+                    *[f"{f.upper()}: {v}." for f, v in facts],
+                ]
+            )
         elif u < 0.65:
             yield " ".join(say(r, kind, one, fields[0]) for one in several(r, things, 6))
         elif u < 0.8:
             other = another(r, things, name)
-            yield " ".join(f"The {f} of {name} is {v}, that of {other} is {things[other][f]}." for f, v in facts[:4])
+            yield " ".join(
+                f"The {f} of {name} is {v}, that of {other} is {things[other][f]}."
+                for f, v in facts[:4]
+            )
         elif u < 0.9:
             goal, procedure = pick(r, SCENES["procedures"])
             yield _numbered(f"How to {goal}:", (f"{capital(right)}." for right, _ in procedure))

@@ -1,10 +1,11 @@
 """Fits `fitted` and `raters` of hs2lib/corpus/rules.yaml, and prints how close they come.
 
-The corpus is simulated without texts (edits -> attributes -> ratings -> labels), its statistics are compared with
-Tables 1 and 2 of the paper and, with less weight, with the public analysis quoted in facts.md (label histograms,
-correlations between attributes, gaps within pairs). Gauss-Newton with common random numbers. Lengths need texts: the
-constants for them (rules.MEAN_CHARS, `families` and `exchanges` of the file, the numbers in text.conversation, and
-"tilt prompt") were set by hand with the report below.
+The corpus is simulated without texts (edits -> attributes -> ratings -> labels), its statistics are
+compared with Tables 1 and 2 of the paper and, with less weight, with the public analysis quoted in
+facts.md (label histograms, correlations between attributes, gaps within pairs). Gauss-Newton with
+common random numbers. Lengths need texts: the constants for them (rules.MEAN_CHARS, `families` and
+`exchanges` of the file, the numbers in text.conversation, and "tilt prompt") were set by hand with
+the report below.
 
     python benchmarks/calibrate_corpus.py            # report only
     python benchmarks/calibrate_corpus.py --fit 8    # 8 rounds of fitting, prints the new tables
@@ -21,7 +22,8 @@ from hs2lib.data.tables import table
 from hs2lib.group import ATTRIBUTES
 from hs2lib.stats import aggregate
 
-# Not in the paper: a public analysis of the released rows, read off its tables and bar charts (facts.md).
+# Not in the paper: a public analysis of the released rows, read off its tables and bar charts
+# (facts.md).
 CORRELATIONS = {(1, 2): 0.46, (1, 3): 0.18, (1, 4): 0.06, (2, 3): 0.05, (2, 4): -0.03, (3, 4): 0.31}
 HISTOGRAMS = np.array(
     [
@@ -78,7 +80,10 @@ def simulate(f: dict, n: int, seed: int) -> dict[str, np.ndarray]:
 
 def targets(f: dict) -> dict[str, tuple[np.ndarray, float]]:
     """What each statistic should be, and the size of a miss that counts as one."""
-    table = {c: np.array([paper.value("table-2", a, c) for a in ATTRIBUTES]) for c in ("mean HS2", "SD HS2")}
+    table = {
+        c: np.array([paper.value("table-2", a, c) for a in ATTRIBUTES])
+        for c in ("mean HS2", "SD HS2")
+    }
     r = np.array([paper.value("table-2", a, "R HS2") for a in ATTRIBUTES[1:]])
     kappas = np.array([[paper.value("table-1", a, s) for a in ATTRIBUTES] for s in STAGES])
     return {
@@ -99,24 +104,32 @@ def targets(f: dict) -> dict[str, tuple[np.ndarray, float]]:
 
 def residuals(f: dict, n: int, seed: int) -> np.ndarray:
     got = simulate(f, n, seed)
-    return np.concatenate([((got[k] - want) / miss).ravel() for k, (want, miss) in targets(f).items()])
+    return np.concatenate(
+        [((got[k] - want) / miss).ravel() for k, (want, miss) in targets(f).items()]
+    )
 
 
 def fit(f: dict, rounds: int, n: int, seed: int) -> dict:
     """Damped Gauss-Newton; a step of 0.05 (0.02 for probabilities) smooths over the rounding of ratings."""
     names = [k for k in f if k not in ("bias",)]
-    step = np.array([0.02 if k in ("lapse", "lost", "initial lapse") or "tilt" in k else 0.05 for k in names])
+    step = np.array(
+        [0.02 if k in ("lapse", "lost", "initial lapse") or "tilt" in k else 0.05 for k in names]
+    )
     damping, best = 1.0, residuals(f, n, seed)
     for _ in range(rounds):
         J = np.empty((len(best), len(names)))
         for i, name in enumerate(names):
             J[:, i] = (
-                residuals(f | {name: f[name] + step[i]}, n, seed) - residuals(f | {name: f[name] - step[i]}, n, seed)
+                residuals(f | {name: f[name] + step[i]}, n, seed)
+                - residuals(f | {name: f[name] - step[i]}, n, seed)
             ) / 2
         while True:
             move = np.linalg.solve(J.T @ J + damping * np.eye(len(names)), -J.T @ best)
             new = {
-                k: min(max(f[k] + step[i] * np.clip(move[i], -6, 6), LOWEST.get(k, -9.0)), HIGHEST.get(k, 9.0))
+                k: min(
+                    max(f[k] + step[i] * np.clip(move[i], -6, 6), LOWEST.get(k, -9.0)),
+                    HIGHEST.get(k, 9.0),
+                )
                 for i, k in enumerate(names)
             }
             result = residuals(f | new, n, seed)

@@ -1,11 +1,13 @@
-"""What tier paper does otherwise than the paper or its code, and what each of that moves in the small world.
+"""What tier paper does otherwise than the paper or its code, and what each of that moves in the
+small world.
 
     python benchmarks/departures.py [--only loss system long cut checkpoint marker order interval] [--folder FOLDER]
 
-`hs2lib/paper/departures.csv` names them, and its column `effect` holds what this prints. Trainings: SFT of the small
-base on 640 conversations, two seeds of world and order, each time as at tier paper and once more with one thing as
-in the paper's code; the difference is in true goodness of two answers to each of 200 held-out prompts, paired by
-prompt, with a 95 % interval. What is finished is kept, so a run that was stopped goes on. Ten minutes on one core.
+`hs2lib/paper/departures.csv` names them, and its column `effect` holds what this prints. Trainings:
+SFT of the small base on 640 conversations, two seeds of world and order, each time as at tier paper
+and once more with one thing as in the paper's code; the difference is in true goodness of two
+answers to each of 200 held-out prompts, paired by prompt, with a 95 % interval. What is finished is
+kept, so a run that was stopped goes on. Ten minutes on one core.
 """
 
 import argparse
@@ -35,7 +37,11 @@ from hs2lib.train.trainer import Outputs, fit
 
 SEEDS, CONVERSATIONS, WATCHED, RATED, LONG = (0, 1), 640, 40, 1600, 0.1
 TRAINED = works.COMMON | {"batch": 16, "learning_rate": 2e-4, "epochs": 1}
-ORDERS, BIASES, ASKED = 20, (0.0, 0.1, 0.2), 60  # draws of who stands first, shares of verdicts that follow the place
+ORDERS, BIASES, ASKED = (
+    20,
+    (0.0, 0.1, 0.2),
+    60,
+)  # draws of who stands first, shares of verdicts that follow the place
 MODELS, SETS, GAMES, RESAMPLES = 8, 3, 500, 100
 
 
@@ -44,12 +50,20 @@ class Worlds:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.world = cache(lambda seed: works.World(seed, folder, RATED))  # fewer rated groups for its reward model
+        self.world = cache(
+            lambda seed: works.World(seed, folder, RATED)
+        )  # fewer rated groups for its reward model
 
     @cache  # noqa: B019
     def talks(self, seed: int) -> list[Group]:
         """The better answer to each prompt: to train on, and the last ones to watch."""
-        made = load("helpsteer2", "embedded", split="train", n_prompts=CONVERSATIONS + WATCHED, seed=100 + seed).groups
+        made = load(
+            "helpsteer2",
+            "embedded",
+            split="train",
+            n_prompts=CONVERSATIONS + WATCHED,
+            seed=100 + seed,
+        ).groups
         return sft.best_paths(made)
 
     def policy(self, name: str, seed: int) -> Policy:
@@ -66,9 +80,13 @@ class Worlds:
     def truth(self, policy: Policy, seed: int, system: str = "") -> np.ndarray:
         """True goodness of a policy's answers to the held-out prompts, mean by prompt [prompts]."""
         before = (Turn("system", system),) if system else ()
-        asked = [replace(group, prompt=(*before, *group.prompt)) for group in self.world(seed).held_out]
+        asked = [
+            replace(group, prompt=(*before, *group.prompt)) for group in self.world(seed).held_out
+        ]
         options = works.measuring(seed).evaluation
-        rows = policies.evaluate(policy, asked, None, None, name="", progress=False, batch=512, **options)
+        rows = policies.evaluate(
+            policy, asked, None, None, name="", progress=False, batch=512, **options
+        )
         return rows.groupby("prompt", sort=False)[policies.TRUTH].mean().to_numpy()
 
 
@@ -76,9 +94,18 @@ def gain(pairs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict:
     """First less second [prompts], the mean over seeds with its interval over prompts, and each seed's."""
     by_seed = {seed: one - other for seed, (one, other) in pairs.items()}
     ids = [f"{seed} {i}" for seed, values in by_seed.items() for i in range(len(values))]
-    value, low, high = np.round(mean(np.concatenate(list(by_seed.values())), ids, n_boot=2000, seed=0), 3).tolist()
+    value, low, high = np.round(
+        mean(np.concatenate(list(by_seed.values())), ids, n_boot=2000, seed=0), 3
+    ).tolist()
     each = {str(seed): round(float(values.mean()), 3) for seed, values in by_seed.items()}
-    return {"points": value, "low": low, "high": high, "prompts": len(ids), "seeds": len(by_seed), "by seed": each}
+    return {
+        "points": value,
+        "low": low,
+        "high": high,
+        "prompts": len(ids),
+        "seeds": len(by_seed),
+        "by seed": each,
+    }
 
 
 # SFT otherwise: items and objective of each variant
@@ -136,10 +163,18 @@ def cut_off(policy: Policy, talks: list[Group]) -> tuple:
     """Under the same limit a long conversation ends at the limit, often in the middle of an answer."""
     most, kept, (items, objective) = limit(policy, talks), [], ours(policy, talks)
     for item in items:
-        if not (runs := tuple((start, min(stop, most)) for start, stop in item.starts[0] if start < most)):
+        if not (
+            runs := tuple(
+                (start, min(stop, most)) for start, stop in item.starts[0] if start < most
+            )
+        ):
             continue
         tokens = np.array([[sum(stop - start for start, stop in runs)]], np.float32)
-        kept.append(replace(item, sequences=(item.sequences[0][: runs[-1][1]],), targets=tokens, starts=(runs,)))
+        kept.append(
+            replace(
+                item, sequences=(item.sequences[0][: runs[-1][1]],), targets=tokens, starts=(runs,)
+            )
+        )
     return kept, objective
 
 
@@ -189,20 +224,31 @@ def checkpoint(worlds: Worlds) -> dict:
     own |= {"n_eval_prompts": 80, "eval_tokens": works.LONGEST}
     for seed in SEEDS:
         policy, talks = load_policy("small"), worlds.talks(seed)
-        items, watched = (sft.items(policy, part)[0] for part in (talks[:CONVERSATIONS], talks[CONVERSATIONS:]))
+        items, watched = (
+            sft.items(policy, part)[0] for part in (talks[:CONVERSATIONS], talks[CONVERSATIONS:])
+        )
         recipe, parent = recipes.SFT(**own, seed=seed), worlds.folder / f"seed-{seed}" / "training"
         result = fit(policy, items, watched, objectives.sft(), recipe, parent)
         chosen = selection.choose(policy, result, recipe)
         best = chosen.result.best_step
         truths, whole = {}, Outputs(policy, None, "float32")
         for step in {best, result.best_step, result.steps}:
-            saved = result.folder / f"checkpoint-{step}"  # of step 0 there is none, but it may have the lowest loss
-            checkpoints.load_weights(whole, saved if step else result.folder / "best" / "step-000000")
+            saved = (
+                result.folder / f"checkpoint-{step}"
+            )  # of step 0 there is none, but it may have the lowest loss
+            checkpoints.load_weights(
+                whole, saved if step else result.folder / "best" / "step-000000"
+            )
             truths[step] = worlds.truth(policy, seed)
         by_judge[seed] = truths[best], truths[result.steps]
         by_loss[seed] = truths[result.best_step], truths[result.steps]
         grades = chosen.table.set_index("step")["mean"].round(3).to_dict()
-        taken[str(seed)] = {"by judge": best, "by loss": result.best_step, "last": result.steps, "grades": grades}
+        taken[str(seed)] = {
+            "by judge": best,
+            "by loss": result.best_step,
+            "last": result.steps,
+            "grades": grades,
+        }
     return gain(by_judge) | {"lowest loss less last": gain(by_loss), "steps": taken}
 
 
@@ -210,9 +256,11 @@ def checkpoint(worlds: Worlds) -> dict:
 
 
 def marker(worlds: Worlds) -> dict:
-    """A poor answer, then in the same text the user's marker, the question again, the marker and a good answer.
+    """A poor answer, then in the same text the user's marker, the question again, the marker and a
+    good answer.
 
-    The score where that is one answer, as here, and where it is further turns: points of goodness by the reward model.
+    The score where that is one answer, as here, and where it is further turns: points of goodness
+    by the reward model.
     """
     world = worlds.world(0)
     model, read = world.reward_model, {"poor answer": [], "ours": [], "theirs": []}
@@ -233,12 +281,15 @@ def marker(worlds: Worlds) -> dict:
 
 
 def order(worlds: Worlds) -> dict:
-    """The raw win rate of one policy's answers to 60 questions, over 20 draws of which answer stands first.
+    """The raw win rate of one policy's answers to 60 questions, over 20 draws of which answer
+    stands first.
 
     The judge knows the truth, and in a share of its verdicts names what stands first instead.
     """
     questions = alpaca_eval.load("embedded", n=ASKED)
-    answers = generate(worlds.policy("ours", 0), questions, max_new_tokens=works.LONGEST, progress=False)
+    answers = generate(
+        worlds.policy("ours", 0), questions, max_new_tokens=works.LONGEST, progress=False
+    )
     true = alpaca_eval.preferences(questions, policies.by_truth(questions, answers))
     out = {
         "verdicts": len(true),
@@ -248,11 +299,17 @@ def order(worlds: Worlds) -> dict:
     for bias in BIASES:
         rates = []
         for draw in range(ORDERS):
-            shown = np.array([alpaca_eval.shown_first(group.id, draw) for group in questions.groups])
-            biased = np.array([Random(f"{group.id} {bias}").random() < bias for group in questions.groups])
+            shown = np.array(
+                [alpaca_eval.shown_first(group.id, draw) for group in questions.groups]
+            )
+            biased = np.array(
+                [Random(f"{group.id} {bias}").random() < bias for group in questions.groups]
+            )
             rates.append(alpaca_eval.win_rate(np.where(biased, 1.0 + shown, true)).rate)
         row = {"SD": np.std(rates, ddof=1), "lowest": min(rates), "highest": max(rates)}
-        out[f"place decides {bias:.0%}"] = {name: round(float(value), 2) for name, value in row.items()}
+        out[f"place decides {bias:.0%}"] = {
+            name: round(float(value), 2) for name, value in row.items()
+        }
     return out
 
 
@@ -264,10 +321,18 @@ def interval(worlds: Worlds) -> dict:
         for model in range(MODELS):
             chances = rng.dirichlet(np.full(len(arena_hard.COMPARISONS), 2.0))
             values = rng.choice(arena_hard.COMPARISONS, size=(GAMES, 2), p=chances)
-            counted = np.vectorize(dict(zip(arena_hard.COMPARISONS, (3, 1, 1, 1, 3), strict=True)).get)(values)
-            won = np.vectorize(dict(zip(arena_hard.COMPARISONS, (0, 0, 0.5, 1, 3), strict=True)).get)(values)
-            tables[model] = pd.DataFrame({"counted": counted.ravel().astype(float), "won": won.ravel()})
-        single = pd.concat([one_by_one(table).assign(model=model) for model, table in tables.items()])
+            counted = np.vectorize(
+                dict(zip(arena_hard.COMPARISONS, (3, 1, 1, 1, 3), strict=True)).get
+            )(values)
+            won = np.vectorize(
+                dict(zip(arena_hard.COMPARISONS, (0, 0, 0.5, 1, 3), strict=True)).get
+            )(values)
+            tables[model] = pd.DataFrame(
+                {"counted": counted.ravel().astype(float), "won": won.ravel()}
+            )
+        single = pd.concat(
+            [one_by_one(table).assign(model=model) for model, table in tables.items()]
+        )
         rates = np.array(
             [joint(single)]
             + [
@@ -275,17 +340,22 @@ def interval(worlds: Worlds) -> dict:
                 for _ in range(RESAMPLES)
             ]
         )
-        closed = np.array([100 * table.won.sum() / table.counted.sum() for table in tables.values()])
+        closed = np.array(
+            [100 * table.won.sum() / table.counted.sum() for table in tables.values()]
+        )
         apart = max(apart, float(np.abs(rates[0] - closed).max()))
         theirs = np.diff(np.percentile(rates[1:], [2.5, 97.5], axis=0), axis=0)[0]
         own = [
-            float(np.diff(arena_hard.protocol_interval(table, n_boot=10_000, seed=0))[0]) for table in tables.values()
+            float(np.diff(arena_hard.protocol_interval(table, n_boot=10_000, seed=0))[0])
+            for table in tables.values()
         ]
         ratios += (theirs / own).tolist()
     return {
-        "intervals": len(ratios), "their width over ours": round(float(np.mean(ratios)), 3),
-        "SD": round(float(np.std(ratios, ddof=1)), 3), "rates apart, points": round(apart, 5),
-    }  # fmt: skip
+        "intervals": len(ratios),
+        "their width over ours": round(float(np.mean(ratios)), 3),
+        "SD": round(float(np.std(ratios, ddof=1)), 3),
+        "rates apart, points": round(apart, 5),
+    }
 
 
 def one_by_one(table: pd.DataFrame) -> pd.DataFrame:
@@ -311,7 +381,9 @@ PARTS |= {"marker": marker, "order": order, "interval": interval}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--folder", type=Path, default=paths.runs() / "departures")
     options = parser.parse_args()
@@ -320,17 +392,27 @@ def main() -> None:
     for name in options.only:
         file = options.folder / f"{name}.json"
         if not file.is_file():
-            paths.write(file, json.dumps(PARTS[name](worlds) | {"commit": report.commit()}, indent=1) + "\n")
+            paths.write(
+                file, json.dumps(PARTS[name](worlds) | {"commit": report.commit()}, indent=1) + "\n"
+            )
         print(name, file.read_text(), flush=True)
     parts = {
-        name: json.loads(file.read_text()) for name in PARTS if (file := options.folder / f"{name}.json").is_file()
+        name: json.loads(file.read_text())
+        for name in PARTS
+        if (file := options.folder / f"{name}.json").is_file()
     }
     result = {
-        "name": "departures", "compared": "tier paper's own choices with the paper's code's, in the small world",
-        "unit": "points of true goodness, ours less theirs, unless it says otherwise", "parts": parts,
-        "missing": [name for name in PARTS if name not in parts], "device": report.device(), "commit": report.commit(),
-    }  # fmt: skip
-    paths.write(paths.reports() / "benchmarks" / "departures.json", json.dumps(result, indent=1) + "\n")
+        "name": "departures",
+        "compared": "tier paper's own choices with the paper's code's, in the small world",
+        "unit": "points of true goodness, ours less theirs, unless it says otherwise",
+        "parts": parts,
+        "missing": [name for name in PARTS if name not in parts],
+        "device": report.device(),
+        "commit": report.commit(),
+    }
+    paths.write(
+        paths.reports() / "benchmarks" / "departures.json", json.dumps(result, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

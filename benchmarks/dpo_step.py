@@ -1,14 +1,17 @@
-"""A DPO step: groups against TRL's DPOTrainer with precomputed reference log-probabilities, same dtype.
+"""A DPO step: groups against TRL's DPOTrainer with precomputed reference log-probabilities, same
+dtype.
 
     python benchmarks/dpo_step.py [--pairs 8] [--steps 2] [--growth 4 8 16] [--dtypes float32 bfloat16] [--dry]
         [--device cuda] [--model Qwen/Qwen2.5-0.5B-Instruct]
 
-HelpSteer2 validation pairs of HS2_DATA_DIR (a random subset, seed 0; unrated, so the first response is taken for the
-better one, which costs the same), full fine-tuning of SmolLM2-135M-Instruct by AdamW. Both get the same tokens and the
-same reference log-probabilities, computed before the clock starts; theirs is fed as a user would, `--rows` pairs a
-padded micro-batch in the order of the data, accumulated to the same global batch. Each runs in a process of its own,
-whose peak memory is taken (on a GPU the GPU's). The first step warms up and is not counted; its loss and gradient norm
-are compared. `--growth`: pairs a step at each of these numbers, ours alone: seconds grow linearly with the data.
+HelpSteer2 validation pairs of HS2_DATA_DIR (a random subset, seed 0; unrated, so the first response
+is taken for the better one, which costs the same), full fine-tuning of SmolLM2-135M-Instruct by
+AdamW. Both get the same tokens and the same reference log-probabilities, computed before the clock
+starts; theirs is fed as a user would, `--rows` pairs a padded micro-batch in the order of the data,
+accumulated to the same global batch. Each runs in a process of its own, whose peak memory is taken
+(on a GPU the GPU's). The first step warms up and is not counted; its loss and gradient norm are
+compared. `--growth`: pairs a step at each of these numbers, ours alone: seconds grow linearly with
+the data.
 """
 
 import argparse
@@ -61,7 +64,8 @@ def chosen(policy, number: int, longest: int) -> list:
     tokens = policy.tokenise(pairs)
     kept = [t.group for t in tokens if max(map(len, t.sequences)) <= longest]
     items, _ = preferences.items(policy, kept[:number])
-    # References away from the policy's own, so that margins are not all 0 and the loss is not log 2 on both sides.
+    # References away from the policy's own, so that margins are not all 0 and the loss is not log 2
+    # on both sides.
     noise = random.Random(1)
     for item in items:
         item.targets[:, 1] += [noise.gauss(0, 5), noise.gauss(0, 5)]
@@ -72,9 +76,15 @@ def ours(policy, items, dtype: str, steps: int, options, folder: Path) -> Clock:
     """Our step, at the defaults of `Recipe` apart from the rate."""
     clock = Clock()
     recipe = Recipe(
-        steps=steps, batch=len(items), learning_rate=RATE, warmup=0, autocast=dtype, budget=options.budget,
-        save_every=10**6, keep=0,
-    )  # fmt: skip
+        steps=steps,
+        batch=len(items),
+        learning_rate=RATE,
+        warmup=0,
+        autocast=dtype,
+        budget=options.budget,
+        save_every=10**6,
+        keep=0,
+    )
     fit(policy, items, [], dpo(BETA), recipe, folder, callbacks=[clock])
     return clock
 
@@ -84,9 +94,17 @@ def theirs(policy, items, dtype: str, steps: int, options, folder: Path) -> Cloc
 
     clock = Clock()
     recipe = Recipe(
-        steps=steps, batch=len(items), learning_rate=RATE, warmup=0, autocast=dtype, save_every=10**6, keep=0
+        steps=steps,
+        batch=len(items),
+        learning_rate=RATE,
+        warmup=0,
+        autocast=dtype,
+        save_every=10**6,
+        keep=0,
     )
-    trl_backends.fit_dpo(policy, items, [], BETA, recipe, folder, rows_a_batch=options.rows, callbacks=[clock])
+    trl_backends.fit_dpo(
+        policy, items, [], BETA, recipe, folder, rows_a_batch=options.rows, callbacks=[clock]
+    )
     return clock
 
 
@@ -101,8 +119,15 @@ def one(options) -> None:
         clock = side(policy, items, options.dtypes[0], options.steps + 1, options, Path(folder))
     peak = common.peak(options.device) / 1024
     lengths = [len(s) for item in items for s in item.sequences]
-    figures = {"seconds": clock.seconds, "losses": clock.losses, "norms": clock.norms, "peak GB": peak}
-    print("RESULT " + json.dumps(figures | {"tokens one by one": sum(lengths), "pairs": len(items)}))
+    figures = {
+        "seconds": clock.seconds,
+        "losses": clock.losses,
+        "norms": clock.norms,
+        "peak GB": peak,
+    }
+    print(
+        "RESULT " + json.dumps(figures | {"tokens one by one": sum(lengths), "pairs": len(items)})
+    )
 
 
 def measure(options, side: str, dtype: str, pairs: int) -> dict:
@@ -115,16 +140,23 @@ def measure(options, side: str, dtype: str, pairs: int) -> dict:
 
 def main(argv: list[str] | None = None) -> None:
     """Time both sides in each dtype and ours at each size, compare loss and gradient norm, write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--steps", type=int, default=2, help="timed steps, after one that warms up")
     parser.add_argument("--growth", type=int, nargs="*", default=[4, 8, 16])
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="also bfloat16")
     parser.add_argument(
-        "--rows", type=int, default=2, help="pairs of a padded micro-batch of theirs (TRL's own 8: over 24 GB)"
+        "--rows",
+        type=int,
+        default=2,
+        help="pairs of a padded micro-batch of theirs (TRL's own 8: over 24 GB)",
     )
     parser.add_argument("--budget", type=int, default=4096, help="tokens of a micro-batch of ours")
-    parser.add_argument("--longest", type=int, default=2048, help="leave out pairs with a longer sequence, tokens")
+    parser.add_argument(
+        "--longest", type=int, default=2048, help="leave out pairs with a longer sequence, tokens"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
@@ -139,20 +171,32 @@ def main(argv: list[str] | None = None) -> None:
     results, ratios, apart, timings, growth = {}, {}, {}, {}, {}
     for dtype in options.dtypes:
         sides = {side: measure(options, side, dtype, options.pairs) for side in ("ours", "theirs")}
-        results[dtype], timings[dtype] = sides, {side: f["seconds"][1:] for side, f in sides.items()}
+        results[dtype], timings[dtype] = (
+            sides,
+            {side: f["seconds"][1:] for side, f in sides.items()},
+        )
         middle = common.medians(timings[dtype])
         ratios[dtype] = middle["theirs"] / middle["ours"]
         apart[dtype] = {
-            name: abs(sides["ours"][name][0] / sides["theirs"][name][0] - 1) for name in ("losses", "norms")
+            name: abs(sides["ours"][name][0] / sides["theirs"][name][0] - 1)
+            for name in ("losses", "norms")
         }
         pairs_a_second = {side: options.pairs / seconds for side, seconds in middle.items()}
         print(dtype, pairs_a_second, f"ratio {ratios[dtype]:.2f}", apart[dtype], file=sys.stderr)
     for pairs in options.growth:
         result = measure(options, "ours", options.dtypes[-1], pairs)
-        growth[pairs] = common.medians({"s": result["seconds"][1:]})["s"] / result["tokens one by one"]
-        print(f"{pairs} pairs: {1e3 * growth[pairs]:.3f} s a thousand tokens one by one", file=sys.stderr)
-    # The same numbers to rounding in float32; in bfloat16 as close as that format's three digits let sums be.
-    same = all(max(a.values()) < (1e-3 if dtype == "float32" else 5e-2) for dtype, a in apart.items())
+        growth[pairs] = (
+            common.medians({"s": result["seconds"][1:]})["s"] / result["tokens one by one"]
+        )
+        print(
+            f"{pairs} pairs: {1e3 * growth[pairs]:.3f} s a thousand tokens one by one",
+            file=sys.stderr,
+        )
+    # The same numbers to rounding in float32; in bfloat16 as close as that format's three digits
+    # let sums be.
+    same = all(
+        max(a.values()) < (1e-3 if dtype == "float32" else 5e-2) for dtype, a in apart.items()
+    )
     if not options.dry:
         common.write(
             "dpo_step",
@@ -166,7 +210,10 @@ def main(argv: list[str] | None = None) -> None:
             on=options.device,
             model=options.model,
             ratios=ratios,
-            peak_gb={dtype: {side: f["peak GB"] for side, f in sides.items()} for dtype, sides in results.items()},
+            peak_gb={
+                dtype: {side: f["peak GB"] for side, f in sides.items()}
+                for dtype, sides in results.items()
+            },
             seconds_a_token_by_pairs=growth,
             threads=options.threads,
             subset=f"{options.pairs} pairs of at most {options.longest} tokens a sequence, random, seed 0",

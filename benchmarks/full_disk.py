@@ -1,14 +1,15 @@
-"""A full disk, a read-only report folder, NaN and numbers out of range: one clear error each, earlier results whole.
+"""A full disk, a read-only report folder, NaN and numbers out of range: one clear error each,
+earlier results whole.
 
     python benchmarks/full_disk.py                 # Linux, user namespaces; writes reports/benchmarks/full_disk.json
     python benchmarks/full_disk.py --whole FOLDER  # with the undisturbed run, reports/ and runs/, that lies there
     python benchmarks/full_disk.py --of 11 12      # these anew, the others as the result has them
 
-Notebooks 05 and 08 to 12 at tier smoke, on a disk of their own (tmpfs) that holds an undisturbed run. Each is made
-stale and run again with hardly any room, with a little less room than it needs, with reports on a read-only mount, with
-a number that is none or out of range, and on a model whose weights are NaN. Each time the command must fail with one
-error that names its reason, and every report must be as it was. With room again the next call must end with the same
-tables.
+Notebooks 05 and 08 to 12 at tier smoke, on a disk of their own (tmpfs) that holds an undisturbed
+run. Each is made stale and run again with hardly any room, with a little less room than it needs,
+with reports on a read-only mount, with a number that is none or out of range, and on a model whose
+weights are NaN. Each time the command must fail with one error that names its reason, and every
+report must be as it was. With room again the next call must end with the same tables.
 """
 
 import argparse
@@ -50,7 +51,11 @@ def mount(*words: str | Path) -> None:
 
 def size_of(folder: Path) -> int:
     """Kilobytes that a folder takes."""
-    return int(subprocess.run(["du", "-sk", folder], check=True, capture_output=True, text=True).stdout.split()[0])
+    return int(
+        subprocess.run(
+            ["du", "-sk", folder], check=True, capture_output=True, text=True
+        ).stdout.split()[0]
+    )
 
 
 def room(disk: Path, kilobytes: int) -> None:
@@ -60,25 +65,47 @@ def room(disk: Path, kilobytes: int) -> None:
 
 def run(disk: Path, *words: str) -> dict:
     """`hs2lib.run` on the disk: its exit status, what it said, its seconds."""
-    places = {"HS2_REPORTS": str(disk / "reports"), "HS2_RUNS": str(disk / "runs"), "OMP_NUM_THREADS": "1"}
+    places = {
+        "HS2_REPORTS": str(disk / "reports"),
+        "HS2_RUNS": str(disk / "runs"),
+        "OMP_NUM_THREADS": "1",
+    }
     command, began = [sys.executable, "-m", "hs2lib.run", *words], time.time()
-    done = subprocess.run(command, cwd=paths.root(), env=os.environ | places, capture_output=True, text=True)
-    return {"status": done.returncode, "said": done.stdout + done.stderr, "seconds": round(time.time() - began, 1)}
+    done = subprocess.run(
+        command, cwd=paths.root(), env=os.environ | places, capture_output=True, text=True
+    )
+    return {
+        "status": done.returncode,
+        "said": done.stdout + done.stderr,
+        "seconds": round(time.time() - began, 1),
+    }
 
 
 def failed(disk: Path, what: str, whole: dict[str, str], *words: str) -> dict:
     """How a run ended that has to fail for this reason, and whether all reports are as they were."""
     done = run(disk, *words)
     output = done["said"]
-    folders = [folder for folder in (disk / "reports" / "smoke").glob("[0-9]*") if "@" not in folder.name]
+    folders = [
+        folder for folder in (disk / "reports" / "smoke").glob("[0-9]*") if "@" not in folder.name
+    ]
     reports = [report.completed("smoke", folder.name, folder) for folder in folders]
     here = tables(disk)
     whole_still = all(here.get(name) == digest for name, digest in whole.items())
     whole_still = whole_still and all(each and not each.altered for each in reports)
     errors = len(re.findall("^error:", output, re.M))
-    clear = errors == 1 and bool(re.search(REASONS[what], output)) and "most recent call last" not in output
+    clear = (
+        errors == 1
+        and bool(re.search(REASONS[what], output))
+        and "most recent call last" not in output
+    )
     ok = bool(done["status"]) and clear and whole_still
-    row = {"what": what, "ok": ok, "status": done["status"], "errors": errors, "reports whole": whole_still}
+    row = {
+        "what": what,
+        "ok": ok,
+        "status": done["status"],
+        "errors": errors,
+        "reports whole": whole_still,
+    }
     return row | {"seconds": done["seconds"]} | ({} if ok else {"said": output[-3000:]})
 
 
@@ -97,14 +124,20 @@ def trials(disk: Path, number: str, whole: dict[str, str], broken: Path) -> list
     rows.append(failed(disk, "read-only", whole, number))
     subprocess.run(["umount", disk / "reports"], check=True)
     for what, value in (("nan", "nan"), ("out of range", "7")):
-        rows.append(failed(disk, what, whole, number, "--name", "wrong", "-p", f"learning_rate={value}"))
+        rows.append(
+            failed(disk, what, whole, number, "--name", "wrong", "-p", f"learning_rate={value}")
+        )
     start = "model_name" if number == "05" else "start"
-    rows.append(failed(disk, "NaN weights", whole, number, "--name", "nan", "-p", f"{start}={broken}"))
+    rows.append(
+        failed(disk, "NaN weights", whole, number, "--name", "nan", "-p", f"{start}={broken}")
+    )
     for left in disk.glob(f"*/smoke/*{name}@*"):
         shutil.rmtree(left)
     done = run(disk, number)
     same = done["status"] == 0 and not differences(disk, whole)
-    rows.append({"what": "room again", "ok": same, "status": done["status"], "seconds": done["seconds"]})
+    rows.append(
+        {"what": "room again", "ok": same, "status": done["status"], "seconds": done["seconds"]}
+    )
     if not same:
         rows[-1] |= {"said": done["said"][-3000:], "differing": differences(disk, whole)[:2000]}
     for row in rows:
@@ -116,9 +149,13 @@ def main() -> None:
     if INSIDE not in os.environ:
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--map-root-user", "--mount", sys.executable, *sys.argv])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--whole", type=Path, help="folder of an undisturbed run of this checkout")
-    parser.add_argument("--of", nargs="*", default=NOTEBOOKS, choices=NOTEBOOKS, help="notebooks (all)")
+    parser.add_argument(
+        "--of", nargs="*", default=NOTEBOOKS, choices=NOTEBOOKS, help="notebooks (all)"
+    )
     options, began = parser.parse_args(), time.time()
     result, names = paths.reports() / "benchmarks" / "full_disk.json", graph.matching(options.of)
     rows = json.loads(result.read_text())["runs"] if result.exists() else []
@@ -137,7 +174,9 @@ def main() -> None:
             weight.data.fill_(float("nan"))
         policy.save(broken)
         for number in options.of:
-            rows += [row | {"commit": report.commit()} for row in trials(disk, number, whole, broken)]
+            rows += [
+                row | {"commit": report.commit()} for row in trials(disk, number, whole, broken)
+            ]
         subprocess.run(["umount", disk], check=True)
     good = sum(row["ok"] for row in rows)
     common.write(

@@ -1,8 +1,10 @@
-"""Damaged files against every loader and reader: each mutant is read, set aside or refused by one clear DataError.
+"""Damaged files against every loader and reader: each mutant is read, set aside or refused by one
+clear DataError.
 
-A mutant is a small sound file with one to three changes: a value, a column, a row, some bytes, its packing, its name.
-What is refused must be a DataError (hs2lib.data.rows) with a fix. Anything else, five seconds of the processor or a
-gigabyte is a failure; --only N repeats one mutant and shows its end.
+A mutant is a small sound file with one to three changes: a value, a column, a row, some bytes, its
+packing, its name. What is refused must be a DataError (hs2lib.data.rows) with a fix. Anything else,
+five seconds of the processor or a gigabyte is a failure; --only N repeats one mutant and shows its
+end.
 """
 
 import argparse
@@ -39,7 +41,12 @@ RATED = {"prompt": "p", "response": "r", **dict.fromkeys(ATTRIBUTES, 2)}
 VOTE = {"strength": -100, "justification": "", "statement": "", "elaboration": ""}
 HUMAN = "\n\nHuman: Hi\n\nAssistant: "
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-THREE = {"coherence": [1, 2, 3], "consistency": [1, 2, 3], "fluency": [1, 2, 3], "relevance": [1, 2, 3]}
+THREE = {
+    "coherence": [1, 2, 3],
+    "consistency": [1, 2, 3],
+    "fluency": [1, 2, 3],
+    "relevance": [1, 2, 3],
+}
 MESSAGE = {
     "message_id": "a",
     "parent_id": None,
@@ -48,23 +55,46 @@ MESSAGE = {
     "labels": {"quality": {"value": 0.5}},
 }
 PREFERENCE = {
-    **{"split": "val", "prompt": "p", "response_1": "a", "response_2": "b", "preference_strength": -2},
-    **{"preference_statement": "s", "preference_elaboration": "e", "three_most_similar_preferences": []},
+    **{
+        "split": "val",
+        "prompt": "p",
+        "response_1": "a",
+        "response_2": "b",
+        "preference_strength": -2,
+    },
+    **{
+        "preference_statement": "s",
+        "preference_elaboration": "e",
+        "three_most_similar_preferences": [],
+    },
     "all_preferences_unprocessed": [VOTE],
 }
-SPOKEN = [{"from": "User", "value": "Hi"}, {"from": "Assistant", "value": "Hello", "label": "helpfulness:4"}]
+SPOKEN = [
+    {"from": "User", "value": "Hi"},
+    {"from": "Assistant", "value": "Hello", "label": "helpfulness:4"},
+]
 
 # Sound rows of every data set, and of what benchmarks, forms and pairs are read from.
 ROWS: dict[str, list[dict]] = {
     "helpsteer2": [RATED, {**RATED, "response": "s"}],
     "helpsteer2-disagreements": [{**RATED, **{name: [2, 3, 2] for name in ATTRIBUTES}}],
     "helpsteer2-preference": [PREFERENCE],
-    "helpsteer2-unrated": [{"input": "a\n<extra_id_1>Assistant\nb", "response_a": "b", "response_b": "c"}],
+    "helpsteer2-unrated": [
+        {"input": "a\n<extra_id_1>Assistant\nb", "response_a": "b", "response_b": "c"}
+    ],
     "helpsteer": [RATED, {**RATED, "response": "s"}],
     "oasst1": [MESSAGE, {**MESSAGE, "message_id": "b", "parent_id": "a", "role": "assistant"}],
     "hh-rlhf": [{"chosen": HUMAN + "a", "rejected": HUMAN + "b"}],
     "daring-anteater": [{"system": "", "mask": "User", "dataset": "d", "conversations": SPOKEN}],
-    "summeval": [{"doc_id": "d", "system": "M0", "source": "long", "summary": "short", "expert_ratings": THREE}],
+    "summeval": [
+        {
+            "doc_id": "d",
+            "system": "M0",
+            "source": "long",
+            "summary": "short",
+            "expert_ratings": THREE,
+        }
+    ],
     "pandalm": [
         {"instruction": "i", "input": "", "response1": "a", "response2": "b"}
         | {"annotator1": 0, "annotator2": 1, "annotator3": 2}
@@ -76,36 +106,100 @@ ROWS: dict[str, list[dict]] = {
     "pairs": [
         {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "s", "id": 1, "lang": "en"},
         {"prompt": TALK[:1], "chosen": TALK, "rejected": "b"},
-        {"question": "p", "response_A": "a", "response_B": "b", "label": "A>B", "source": "x/y", "pair_id": "u"},
+        {
+            "question": "p",
+            "response_A": "a",
+            "response_B": "b",
+            "label": "A>B",
+            "source": "x/y",
+            "pair_id": "u",
+        },
         {"prompt": "p", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"]},
     ],
     "humanevalpack": [
-        {"prompt": "p", "instruction": "i", "declaration": "d"} | {"canonical_solution": "a", "buggy_solution": "b"}
+        {"prompt": "p", "instruction": "i", "declaration": "d"}
+        | {"canonical_solution": "a", "buggy_solution": "b"}
     ],
     "truthfulqa": [
-        {"question": "q", "mc1_targets": {"a": 1, "b": 0}, "mc2_targets": {"choices": ["a", "b"], "labels": [1, 0]}}
+        {
+            "question": "q",
+            "mc1_targets": {"a": 1, "b": 0},
+            "mc2_targets": {"choices": ["a", "b"], "labels": [1, 0]},
+        }
     ],
     "answers": [
         {"model_id": "m", "question_id": 81, "choices": [{"index": 0, "turns": ["a", "b"]}]},
-        {"model": "m", "uid": "82", "messages": [{"role": "assistant", "content": {"answer": "a"}}] * 2},
+        {
+            "model": "m",
+            "uid": "82",
+            "messages": [{"role": "assistant", "content": {"answer": "a"}}] * 2,
+        },
     ],
     "mt-bench": [{"question_id": i, "category": "writing", "turns": ["a", "b"]} for i in (81, 82)],
     "judge-prompts": [
-        {"name": name, "system_prompt": "s", "prompt_template": " ".join(f"{{{field}}}" for field in fields)}
+        {
+            "name": name,
+            "system_prompt": "s",
+            "prompt_template": " ".join(f"{{{field}}}" for field in fields),
+        }
         for name, fields in mt_bench.FIELDS.items()
     ],
-    "arena-hard": [{"uid": "u", "prompt": "p", "cluster": "c"}, {"question_id": "v", "turns": [{"content": "q"}]}],
-    "alpaca-eval": [{"instruction": "i", "dataset": "d", "output": "o"}, {"instruction": "j", "i": 1, "output": "o"}],
+    "arena-hard": [
+        {"uid": "u", "prompt": "p", "cluster": "c"},
+        {"question_id": "v", "turns": [{"content": "q"}]},
+    ],
+    "alpaca-eval": [
+        {"instruction": "i", "dataset": "d", "output": "o"},
+        {"instruction": "j", "i": 1, "output": "o"},
+    ],
     "form": [{**RATED, "group": "g", "annotator": "ann"}],
 }
 FORMATS = ("jsonl", "jsonl.gz", "json", "json.gz", "csv", "csv.gz", "parquet")
-ONLY = {"form": ("jsonl",), "mt-bench": ("jsonl",), "judge-prompts": ("jsonl",), "arena-hard": ("jsonl",)}
+ONLY = {
+    "form": ("jsonl",),
+    "mt-bench": ("jsonl",),
+    "judge-prompts": ("jsonl",),
+    "arena-hard": ("jsonl",),
+}
 ONLY["alpaca-eval"] = ONLY["truthfulqa"] = ("json",)
 
 DEEP = "deep"  # stands for lists in lists, which Python itself cannot copy or write
 NASTY = [
-    *(None, True, -1, 0, 7, 2.5, 10**30, 10**400, float("nan"), float("inf"), -0.0, [], {}, [1], [[]], {"a": 1}),
-    *("", " ", "\n", "\u200b", "\ud83d", "\x00", "\ufeff", "0_3", "\u0663", "nan", "-", "--2", "=1+1", "A=B", "tie"),
+    *(
+        None,
+        True,
+        -1,
+        0,
+        7,
+        2.5,
+        10**30,
+        10**400,
+        float("nan"),
+        float("inf"),
+        -0.0,
+        [],
+        {},
+        [1],
+        [[]],
+        {"a": 1},
+    ),
+    *(
+        "",
+        " ",
+        "\n",
+        "\u200b",
+        "\ud83d",
+        "\x00",
+        "\ufeff",
+        "0_3",
+        "\u0663",
+        "nan",
+        "-",
+        "--2",
+        "=1+1",
+        "A=B",
+        "tie",
+    ),
     *(
         "<extra_id_1>",
         "\n<extra_id_1>User\n",
@@ -116,13 +210,28 @@ NASTY = [
         "\u202e",
         "r" * 10**5,
     ),
-    *(["a", "b"], [None], [["user"]], {"role": "user"}, TALK, TALK[0], {"value": []}, {"name": [[]], "value": [1]}),
+    *(
+        ["a", "b"],
+        [None],
+        [["user"]],
+        {"role": "user"},
+        TALK,
+        TALK[0],
+        {"value": []},
+        {"name": [[]], "value": [1]},
+    ),
 ]
 
 
 def places(value: object, path: tuple = ()) -> list[tuple]:
     """The path to every value inside rows."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [place for key, part in inside for place in ((*path, key), *places(part, (*path, key)))]
 
 
@@ -140,7 +249,9 @@ def change(rows: list, draw: random.Random) -> None:
     elif what < 0.8 and isinstance(holder, list):
         holder.insert(draw.randrange(len(holder) + 1), copy.deepcopy(holder[key]))
     elif isinstance(holder, dict):
-        name = draw.choice(["", "prompt", "label", "id", "group", "annotator", "x", "Prompt", "columns", "\ud83d"])
+        name = draw.choice(
+            ["", "prompt", "label", "id", "group", "annotator", "x", "Prompt", "columns", "\ud83d"]
+        )
         holder[name] = copy.deepcopy(draw.choice(NASTY))
     if not rows:
         rows.append({})
@@ -161,7 +272,9 @@ def as_bytes(rows: list, form: str) -> bytes:
             names = list(dict.fromkeys(name for row in table for name in row))
             lines = [names, *([row.get(name, "") for name in names] for row in table)]
             text = io.StringIO()
-            csv.writer(text).writerows([["" if cell is None else cell for cell in line] for line in lines])
+            csv.writer(text).writerows(
+                [["" if cell is None else cell for cell in line] for line in lines]
+            )
             content = text.getvalue().encode(errors="surrogatepass")
         else:
             content = _parquet(table)
@@ -169,7 +282,11 @@ def as_bytes(rows: list, form: str) -> bytes:
 
 
 def _parquet(table: list[dict]) -> bytes:
-    for rows in (table, [{str(k)[:9]: repr(v)[:99] for k, v in row.items()} for row in table], [{"a": 1}]):
+    for rows in (
+        table,
+        [{str(k)[:9]: repr(v)[:99] for k, v in row.items()} for row in table],
+        [{"a": 1}],
+    ):
         try:
             file = io.BytesIO()
             pd.DataFrame(rows).to_parquet(file)
@@ -179,7 +296,19 @@ def _parquet(table: list[dict]) -> bytes:
     raise AssertionError
 
 
-SPLICES = (b"\x00", b"\xff", b"\xef\xbb\xbf", b"\n", b"\r", b'"', b",", b"{", b"[" * 3000, b"1" * 5000, b"\xed\xa0\x80")
+SPLICES = (
+    b"\x00",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\n",
+    b"\r",
+    b'"',
+    b",",
+    b"{",
+    b"[" * 3000,
+    b"1" * 5000,
+    b"\xed\xa0\x80",
+)
 
 
 def damage(content: bytes, draw: random.Random) -> bytes:
@@ -194,7 +323,11 @@ def damage(content: bytes, draw: random.Random) -> bytes:
         return content[:at] + draw.choice(SPLICES) + content[at:]
     if what == 3:
         return content[:end] + content[at:end] + content[end:]
-    return content[:at] + bytes(b ^ draw.randrange(256) for b in content[at : at + 3]) + content[at + 3 :]
+    return (
+        content[:at]
+        + bytes(b ^ draw.randrange(256) for b in content[at : at + 3])
+        + content[at + 3 :]
+    )
 
 
 def bomb(draw: random.Random) -> tuple[str, bytes]:
@@ -207,7 +340,9 @@ def bomb(draw: random.Random) -> tuple[str, bytes]:
 
 def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
     """How each kind of file is read: (path, draw) -> groups, or what has `set_aside`."""
-    asked = tuple(Group(str(i), (Turn("user", "a"), Turn("user", "b")), (), source="") for i in (81, 82))
+    asked = tuple(
+        Group(str(i), (Turn("user", "a"), Turn("user", "b")), (), source="") for i in (81, 82)
+    )
     of_two = questions.Questions("MT-Bench", asked, "", 2)
     truthfulqa.primer = lambda folder=None: ""
     mt_bench.WHOLE, arena_hard.WHOLE, alpaca_eval.INSTRUCTIONS = 2, 2, 2
@@ -243,7 +378,9 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
         "humanevalpack": lambda path, draw: pairs.read_groups(path, "s", "x"),
         "truthfulqa": at("truthfulqa/mc_task.json", truthfulqa.load),
         "answers": lambda path, draw: questions.read(path, of_two),
-        "mt-bench": at("mt_bench/question.jsonl", lambda *place: mt_bench.load(*place, references="")),
+        "mt-bench": at(
+            "mt_bench/question.jsonl", lambda *place: mt_bench.load(*place, references="")
+        ),
         "judge-prompts": at("mt_bench/judge_prompts.jsonl", mt_bench.prompts),
         "arena-hard": at("arena_hard/question.jsonl", arena_hard.load),
         "alpaca-eval": at("alpaca_eval/gpt4_1106_preview.json", alpaca_eval.load),

@@ -1,11 +1,13 @@
-"""On a GPU: is the engine exact there, does a step of 05 train as plain transformers does, and how fast is it?
+"""On a GPU: is the engine exact there, does a step of 05 train as plain transformers does, and how
+fast is it?
 
     make gpu-check PYTHON=/path/to/python       # any Python from 3.11 on with torch and transformers; installs nothing
     PYTHONPATH=. python benchmarks/gpu_check.py [--device cpu] [--small] [--minutes 9]
 
-Random weights of named shapes and random tokens: no data, no Hub, no network. Each part stands alone: one that fails is
-reported with its error, the next one runs, and the exit status says so at the end. What a Python cannot run for want of
-a package (the whole `fit`, the notebooks) is "not run", with the reason; so is what no time is left for.
+Random weights of named shapes and random tokens: no data, no Hub, no network. Each part stands
+alone: one that fails is reported with its error, the next one runs, and the exit status says so at
+the end. What a Python cannot run for want of a package (the whole `fit`, the notebooks) is "not
+run", with the reason; so is what no time is left for.
 
 exact      scores, log-probabilities and gradients of groups against transformers one sequence at a time, in float32 and
            under bfloat16 autocast, whose own distance from float32 is the measure
@@ -13,8 +15,9 @@ kernel     one compiled variant for all lengths, no scores of all tokens by all 
 devices    the GPU's numbers beside the CPU's, within a tolerance
 decode     greedy tokens beside `generate`'s: the same but where two are as good as equally likely
 step       training steps of 05 in groups beside padded rows run by plain transformers: losses, gradient norms
-score, train, rollout      speed beside padded batches and `generate`, and the share of the peak (see `common`)
-fit, notebooks             `hs2lib.train.trainer.fit`; notebooks 05 and 08 at tier smoke on the GPU
+score, train, rollout      speed beside padded batches and `generate`, and the share of the peak
+(see `common`) fit, notebooks             `hs2lib.train.trainer.fit`; notebooks 05 and 08 at tier
+smoke on the GPU
 
 Writes reports/gpu-check/<device>.json after each part. Under ten minutes on one GPU.
 """
@@ -54,20 +57,66 @@ from hs2lib.train import losses
 QWEN = {"vocab_size": 151936, "tie_word_embeddings": True, "max_position_embeddings": 32768}
 # Shapes of published models, by their names: no weights of theirs.
 SHAPES = {
-    "Qwen2.5-0.5B": ("qwen2", QWEN | {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
-                                      "num_attention_heads": 14, "num_key_value_heads": 2}),
-    "Qwen2.5-1.5B": ("qwen2", QWEN | {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-                                      "num_attention_heads": 12, "num_key_value_heads": 2}),
-    "Mistral, window 64": ("mistral", {"vocab_size": 32000, "hidden_size": 896, "intermediate_size": 3584,
-                                       "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-                                       "sliding_window": 64}),
-    "Gemma 2, capped": ("gemma2", {"vocab_size": 32000, "hidden_size": 512, "intermediate_size": 2048,
-                                   "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 4,
-                                   "head_dim": 64, "sliding_window": 64}),
-}  # fmt: skip
-TINY = {"vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "sliding_window": 8}
+    "Qwen2.5-0.5B": (
+        "qwen2",
+        QWEN
+        | {
+            "hidden_size": 896,
+            "intermediate_size": 4864,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 14,
+            "num_key_value_heads": 2,
+        },
+    ),
+    "Qwen2.5-1.5B": (
+        "qwen2",
+        QWEN
+        | {
+            "hidden_size": 1536,
+            "intermediate_size": 8960,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 12,
+            "num_key_value_heads": 2,
+        },
+    ),
+    "Mistral, window 64": (
+        "mistral",
+        {
+            "vocab_size": 32000,
+            "hidden_size": 896,
+            "intermediate_size": 3584,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 14,
+            "num_key_value_heads": 2,
+            "sliding_window": 64,
+        },
+    ),
+    "Gemma 2, capped": (
+        "gemma2",
+        {
+            "vocab_size": 32000,
+            "hidden_size": 512,
+            "intermediate_size": 2048,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 4,
+            "head_dim": 64,
+            "sliding_window": 64,
+        },
+    ),
+}
+TINY = {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "sliding_window": 8,
+}
 ATTRIBUTES = 5
-GOALS = {"score": 0.60, "train": 0.50}  # shares of the data sheet's peak: what an H100 or H200 is asked for
+GOALS = {
+    "score": 0.60,
+    "train": 0.50,
+}  # shares of the data sheet's peak: what an H100 or H200 is asked for
 
 
 class Check:
@@ -77,24 +126,45 @@ class Check:
         self.device, self.small = device, small
         self.dense: float | None = None  # operations a second of dense bfloat16 products
 
-    def model(self, shape: str, kind=AutoModelForCausalLM, *, layers: int | None = None, spread: float = 0.02, **more):
+    def model(
+        self,
+        shape: str,
+        kind=AutoModelForCausalLM,
+        *,
+        layers: int | None = None,
+        spread: float = 0.02,
+        **more,
+    ):
         """A random model of a named shape, float32, the same at every call; spread: of its weights."""
         family, size = SHAPES[shape]
         if self.small:
-            size = size | TINY | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+            size = (
+                size | TINY | {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+            )
         size = size | ({"num_hidden_layers": layers} if layers and not self.small else {})
         config = AutoConfig.for_model(family, **size | {"initializer_range": spread} | more)
         config.bos_token_id = config.eos_token_id = None
         config.pad_token_id = 0
         torch.manual_seed(0)
         with torch.device(self.device):
-            return kind.from_config(config, attn_implementation="eager" if family == "gemma2" else "sdpa").float()
+            return kind.from_config(
+                config, attn_implementation="eager" if family == "gemma2" else "sdpa"
+            ).float()
 
     def head(self, model) -> torch.nn.Linear:
         torch.manual_seed(1)
         return torch.nn.Linear(model.config.hidden_size, ATTRIBUTES, bias=False).to(self.device)
 
-    def groups(self, model, number: int, responses: int, *, prompt: int = 180, response: int = 250, seed: int = 0):
+    def groups(
+        self,
+        model,
+        number: int,
+        responses: int,
+        *,
+        prompt: int = 180,
+        response: int = 250,
+        seed: int = 0,
+    ):
         """Random token groups and the lengths of their prompts; lengths spread as those of chats do."""
         rng, shrink = np.random.default_rng(seed), 16 if self.small else 1
 
@@ -103,7 +173,9 @@ class Check:
             return rng.integers(1, model.config.vocab_size, min(max(4, length), 2000)).tolist()
 
         prompts = [draw(prompt, 0.8) for _ in range(number)]
-        return [[p + draw(response, 0.6) for _ in range(responses)] for p in prompts], [len(p) for p in prompts]
+        return [[p + draw(response, 0.6) for _ in range(responses)] for p in prompts], [
+            len(p) for p in prompts
+        ]
 
     def autocast(self, on: bool = True):
         return torch.autocast(self.device, dtype=torch.bfloat16) if on else nullcontext()
@@ -120,7 +192,9 @@ class Check:
     def used(self, task: float, computed: float, seconds: float) -> dict:
         """Shares of the peak, of the task's operations and of those computed (see `common`)."""
         if self.dense is None:
-            timed = common.times({"dense": partial(common.dense, torch.bfloat16, self.device)}, 3, self.device)
+            timed = common.times(
+                {"dense": partial(common.dense, torch.bfloat16, self.device)}, 3, self.device
+            )
             self.dense = common.dense_rate(common.medians(timed)["dense"], self.device)
         return common.utilisation(task, computed, seconds, self.dense, "bfloat16")
 
@@ -131,11 +205,15 @@ def distance(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
     return math.sqrt(off / sum(b.double().square().sum() for b in theirs))
 
 
-def grouped(check: Check, model, head, groups, starts, autocast: bool) -> dict[str, list[torch.Tensor]]:
+def grouped(
+    check: Check, model, head, groups, starts, autocast: bool
+) -> dict[str, list[torch.Tensor]]:
     """Scores [R, A], log-probabilities [R] and gradients of a loss of both, by the engine."""
     model.zero_grad()
     head.zero_grad()
-    batch = pack(groups, [[start] * len(group) for group, start in zip(groups, starts, strict=True)])
+    batch = pack(
+        groups, [[start] * len(group) for group, start in zip(groups, starts, strict=True)]
+    )
     with check.autocast(autocast):
         hidden = attention.states(model, batch)
         ends = attention.end_states(model, batch, hidden).float()
@@ -145,7 +223,9 @@ def grouped(check: Check, model, head, groups, starts, autocast: bool) -> dict[s
     return measured(model, head, scores, logp)
 
 
-def alone(check: Check, model, head, groups, starts, autocast: bool) -> dict[str, list[torch.Tensor]]:
+def alone(
+    check: Check, model, head, groups, starts, autocast: bool
+) -> dict[str, list[torch.Tensor]]:
     """The same by transformers, one sequence at a time."""
     model.zero_grad()
     head.zero_grad()
@@ -164,7 +244,9 @@ def alone(check: Check, model, head, groups, starts, autocast: bool) -> dict[str
 
 
 def measured(model, head, scores, logp) -> dict[str, list[torch.Tensor]]:
-    grads = [p.grad.clone() for p in (*model.parameters(), *head.parameters()) if p.grad is not None]
+    grads = [
+        p.grad.clone() for p in (*model.parameters(), *head.parameters()) if p.grad is not None
+    ]
     return {"scores": [scores.detach()], "log-probabilities": [logp.detach()], "gradients": grads}
 
 
@@ -183,8 +265,17 @@ def exact(check: Check) -> dict:
                 plain = alone(check, theirs, head, groups, starts, autocast=True)
             for name, values in mine.items():
                 off = distance(values, truth[name])
-                limit = 2 * distance(plain[name], truth[name]) if autocast else 1e-3 if name == "gradients" else 1e-4
-                checks[f"{name}, {'bfloat16' if autocast else 'float32'}"] = {"apart": off, "at most": limit}
+                limit = (
+                    2 * distance(plain[name], truth[name])
+                    if autocast
+                    else 1e-3
+                    if name == "gradients"
+                    else 1e-4
+                )
+                checks[f"{name}, {'bfloat16' if autocast else 'float32'}"] = {
+                    "apart": off,
+                    "at most": limit,
+                }
                 ok &= off <= limit
         ok &= checks["groups are allowed"] == "yes"
         out[shape] = checks
@@ -219,13 +310,24 @@ def kernel(check: Check) -> dict:
         alone = torch.stack([contract.plain_states(plain, sequence)[-1] for sequence in short])
         off = distance([attention.end_states(model, pack([short]))], [alone])
         try:
-            attention.states(check.model("Qwen2.5-0.5B", AutoModel, layers=1, head_dim=8).eval(), pack([[[1] * 99]]))
+            attention.states(
+                check.model("Qwen2.5-0.5B", AutoModel, layers=1, head_dim=8).eval(),
+                pack([[[1] * 99]]),
+            )
             narrow = "heads 8 wide were run"
         except ValueError as error:
             narrow = str(error)
     square = 14 * len(batch.tokens) ** 2 * 4 / 2**20
-    facts = {"lengths": lengths, "variants compiled for them": variants, "long batch, tokens": len(batch.tokens)}
-    facts |= {"its memory, MB": round(peak), "scores of all by all, MB": round(square), "narrow heads": narrow}
+    facts = {
+        "lengths": lengths,
+        "variants compiled for them": variants,
+        "long batch, tokens": len(batch.tokens),
+    }
+    facts |= {
+        "its memory, MB": round(peak),
+        "scores of all by all, MB": round(square),
+        "narrow heads": narrow,
+    }
     ok = variants <= 2 and peak < square / 4 and "at least 16 wide" in narrow and off < 1e-4
     return {"ok": ok, "eight tokens apart": off, **facts}
 
@@ -261,12 +363,23 @@ def greedy(model, prompts: list[list[int]], tokens: int) -> list[list[int]]:
     return [rows[i] for i in range(len(prompts))]
 
 
-def generated(check: Check, model, prompts: list[list[int]], tokens: int, samples: int = 1, **how) -> list[list[int]]:
+def generated(
+    check: Check, model, prompts: list[list[int]], tokens: int, samples: int = 1, **how
+) -> list[list[int]]:
     """New tokens of `generate` on prompts padded on the left."""
     longest = max(map(len, prompts))
-    padded = torch.tensor([[0] * (longest - len(ids)) + ids for ids in prompts], device=check.device)
-    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts], device=check.device)
-    options = {"max_new_tokens": tokens, "min_new_tokens": tokens, "pad_token_id": 0, "num_return_sequences": samples}
+    padded = torch.tensor(
+        [[0] * (longest - len(ids)) + ids for ids in prompts], device=check.device
+    )
+    mask = torch.tensor(
+        [[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts], device=check.device
+    )
+    options = {
+        "max_new_tokens": tokens,
+        "min_new_tokens": tokens,
+        "pad_token_id": 0,
+        "num_return_sequences": samples,
+    }
     with torch.no_grad():
         return model.generate(padded, attention_mask=mask, **options, **how)[:, longest:].tolist()
 
@@ -284,10 +397,16 @@ def decoded(check: Check) -> dict:
             with torch.no_grad():
                 best = theirs(check.ids(ids + a[:at])).logits[0, -1].float().topk(2).values
             margins.append(float(best[0] - best[1]))
-    return {"ok": max(margins, default=0.0) < 1e-3, "prompts": len(prompts), "margins where they part": margins}
+    return {
+        "ok": max(margins, default=0.0) < 1e-3,
+        "prompts": len(prompts),
+        "margins where they part": margins,
+    }
 
 
-def one_step(check: Check, model, head, micro, number: int, optimizer, autocast: bool) -> tuple[float, float]:
+def one_step(
+    check: Check, model, head, micro, number: int, optimizer, autocast: bool
+) -> tuple[float, float]:
     """One step of regression: (loss, gradient norm). micro yields (outputs of the model [R, A], targets [R, A])."""
     optimizer.zero_grad()
     total = 0.0
@@ -314,32 +433,44 @@ def padded(sequences: list[list[int]], order: list[int], budget: int) -> list[li
 def padded_states(check: Check, model, sequences: list[list[int]], rows: list[int]) -> torch.Tensor:
     """The state of each row's last token [R, H], by transformers on rows padded on the right."""
     length = torch.tensor([len(sequences[i]) for i in rows], device=check.device)
-    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(sequences[i]) for i in rows], batch_first=True)
+    ids = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(sequences[i]) for i in rows], batch_first=True
+    )
     ids = ids.to(check.device)
     mask = (torch.arange(ids.shape[1], device=check.device) < length[:, None]).long()
     out = model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
     return out[torch.arange(len(rows), device=check.device), length - 1]
 
 
-def training(check: Check, shape: str, side: str, groups, budget: int, autocast: bool = True, layers=None):
+def training(
+    check: Check, shape: str, side: str, groups, budget: int, autocast: bool = True, layers=None
+):
     """(a function that does one step of 05 and returns its loss and gradient norm, operations of task and side)."""
     sequences = [s for group in groups for s in group]
-    targets = torch.randint(0, 5, (len(sequences), ATTRIBUTES), generator=torch.Generator().manual_seed(2))
+    targets = torch.randint(
+        0, 5, (len(sequences), ATTRIBUTES), generator=torch.Generator().manual_seed(2)
+    )
     targets = targets.float().to(check.device)
     model = check.model(shape, AutoModel, layers=layers).train()
     head = check.head(model)
-    optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=1e-5, betas=(0.9, 0.98))
+    optimizer = torch.optim.AdamW(
+        [*model.parameters(), *head.parameters()], lr=1e-5, betas=(0.9, 0.98)
+    )
     if side == "groups":
         parts = list(plan(groups, budget))
         computed = common.packed(parts)
     else:
-        parts = padded(sequences, sorted(range(len(sequences)), key=lambda i: -len(sequences[i])), budget)
+        parts = padded(
+            sequences, sorted(range(len(sequences)), key=lambda i: -len(sequences[i])), budget
+        )
         computed = common.work(max(len(sequences[i]) for i in part) for part in parts for _ in part)
 
     def ends(part) -> tuple[torch.Tensor, torch.Tensor]:
         if side == "groups":
             return attention.end_states(model, part), targets[part.index.to(check.device)]
-        return padded_states(check, model, sequences, part), targets[torch.tensor(part, device=check.device)]
+        return padded_states(check, model, sequences, part), targets[
+            torch.tensor(part, device=check.device)
+        ]
 
     def step() -> tuple[float, float]:
         optimizer.zero_grad()
@@ -354,7 +485,10 @@ def training(check: Check, shape: str, side: str, groups, budget: int, autocast:
         optimizer.step()
         return total.item(), norm.item()
 
-    task, computed = (common.flops(model, *work, passes=3) for work in (common.work(map(len, sequences)), computed))
+    task, computed = (
+        common.flops(model, *work, passes=3)
+        for work in (common.work(map(len, sequences)), computed)
+    )
     return step, task, computed
 
 
@@ -370,7 +504,11 @@ def step(check: Check) -> dict:
             del one
             clear()
         off = float(np.max(np.abs(np.array(curves["groups"]) / np.array(curves["padded"]) - 1)))
-        out["bfloat16" if autocast else "float32"] = {"loss and norm of each step": curves, "apart": off, "most": limit}
+        out["bfloat16" if autocast else "float32"] = {
+            "loss and norm of each step": curves,
+            "apart": off,
+            "most": limit,
+        }
         ok &= off <= limit
     return {"ok": ok, **out}
 
@@ -389,45 +527,72 @@ def score(check: Check) -> dict:
             sides["padded, as they come"] = padded(sequences, list(range(len(sequences))), 16384)
 
             def by_groups(budget, model=model, head=head, groups=groups):
-                return attention.in_order(lambda b: head(attention.end_states(model, b).float()), groups, budget)
+                return attention.in_order(
+                    lambda b: head(attention.end_states(model, b).float()), groups, budget
+                )
 
             @torch.no_grad()
             def by_rows(batches, model=other, head=head, sequences=sequences):
-                scores = [head(padded_states(check, model, sequences, rows).float()) for rows in batches]
+                scores = [
+                    head(padded_states(check, model, sequences, rows).float()) for rows in batches
+                ]
                 return torch.cat(scores)[
                     torch.tensor([i for rows in batches for i in rows]).argsort().to(check.device)
                 ].cpu()
 
-            work = {"groups": common.packed(plan(groups, 16384)), "groups, 65,536": common.packed(plan(groups, 65536))}
-            functions = {"groups": partial(by_groups, 16384), "groups, 65,536": partial(by_groups, 65536)}
+            work = {
+                "groups": common.packed(plan(groups, 16384)),
+                "groups, 65,536": common.packed(plan(groups, 65536)),
+            }
+            functions = {
+                "groups": partial(by_groups, 16384),
+                "groups, 65,536": partial(by_groups, 65536),
+            }
             for side, rows in sides.items():
-                work[side] = common.work(max(len(sequences[i]) for i in part) for part in rows for _ in part)
+                work[side] = common.work(
+                    max(len(sequences[i]) for i in part) for part in rows for _ in part
+                )
                 functions[side] = partial(by_rows, rows)
             off = distance([functions["groups"]()], [functions["padded, sorted"]()])
             seconds, memory = check.times(functions, 3)
             task = common.flops(model, *common.work(map(len, sequences)))
-            used = {s: check.used(task, common.flops(model, *work[s]), seconds[s]) for s in functions}
+            used = {
+                s: check.used(task, common.flops(model, *work[s]), seconds[s]) for s in functions
+            }
             best = min(seconds["groups"], seconds["groups, 65,536"])
             out[f"{shape}, {name}"] = {
-                "seconds": seconds, "padded over groups": {side: seconds[side] / best for side in sides},
-                "memory, MB": memory, "scores apart": off, "utilisation": used,
-            }  # fmt: skip
+                "seconds": seconds,
+                "padded over groups": {side: seconds[side] / best for side in sides},
+                "memory, MB": memory,
+                "scores apart": off,
+                "utilisation": used,
+            }
         del model, other, head, functions, by_groups, by_rows
         clear()
-    return {"ok": max(one["scores apart"] for one in out.values()) < 0.1, "goal of the peak": GOALS["score"], **out}
+    return {
+        "ok": max(one["scores apart"] for one in out.values()) < 0.1,
+        "goal of the peak": GOALS["score"],
+        **out,
+    }
 
 
 def train(check: Check) -> dict:
     """A step of 05 under bfloat16 autocast with AdamW: groups beside padded rows, no batch larger than the budget."""
     out = {}
     for shape, number, budget in (("Qwen2.5-0.5B", 96, 16384), ("Qwen2.5-1.5B", 64, 8192)):
-        groups, _ = check.groups(check.model(shape, AutoModel, layers=1), 3 if check.small else number, 2)
+        groups, _ = check.groups(
+            check.model(shape, AutoModel, layers=1), 3 if check.small else number, 2
+        )
         one: dict[str, dict] = {}
         for side in ("groups", "padded"):
             do, task, computed = training(check, shape, side, groups, budget)
             seconds, memory = check.times({side: do}, 3)
             used = check.used(task, computed, seconds[side])
-            one[side] = {"seconds": seconds[side], "memory, MB": memory.get(side), "utilisation": used}
+            one[side] = {
+                "seconds": seconds[side],
+                "memory, MB": memory.get(side),
+                "utilisation": used,
+            }
             del do
             clear()
         one["padded over groups"] = one["padded"]["seconds"] / one["groups"]["seconds"]
@@ -444,14 +609,27 @@ def rollout(check: Check) -> dict:
     how = {"temperature": 0.7, "top_p": 0.9}
 
     def sampled() -> int:
-        asked = [(ids, [(j, uniforms(0, str(i), j, tokens)) for j in range(10)]) for i, ids in enumerate(prompts)]
-        return len(list(decode(ours, asked, max_new_tokens=tokens, ends=lambda _: False, batch=320, **how)))
+        asked = [
+            (ids, [(j, uniforms(0, str(i), j, tokens)) for j in range(10)])
+            for i, ids in enumerate(prompts)
+        ]
+        return len(
+            list(decode(ours, asked, max_new_tokens=tokens, ends=lambda _: False, batch=320, **how))
+        )
 
-    by_generate = partial(generated, check, theirs, prompts, tokens, 10, do_sample=True, top_k=0, **how)
+    by_generate = partial(
+        generated, check, theirs, prompts, tokens, 10, do_sample=True, top_k=0, **how
+    )
     seconds, memory = check.times({"rollouts": sampled, "generate": by_generate}, 2)
     rate = {side: 10 * number * tokens / one for side, one in seconds.items()}
     ratio = seconds["generate"] / seconds["rollouts"]
-    return {"ok": True, "seconds": seconds, "tokens a second": rate, "generate over rollouts": ratio, "MB": memory}
+    return {
+        "ok": True,
+        "seconds": seconds,
+        "tokens a second": rate,
+        "generate over rollouts": ratio,
+        "MB": memory,
+    }
 
 
 def whole_fit(check: Check) -> dict:
@@ -468,15 +646,29 @@ def whole_fit(check: Check) -> dict:
     groups, starts = check.groups(model.backbone, 8, 2)
     rng = np.random.default_rng(0)
     items = [
-        Item(f"{i}", tuple(group), rng.integers(0, 5, (2, ATTRIBUTES)).astype(np.float32), (start,) * 2)
+        Item(
+            f"{i}",
+            tuple(group),
+            rng.integers(0, 5, (2, ATTRIBUTES)).astype(np.float32),
+            (start,) * 2,
+        )
         for i, (group, start) in enumerate(zip(groups, starts, strict=True))
     ]
-    recipe = Recipe(steps=6, batch=8, learning_rate=3e-4, warmup=0, validate_every=3, save_every=3, budget=4096)
+    recipe = Recipe(
+        steps=6, batch=8, learning_rate=3e-4, warmup=0, validate_every=3, save_every=3, budget=4096
+    )
     with tempfile.TemporaryDirectory() as folder:
         # Each begins with the same weights, by which a training is known.
-        done, again = (fit(copy.deepcopy(model), items, items, REGRESSION, recipe, Path(folder)) for _ in range(2))
+        done, again = (
+            fit(copy.deepcopy(model), items, items, REGRESSION, recipe, Path(folder))
+            for _ in range(2)
+        )
     curve = [entry["loss"] for entry in done.history if "loss" in entry]
-    return {"ok": curve[-1] < curve[0] and again.history == done.history, "losses": curve, "seconds": done.seconds}
+    return {
+        "ok": curve[-1] < curve[0] and again.history == done.history,
+        "losses": curve,
+        "seconds": done.seconds,
+    }
 
 
 def notebooks(check: Check) -> dict:
@@ -485,13 +677,29 @@ def notebooks(check: Check) -> dict:
         return skipped("it takes minutes" if check.small else "papermill is not in this Python")
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", "05", "08"]
     with tempfile.TemporaryDirectory() as folder:
-        own = {"HS2_DEVICE": check.device, "HS2_REPORTS": f"{folder}/reports", "HS2_RUNS": f"{folder}/runs"}
-        done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, timeout=300)
+        own = {
+            "HS2_DEVICE": check.device,
+            "HS2_REPORTS": f"{folder}/reports",
+            "HS2_RUNS": f"{folder}/runs",
+        }
+        done = subprocess.run(
+            command, env=os.environ | own, capture_output=True, text=True, timeout=300
+        )
     return {"ok": done.returncode == 0, "end of what it said": (done.stdout + done.stderr)[-2000:]}
 
 
-PARTS = {"exact": exact, "kernel": kernel, "devices": devices, "decode": decoded, "step": step, "score": score,
-         "train": train, "rollout": rollout, "fit": whole_fit, "notebooks": notebooks}  # fmt: skip
+PARTS = {
+    "exact": exact,
+    "kernel": kernel,
+    "devices": devices,
+    "decode": decoded,
+    "step": step,
+    "score": score,
+    "train": train,
+    "rollout": rollout,
+    "fit": whole_fit,
+    "notebooks": notebooks,
+}
 
 
 def skipped(why: str) -> dict:
@@ -510,9 +718,15 @@ def run(name: str, part: Callable[[Check], dict], check: Check) -> dict:
     begun = time.time()
     try:
         result = part(check)
-    except Exception as error:  # the other parts are still to be run, and the file is to say what this one did
+    except (
+        Exception
+    ) as error:  # the other parts are still to be run, and the file is to say what this one did
         lines = traceback.format_exc().splitlines()
-        result = {"ok": False, "error": f"{type(error).__name__}: {error}"[:2000], "from": lines[-24:]}
+        result = {
+            "ok": False,
+            "error": f"{type(error).__name__}: {error}"[:2000],
+            "from": lines[-24:],
+        }
     clear()
     word = {True: "ok", False: "FAILED", None: "not run"}[result["ok"]]
     why = result.get("error") or result.get("not run") or ""
@@ -543,20 +757,30 @@ def facts(check: Check) -> dict:
     out["commit"] = "not known"
     if shutil.which("git"):
         command = ["git", "-C", str(paths.root()), "rev-parse", "--short=12", "HEAD"]
-        out["commit"] = subprocess.run(command, capture_output=True, text=True).stdout.strip() or "not known"
+        out["commit"] = (
+            subprocess.run(command, capture_output=True, text=True).stdout.strip() or "not known"
+        )
     if check.device == "cuda":
         about = torch.cuda.get_device_properties(0)
         capability = f"{about.major}.{about.minor}"
-        out |= {"device": about.name, "compute capability": capability, "memory, GB": about.total_memory / 1e9}
+        out |= {
+            "device": about.name,
+            "compute capability": capability,
+            "memory, GB": about.total_memory / 1e9,
+        }
         out["CUDA"] = torch.version.cuda
     return out
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run all parts, write the file after each; 1 where one failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--small", action="store_true", help="tiny models: the code, not the numbers")
+    parser.add_argument(
+        "--small", action="store_true", help="tiny models: the code, not the numbers"
+    )
     parser.add_argument("--minutes", type=float, default=9, help="no part begins later than this")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -568,7 +792,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     check, begun, parts = Check(options.device, options.small), time.time(), {}
     about = facts(check)
-    name = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-") + ("-small" if options.small else "")
+    name = re.sub(r"[^a-z0-9]+", "-", about["device"].lower()).strip("-") + (
+        "-small" if options.small else ""
+    )
     file = paths.reports() / "gpu-check" / f"{name}.json"
     for part in options.parts:
         left = 60 * options.minutes - (time.time() - begun)
@@ -581,7 +807,9 @@ def main(argv: list[str] | None = None) -> int:
         passed = all(one["ok"] is not False for one in parts.values())
         result = {**about, "passed": passed, "seconds": round(time.time() - begun), "parts": parts}
         paths.write(file, json.dumps(result, indent=1) + "\n")
-    print(f"{'passed' if passed else 'FAILED'} on {about['device']} in {time.time() - begun:.0f} s -> {file.name}")
+    print(
+        f"{'passed' if passed else 'FAILED'} on {about['device']} in {time.time() - begun:.0f} s -> {file.name}"
+    )
     return 0 if passed else 1
 
 

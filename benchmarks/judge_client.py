@@ -1,8 +1,10 @@
-"""The judge client: 500 verdicts at 32 in flight against a server on loopback that answers each after 50 ms.
+"""The judge client: 500 verdicts at 32 in flight against a server on loopback that answers each
+after 50 ms.
 
-Nothing can be faster than ceil(500 / 32) rounds of 50 ms, 0.8 s; the goal is at most 1.3 times that, every reply
-written to its file, parsed and counted against the cap. The bare loop is the openai package alone with the same 32
-workers, its replies thrown away. The server is a process of its own, so that its work is not the client's.
+Nothing can be faster than ceil(500 / 32) rounds of 50 ms, 0.8 s; the goal is at most 1.3 times
+that, every reply written to its file, parsed and counted against the cap. The bare loop is the
+openai package alone with the same 32 workers, its replies thrown away. The server is a process of
+its own, so that its work is not the client's.
 """
 
 import asyncio
@@ -21,7 +23,10 @@ from hs2lib.evaluate.judge import RATING, Ask, Judge
 
 N, IN_FLIGHT, LATENCY = 500, 32, 0.05
 # About as long as an MT-Bench prompt with an answer in it.
-ASKS = [Ask(str(i), (("system", "You judge."), ("user", f"{i} " + "word " * 600)), RATING) for i in range(N)]
+ASKS = [
+    Ask(str(i), (("system", "You judge."), ("user", f"{i} " + "word " * 600)), RATING)
+    for i in range(N)
+]
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,12 +34,20 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(x for x in head.lower().split(b"\r\n") if x.startswith(b"content-length:"))
+            length = next(
+                x for x in head.lower().split(b"\r\n") if x.startswith(b"content-length:")
+            )
             body = json.loads(await reader.readexactly(int(length.partition(b":")[2])))
             await asyncio.sleep(LATENCY)
             number = int(body["messages"][-1]["content"].split()[0])
-            message = {"role": "assistant", "content": f"A fair answer.\nRating: [[{1 + number % 10}]]"}
-            row = {"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "model": "judge"}
+            message = {
+                "role": "assistant",
+                "content": f"A fair answer.\nRating: [[{1 + number % 10}]]",
+            }
+            row = {
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "model": "judge",
+            }
             row["usage"] = {"prompt_tokens": 610, "completion_tokens": 12}
             content = json.dumps(row).encode()
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
@@ -69,9 +82,13 @@ def bare(judge: Judge) -> None:
 
 
 def main() -> None:
-    server = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True
+    )
     try:
-        judge = Judge("judge", f"http://127.0.0.1:{int(server.stdout.readline())}/v1", in_flight=IN_FLIGHT)
+        judge = Judge(
+            "judge", f"http://127.0.0.1:{int(server.stdout.readline())}/v1", in_flight=IN_FLIGHT
+        )
         with tempfile.TemporaryDirectory() as folder:
             files = (Path(folder) / f"{i}.jsonl" for i in range(100))
 
@@ -85,7 +102,8 @@ def main() -> None:
 
             ours()  # the first call imports
             timings = common.times(
-                {"hs2lib.evaluate.judge": ours, "openai package alone": lambda: bare(judge)}, repeats=7
+                {"hs2lib.evaluate.judge": ours, "openai package alone": lambda: bare(judge)},
+                repeats=7,
             )
     finally:
         server.kill()

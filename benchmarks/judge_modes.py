@@ -1,9 +1,11 @@
-"""The judge client against a server that does everything wrong, and against twelve kills. No network, no money.
+"""The judge client against a server that does everything wrong, and against twelve kills. No
+network, no money.
 
-Each mode is one way of a server on loopback to answer: 200s of many forms, statuses, waits asked for, torn, slow and
-endless bodies, the key sent back in every dress. The client must answer each question rightly and once, or raise one
-clear error, within seconds; it must count no fewer tokens than were served, and no byte that it writes (file, log,
-error with local values) may hold a part of the key. Then a run of 32 requests in flight is killed twelve times.
+Each mode is one way of a server on loopback to answer: 200s of many forms, statuses, waits asked
+for, torn, slow and endless bodies, the key sent back in every dress. The client must answer each
+question rightly and once, or raise one clear error, within seconds; it must count no fewer tokens
+than were served, and no byte that it writes (file, log, error with local values) may hold a part of
+the key. Then a run of 32 requests in flight is killed twelve times.
 """
 
 import asyncio
@@ -44,7 +46,9 @@ Steps = Iterable[bytes | float | None]
 
 
 def asks(n: int, label: str = "question") -> list[Ask]:
-    return [Ask(f"q{i}", (("system", "You judge."), ("user", f"{label} {i}")), RATING) for i in range(n)]
+    return [
+        Ask(f"q{i}", (("system", "You judge."), ("user", f"{label} {i}")), RATING) for i in range(n)
+    ]
 
 
 def grade(number: int) -> int:
@@ -52,12 +56,18 @@ def grade(number: int) -> int:
     return 1 + number % 10
 
 
-# --- what the server sends -----------------------------------------------------------------------------------------
+# --- what the server sends
+# -----------------------------------------------------------------------------------------
 
 
 def http(content: bytes, status: str = "200 OK", *headers: str) -> bytes:
     """A whole response."""
-    lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(content)}", *headers]
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(content)}",
+        *headers,
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
@@ -81,7 +91,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
 
 @dataclass(frozen=True)
 class Mode:
-    """A way of answering: what is sent to question `number`, what must come of it, and whether tokens were taken.
+    """A way of answering: what is sent to question `number`, what must come of it, and whether
+    tokens were taken.
 
     once: only the first try of a question meets it, the next is answered as it should be.
     """
@@ -117,30 +128,56 @@ def good() -> Iterator[Mode]:
     }.items():
         yield text(name, lambda n, usage=usage: completion(n, usage=usage))
     yield text("no finish_reason, no model", lambda n: completion(n, model=None))
-    yield text("two choices", lambda n: completion(n).replace(b'"choices": [', b'"choices": [' + CHOICE % grade(n)))
+    yield text(
+        "two choices",
+        lambda n: completion(n).replace(b'"choices": [', b'"choices": [' + CHOICE % grade(n)),
+    )
     yield text("UTF-8 with a mark", lambda n: b"\xef\xbb\xbf" + completion(n))
     yield text("UTF-16", lambda n: completion(n).decode().encode("utf-16"))
     yield text("blanks before and after", lambda n: b" \r\n" * 2000 + completion(n) + b"\n" * 2000)
-    yield text("stars without end, then a grade", lambda n: completion(n, "*" * 60_000 + "\nRating: [[{}]]"))
-    yield text("odd characters", lambda n: completion(n, "\u0000\x1b[2J \ud800 \u202e Rating: [[{}]]"))
+    yield text(
+        "stars without end, then a grade",
+        lambda n: completion(n, "*" * 60_000 + "\nRating: [[{}]]"),
+    )
+    yield text(
+        "odd characters", lambda n: completion(n, "\u0000\x1b[2J \ud800 \u202e Rating: [[{}]]")
+    )
     yield Mode("chunks of one byte", lambda n: [chunked(completion(n), 1)])
-    yield Mode("byte after byte, slowly", lambda n: [x for b in http(completion(n)) for x in (bytes([b]), 0.0002)])
-    yield Mode("HTTP/1.0, until it closes", lambda n: [b"HTTP/1.0 200 OK\r\n\r\n" + completion(n), None])
     yield Mode(
-        "100 and 103 first", lambda n: [b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 103 Soon\r\n\r\n" + http(completion(n))]
+        "byte after byte, slowly",
+        lambda n: [x for b in http(completion(n)) for x in (bytes([b]), 0.0002)],
+    )
+    yield Mode(
+        "HTTP/1.0, until it closes", lambda n: [b"HTTP/1.0 200 OK\r\n\r\n" + completion(n), None]
+    )
+    yield Mode(
+        "100 and 103 first",
+        lambda n: [b"HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 103 Soon\r\n\r\n" + http(completion(n))],
     )
     yield Mode("status 201", lambda n: [http(completion(n), "201 Created")])
     yield Mode("each answer twice", lambda n: [http(completion(n)) * 2])
-    yield Mode("another answer after it", lambda n: [http(completion(n)) + http(completion(n + 1)), 0.01])
-    yield Mode("rubbish after it", lambda n: [http(completion(n)) + b"\x00rubbish\r\n\r\n"])
-    yield Mode("cookies", lambda n: [http(completion(n), "200 OK", *(f"Set-Cookie: c{i}={i}" for i in range(500)))])
     yield Mode(
-        "the key in headers", lambda n: [http(completion(n), "200 OK", f"X-Echo: Bearer {KEY}", f"Set-Cookie: k={KEY}")]
+        "another answer after it", lambda n: [http(completion(n)) + http(completion(n + 1)), 0.01]
+    )
+    yield Mode("rubbish after it", lambda n: [http(completion(n)) + b"\x00rubbish\r\n\r\n"])
+    yield Mode(
+        "cookies",
+        lambda n: [http(completion(n), "200 OK", *(f"Set-Cookie: c{i}={i}" for i in range(500)))],
+    )
+    yield Mode(
+        "the key in headers",
+        lambda n: [http(completion(n), "200 OK", f"X-Echo: Bearer {KEY}", f"Set-Cookie: k={KEY}")],
     )
     yield Mode("the key in the reason", lambda n: [http(completion(n), f"200 {KEY}")])
-    yield text("the key as model and finish", lambda n: completion(n, model=KEY).replace(b"stop", KEY.encode()))
+    yield text(
+        "the key as model and finish",
+        lambda n: completion(n, model=KEY).replace(b"stop", KEY.encode()),
+    )
     for name, form in FORMS.items():
-        yield text(f"the key in a reply, {name}", lambda n, form=form: completion(n, f"{form(KEY)}\nRating: [[{{}}]]"))
+        yield text(
+            f"the key in a reply, {name}",
+            lambda n, form=form: completion(n, f"{form(KEY)}\nRating: [[{{}}]]"),
+        )
 
 
 CHOICE = b'{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "[[%d]]"}}, '
@@ -191,14 +228,28 @@ def passing() -> Iterator[Mode]:
         "silence": [2.0],
         "no HTTP": [b"SSH-2.0-OpenSSH_9.6\r\n", None],
         "a negative length": [b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", None],
-        "two lengths": [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nnull  ", None],
+        "two lengths": [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nnull  ",
+            None,
+        ],
         "headers without end": [b"HTTP/1.1 200 OK\r\n", *[b"X: " + b"y" * 8000 + b"\r\n"] * 40],
         "100 without end": [b"HTTP/1.1 100 Go\r\n\r\n" * 100] * 2000,
     }.items():
         yield Mode(name, lambda n, steps=steps: steps, once=True)
     yield Mode("status 204", lambda n: [b"HTTP/1.1 204 Nothing\r\n\r\n"], once=True)
-    for status in ("408 Late", "409 Conflict", "429 Busy", "500 Error", "502 Gateway", "503 Busy", "529 Busy", "599 X"):
-        yield Mode(f"status {status[:3]}", lambda n, s=status: [http(b"<html>", s)], once=True, paid=False)
+    for status in (
+        "408 Late",
+        "409 Conflict",
+        "429 Busy",
+        "500 Error",
+        "502 Gateway",
+        "503 Busy",
+        "529 Busy",
+        "599 X",
+    ):
+        yield Mode(
+            f"status {status[:3]}", lambda n, s=status: [http(b"<html>", s)], once=True, paid=False
+        )
     yield Mode("status 504, and yet it was answered", lambda n: [http(b"", "504 Late")], once=True)
     waits = {header: header for header in ("0", "0.05", "5e-2", "-3", "nan", "soon", "1, 2", "")}
     waits |= {"a date, now": formatdate(usegmt=True), "a date of 1970": formatdate(0, usegmt=True)}
@@ -217,30 +268,56 @@ def lasting() -> Iterator[Mode]:
 
     for status in (301, 302, 304, 307, 308, 400, 401, 402, 403, 404, 405, 413, 418, 422, 500):
         more = ["Location: /v1/elsewhere"] * (status < 400)
-        yield always(f"always {status}", http(b'{"error": {"message": "no"}}', f"{status} No", *more), paid=False)
-    yield always("always 101", b"HTTP/1.1 101 Switch\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", None, paid=False)
+        yield always(
+            f"always {status}",
+            http(b'{"error": {"message": "no"}}', f"{status} No", *more),
+            paid=False,
+        )
+    yield always(
+        "always 101",
+        b"HTTP/1.1 101 Switch\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        None,
+        paid=False,
+    )
     quota = b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
     yield always("no money left", http(quota, "429 Busy"), paid=False)
     for text in ("3600", "1e9", "1e400", "inf", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"):
-        yield always(f"Retry-After: {text[:40]}", http(b"{}", "429 Busy", f"Retry-After: {text}"), paid=False)
+        yield always(
+            f"Retry-After: {text[:40]}", http(b"{}", "429 Busy", f"Retry-After: {text}"), paid=False
+        )
     yield always("a body without end", HEAD, *[b"x" * 65_536] * 4000)
-    yield always("an error without end", HEAD.replace(b"200 OK", b"400 No"), *[b"x" * 65_536] * 4000, paid=False)
+    yield always(
+        "an error without end",
+        HEAD.replace(b"200 OK", b"400 No"),
+        *[b"x" * 65_536] * 4000,
+        paid=False,
+    )
     bomb = zlib.compressobj(wbits=31)
     bomb = bomb.compress(bytes(2**28)) + bomb.flush()
     yield always("a bomb in gzip", http(bomb, "200 OK", "Content-Encoding: gzip"))
-    yield always("a bomb in gzip as an error", http(bomb, "400 No", "Content-Encoding: gzip"), paid=False)
-    yield always("content with an encoding of its own", http(b"x", "200 OK", "Content-Encoding: key"))
-    yield always("usage of a billion", http(completion(0, usage={"prompt_tokens": 10**9, "completion_tokens": 10**9})))
+    yield always(
+        "a bomb in gzip as an error", http(bomb, "400 No", "Content-Encoding: gzip"), paid=False
+    )
+    yield always(
+        "content with an encoding of its own", http(b"x", "200 OK", "Content-Encoding: key")
+    )
+    yield always(
+        "usage of a billion",
+        http(completion(0, usage={"prompt_tokens": 10**9, "completion_tokens": 10**9})),
+    )
     for name, form in FORMS.items():
         for status in ("401 No", "400 No", "500 No"):
             text = f"{'x' * 280 * (status > '41')}{form(KEY)} is no key of ours"
-            yield always(f"the key in a {status[:3]}, {name}", http(text.encode(), status), paid=False)
+            yield always(
+                f"the key in a {status[:3]}, {name}", http(text.encode(), status), paid=False
+            )
         yield always(f"the key in what is no JSON, {name}", http(f"{form(KEY)}".encode()))
     yield always("the key in a broken header", f"HTTP/1.1 200 OK\r\n{KEY}\r\n\r\n".encode(), None)
     yield always("the key in place of a status", f"{KEY} 200 OK\r\n\r\n".encode(), None)
 
 
-# --- the server ----------------------------------------------------------------------------------------------------
+# --- the server
+# ----------------------------------------------------------------------------------------------------
 
 
 class Server:
@@ -255,7 +332,9 @@ class Server:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                body = json.loads(await reader.readexactly(int(re.search(r"(?i)content-length: (\d+)", head)[1])))
+                body = json.loads(
+                    await reader.readexactly(int(re.search(r"(?i)content-length: (\d+)", head)[1]))
+                )
                 question = body["messages"][-1]["content"]
                 nth = self.asked[question]
                 self.asked[question] += 1
@@ -297,13 +376,19 @@ def serve() -> Iterator[tuple[Server, str]]:
         thread.join(5)
 
 
-# --- the client, mode by mode --------------------------------------------------------------------------------------
+# --- the client, mode by mode
+# --------------------------------------------------------------------------------------
 
 
 def traces() -> list[str]:
     """Parts of the key that no written byte may hold: each 12 signs of it, as they are or in any dress."""
     parts = [KEY[i : i + 12] for i in range(len(KEY) - 11)]
-    out = {form(part) for name, form in FORMS.items() for part in parts if not name.startswith("base64")}
+    out = {
+        form(part)
+        for name, form in FORMS.items()
+        for part in parts
+        if not name.startswith("base64")
+    }
     for before in ("", "B", "BB"):
         for coded in (base64.b64encode, base64.urlsafe_b64encode):
             text = coded((before + KEY).encode()).decode()[4:-4]
@@ -311,7 +396,9 @@ def traces() -> list[str]:
     return sorted(out)
 
 
-def run_mode(server: Server, url: str, mode: Mode, folder: Path, log: io.StringIO) -> tuple[dict, list[str]]:
+def run_mode(
+    server: Server, url: str, mode: Mode, folder: Path, log: io.StringIO
+) -> tuple[dict, list[str]]:
     """What one mode comes to, and what is wrong with that."""
     server.mode, server.took, server.asked, wrong = mode, 0, Counter(), []
     label, file = re.sub(r"\W+", "-", mode.name), folder / f"{len(list(folder.iterdir()))}.jsonl"
@@ -333,7 +420,9 @@ def run_mode(server: Server, url: str, mode: Mode, folder: Path, log: io.StringI
         written = repr(verdicts)
     except JudgeError as error:
         outcome = str(error)
-        written = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        written = "".join(
+            traceback.TracebackException.from_exception(error, capture_locals=True).format()
+        )
     except Exception as error:
         wrong.append(f"raised {type(error).__name__}: {str(error)[:200]}")
         outcome = "raised"
@@ -357,7 +446,9 @@ def run_mode(server: Server, url: str, mode: Mode, folder: Path, log: io.StringI
         again = judge.verdicts(questions, file=file, token_cap=10**6)
         if [v.value for v in again] != right:
             wrong.append("not all answered in the next run")
-        asked_again = [id for id in kept if server.asked[f"{label} {id[1:]}"] != before[f"{label} {id[1:]}"]]
+        asked_again = [
+            id for id in kept if server.asked[f"{label} {id[1:]}"] != before[f"{label} {id[1:]}"]
+        ]
         replies = Counter(row["id"] for row in Replies(file).values() if row["reply"] is not None)
         if asked_again or set(replies.values()) != {1}:
             wrong.append(f"answered before and asked again: {asked_again}, {replies}")
@@ -372,7 +463,8 @@ def run_mode(server: Server, url: str, mode: Mode, folder: Path, log: io.StringI
     }, wrong
 
 
-# --- kills ---------------------------------------------------------------------------------------------------------
+# --- kills
+# ---------------------------------------------------------------------------------------------------------
 
 CHILD = f"""
 import sys
@@ -383,7 +475,9 @@ Judge("m", sys.argv[1], {VARIABLE!r}, **options).verdicts(asks, file=sys.argv[2]
 """
 
 
-def kills(server: Server, url: str, folder: Path, n: int = 2500, seed: int = 0) -> tuple[list[dict], list[str]]:
+def kills(
+    server: Server, url: str, folder: Path, n: int = 2500, seed: int = 0
+) -> tuple[list[dict], list[str]]:
     """Kill a run again and again, each time after another number of requests; then let it end."""
     draw, file, rows, wrong = random.Random(seed), folder / "kills.jsonl", [], []
     answers = Mode("kills", lambda i: [draw.uniform(0.005, 0.1), http(completion(i))])
@@ -399,7 +493,12 @@ def kills(server: Server, url: str, folder: Path, n: int = 2500, seed: int = 0) 
         counted = sum(Replies(file).paid)
         replies = sum(row["reply"] is not None for row in Replies(file).values())
         rows.append(
-            {"requests": sum(server.asked.values()), "replies": replies, "taken": server.took, "counted": counted}
+            {
+                "requests": sum(server.asked.values()),
+                "replies": replies,
+                "taken": server.took,
+                "counted": counted,
+            }
         )
         if counted < server.took:
             wrong.append(f"after kill {len(rows)}: {counted} counted, {server.took} taken")
@@ -438,7 +537,9 @@ def main() -> None:
         if wrong:
             faults["kills"] = wrong
         if server.elsewhere or server.keys != {f"Bearer {KEY}"}:
-            faults["elsewhere"] = [f"{server.elsewhere} requests to other paths; keys of {len(server.keys)} kinds"]
+            faults["elsewhere"] = [
+                f"{server.elsewhere} requests to other paths; keys of {len(server.keys)} kinds"
+            ]
     assert len(results) == len(MODES), "two modes have one name"
     seconds = [result.pop("seconds") for result in results.values()]
     common.write(

@@ -1,14 +1,16 @@
-"""Whether a kill can hurt a run: of the runner, Snakemake, a job, its kernel, torchrun or one of its two processes.
+"""Whether a kill can hurt a run: of the runner, Snakemake, a job, its kernel, torchrun or one of
+its two processes.
 
     python benchmarks/kills.py            # 100 kills; writes reports/benchmarks/kills.json after each
     python benchmarks/kills.py --kills 40 # the first 40; called again it goes on after those of this commit
     python benchmarks/kills.py --earlier  # goes on after those of earlier commits too
 
-Each kill falls on one notebook at tier smoke, at a random moment. Afterwards: no process of the run is left five
-seconds after the runner ended; no other run can take its folders while a kernel or a training process of it lives; and
-the next call ends by itself with tables byte-identical to an undisturbed run's. Each kill goes to the target, signal
-and notebook furthest behind its share of the kills so far (cheap notebooks have more): the first six hit six targets.
-Each kill has the commit it was made at, whose undisturbed run it is compared with. One of an earlier commit that was
+Each kill falls on one notebook at tier smoke, at a random moment. Afterwards: no process of the run
+is left five seconds after the runner ended; no other run can take its folders while a kernel or a
+training process of it lives; and the next call ends by itself with tables byte-identical to an
+undisturbed run's. Each kill goes to the target, signal and notebook furthest behind its share of
+the kills so far (cheap notebooks have more): the first six hit six targets. Each kill has the
+commit it was made at, whose undisturbed run it is compared with. One of an earlier commit that was
 not clean stays in the result and does not count: what it showed is mended, or it comes again.
 """
 
@@ -52,10 +54,19 @@ RANKS += ["-m", "hs2lib.run", "--stage", "train", "--tier", "smoke", TRAINED]
 
 def begin(folder: Path, command: list[str]) -> subprocess.Popen:
     """Start a command that writes below the folder."""
-    places = {"HS2_REPORTS": str(folder / "reports"), "HS2_RUNS": str(folder / "runs"), "OMP_NUM_THREADS": "1"}
+    places = {
+        "HS2_REPORTS": str(folder / "reports"),
+        "HS2_RUNS": str(folder / "runs"),
+        "OMP_NUM_THREADS": "1",
+    }
     with (folder / "log").open("a") as log:
         return subprocess.Popen(
-            command, cwd=paths.root(), env=os.environ | places, stdout=log, stderr=subprocess.STDOUT, process_group=0
+            command,
+            cwd=paths.root(),
+            env=os.environ | places,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            process_group=0,
         )
 
 
@@ -78,7 +89,9 @@ def living(folder: Path) -> dict[int, str]:
 
 def intruded(folder: Path) -> bool:
     """Whether another run could take a folder of this one while a process lives that writes there."""
-    training = [TARGETS["rank"]] * (folder / "runs" / "smoke" / TRAINED).exists()  # these write no report
+    training = [TARGETS["rank"]] * (
+        folder / "runs" / "smoke" / TRAINED
+    ).exists()  # these write no report
     for place, others in ((folder / "runs", training), (folder / "reports" / "smoke", [])):
         try:
             with processes.hold(place):
@@ -94,7 +107,9 @@ def kill(folder: Path, process: subprocess.Popen, target: str, name: str, moment
     """Send the signal to the target at that second of the run, or when it first appears; what happened then."""
     at = time.monotonic() + moment
     while True:
-        numbers = sorted(number for number, line in living(folder).items() if TARGETS[target] in line)
+        numbers = sorted(
+            number for number, line in living(folder).items() if TARGETS[target] in line
+        )
         if process.poll() is not None:
             return {"outcome": "ended before the kill"}
         if numbers and time.monotonic() > at:
@@ -126,32 +141,46 @@ def kill(folder: Path, process: subprocess.Popen, target: str, name: str, moment
 
 def behind(rng: random.Random, shares: dict[str, float], had: list[str]) -> str:
     """The name furthest behind its share of what was had; chance decides between equals."""
-    return min(rng.sample(list(shares), len(shares)), key=lambda name: had.count(name) / shares[name])
+    return min(
+        rng.sample(list(shares), len(shares)), key=lambda name: had.count(name) / shares[name]
+    )
 
 
 def draw(rng: random.Random, seconds: dict[str, float], killed: list[dict]) -> tuple[str, str, str]:
     """The target, signal and notebook of the next kill after these."""
     target = behind(rng, TARGET_SHARES, [row["target"] for row in killed])
-    signal_name = behind(rng, SIGNAL_SHARES, [row["signal"] for row in killed if row["target"] == target])
+    signal_name = behind(
+        rng, SIGNAL_SHARES, [row["signal"] for row in killed if row["target"] == target]
+    )
     if target in OVER_TWO:
         return target, signal_name, TRAINED
     had = [row["notebook"] for row in killed if row["target"] not in OVER_TWO]
     return target, signal_name, behind(rng, {name: 1 / s for name, s in seconds.items()}, had)
 
 
-def trial(scratch: Path, number: int, seed: int, seconds: dict[str, float], killed: list[dict]) -> dict:
+def trial(
+    scratch: Path, number: int, seed: int, seconds: dict[str, float], killed: list[dict]
+) -> dict:
     """One kill, drawn by its number and the kills before it, and the call after it."""
     rng = random.Random(f"{seed} {number}")
     target, name, notebook = draw(rng, seconds, killed)
     ranks = target in OVER_TWO
     whole, command = (by_two(scratch), RANKS) if ranks else (scratch / "whole", [*RUNNER, notebook])
-    moment = rng.random() * (float((whole / "seconds").read_text()) if ranks else seconds[notebook] + 5)
+    moment = rng.random() * (
+        float((whole / "seconds").read_text()) if ranks else seconds[notebook] + 5
+    )
     folder = scratch / f"kill-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(scratch / "whole", folder, symlinks=True)
     for place in ("runs", "reports"):
         shutil.rmtree(folder / place / "smoke" / notebook, ignore_errors=True)
-    result = {"kill": number, "target": target, "signal": name, "notebook": notebook, "at_s": round(moment, 1)}
+    result = {
+        "kill": number,
+        "target": target,
+        "signal": name,
+        "notebook": notebook,
+        "at_s": round(moment, 1),
+    }
     result |= kill(folder, begin(folder, command), target, name, moment)
     failed = finish(folder, command) or (finish(folder, [*RUNNER, notebook]) if ranks else "")
     differing = differences(folder, tables(whole))
@@ -171,7 +200,9 @@ def undisturbed(scratch: Path, notebooks: list[str]) -> dict[str, float]:
         if failed := finish(whole, [*RUNNER, *notebooks]):
             sys.exit(f"the undisturbed run failed:\n{failed}")
         lines = re.findall(r"^smoke (\w+) done in (\d+) s", (whole / "log").read_text(), re.M)
-        paths.write(whole / "seconds.json", json.dumps({name: float(seconds) for name, seconds in lines}))
+        paths.write(
+            whole / "seconds.json", json.dumps({name: float(seconds) for name, seconds in lines})
+        )
     return json.loads((whole / "seconds.json").read_text())
 
 
@@ -193,7 +224,11 @@ def by_two(scratch: Path) -> Path:
 
 def counted(done: list[dict], here: str) -> list[dict]:
     """The kills that hit, but for those of an earlier commit that were not clean."""
-    return [row for row in done if row["outcome"] == "killed" and (row["clean"] or row["commit"] == here)]
+    return [
+        row
+        for row in done
+        if row["outcome"] == "killed" and (row["clean"] or row["commit"] == here)
+    ]
 
 
 def write(done: list[dict], here: str, goal: int, seconds: dict[str, float]) -> None:
@@ -208,23 +243,39 @@ def write(done: list[dict], here: str, goal: int, seconds: dict[str, float]) -> 
         check=f"{len(killed)} kills: {sum(not row['differing'] for row in killed)} with identical tables after the "
         f"next call, {sum(bool(row['left']) for row in killed)} with a process left after {LEFT_S:.0f} s, "
         f"{sum(row['second_writer'] for row in killed)} with a second writer",
-        timings={"others_s": max((row["others_s"] for row in killed), default=0.0), "notebooks_s": seconds},
+        timings={
+            "others_s": max((row["others_s"] for row in killed), default=0.0),
+            "notebooks_s": seconds,
+        },
         packages=["snakemake", "papermill", "ipykernel", "torch"],
-        counts={key: Counter(row[key] for row in killed) for key in ("target", "signal", "notebook", "commit")},
+        counts={
+            key: Counter(row[key] for row in killed)
+            for key in ("target", "signal", "notebook", "commit")
+        },
         ended_before=sum(row["outcome"] != "killed" for row in done),
         kills=done,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these (all)")
-    parser.add_argument("--seed", type=int, default=0, help="of targets, signals, notebooks and moments")
-    parser.add_argument("--minutes", type=float, default=1e6, help="begin no further kill after so many")
+    parser.add_argument(
+        "--of", nargs="*", default=[], metavar="NN", help="kill runs of these (all)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of targets, signals, notebooks and moments"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=1e6, help="begin no further kill after so many"
+    )
     parser.add_argument("--earlier", action="store_true", help="count kills of earlier commits too")
     options = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what it puts aside deaf to SIGINT
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell starts what it puts aside deaf to SIGINT
     processes.PATIENCE_S = 0.0  # asked twenty times a second
     os.environ[processes.OWNER] = "another run"
     here, began = commit(), time.monotonic()
@@ -234,9 +285,15 @@ def main() -> None:
     scratch = paths.runs() / "-".join(["kills", here, *options.of])
     seconds = undisturbed(scratch, options.of)
     write(done, here, options.kills, seconds)
-    while len(counted(done, here)) < options.kills and time.monotonic() - began < 60 * options.minutes:
-        row = trial(scratch, len(done), options.seed, seconds, counted(done, here)) | {"commit": here}
-        print({key: value for key, value in row.items() if value not in ("", [], False)}, flush=True)
+    while (
+        len(counted(done, here)) < options.kills and time.monotonic() - began < 60 * options.minutes
+    ):
+        row = trial(scratch, len(done), options.seed, seconds, counted(done, here)) | {
+            "commit": here
+        }
+        print(
+            {key: value for key, value in row.items() if value not in ("", [], False)}, flush=True
+        )
         done.append(row)
         write(done, here, options.kills, seconds)
 

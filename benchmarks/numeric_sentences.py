@@ -1,14 +1,17 @@
-"""Every sentence of the paper that holds a number: claimed in the ledger, or left out with a reason.
+"""Every sentence of the paper that holds a number: claimed in the ledger, or left out with a
+reason.
 
     python benchmarks/numeric_sentences.py [TEXT]      # TEXT: the paper's text, by default beside HS2_DATA_DIR
 
-The text stays where it is. `numeric_sentences.csv` beside this script has of each sentence its section, its place in
-the text (characters from, to), a digest, and either the claims of `hs2lib/report/claims.yaml` that hold it, or why
-there is none: "recipe" (tests/recipes.yaml holds the value against params/paper), "procedure" (how the authors worked,
-which leaves nothing to recompute), "scale", "example", "name". Sentences without a decision are printed, and fail.
+The text stays where it is. `numeric_sentences.csv` beside this script has of each sentence its
+section, its place in the text (characters from, to), a digest, and either the claims of
+`hs2lib/report/claims.yaml` that hold it, or why there is none: "recipe" (tests/recipes.yaml holds
+the value against params/paper), "procedure" (how the authors worked, which leaves nothing to
+recompute), "scale", "example", "name". Sentences without a decision are printed, and fail.
 
-A number is a figure or a word from two to ten, outside of names (Llama 3, GPT-4-0613), references in brackets,
-numbers of sections, tables and equations, headings and the marks of lists. Tables and references are left out.
+A number is a figure or a word from two to ten, outside of names (Llama 3, GPT-4-0613), references
+in brackets, numbers of sections, tables and equations, headings and the marks of lists. Tables and
+references are left out.
 """
 
 import csv
@@ -63,7 +66,9 @@ def listed(text: str) -> list[Sentence]:
         head = any(at == start for at, *_ in heads)
         if section != "References" and "|" not in line and not head:
             for match in SENTENCE.finditer(line.rstrip("\n")):
-                if re.fullmatch(r"[-\s]*\d+\.", match[0]) or not NUMBER.search(NAMES.sub(" ", match[0])):
+                if re.fullmatch(r"[-\s]*\d+\.", match[0]) or not NUMBER.search(
+                    NAMES.sub(" ", match[0])
+                ):
                     continue
                 digest = hashlib.sha256(match[0].encode()).hexdigest()[:12]
                 rows.append(Sentence(section, start + match.start(), start + match.end(), digest))
@@ -84,9 +89,15 @@ def faults(rows: list[dict[str, str]], claims: set[str]) -> list[str]:
         named, reason = row["claims"].split(), row["reason"]
         if bool(named) == bool(reason):
             out.append(f"{row['section']} at {row['start']}: claimed or left out, not both")
-        out += [f"{row['section']} at {row['start']}: no claim {name!r}" for name in named if name not in claims]
+        out += [
+            f"{row['section']} at {row['start']}: no claim {name!r}"
+            for name in named
+            if name not in claims
+        ]
         if reason and reason.partition(":")[0] not in REASONS:
-            out.append(f"{row['section']} at {row['start']}: {reason!r} does not begin with one of {REASONS}")
+            out.append(
+                f"{row['section']} at {row['start']}: {reason!r} does not begin with one of {REASONS}"
+            )
     return out
 
 
@@ -104,7 +115,10 @@ def main() -> None:
     for each in sentences:
         if each.digest not in known:
             print(f"{','.join(map(str, each))},,    # {text[each.start : each.stop]}")
-    claims = {c["id"] for c in yaml.safe_load((paths.root() / "hs2lib/report/claims.yaml").read_text())["claims"]}
+    claims = {
+        c["id"]
+        for c in yaml.safe_load((paths.root() / "hs2lib/report/claims.yaml").read_text())["claims"]
+    }
     wrong = faults(rows, claims)
     print("\n".join(wrong))
     undecided = [each for each in sentences if each.digest not in known]
@@ -124,7 +138,10 @@ def main() -> None:
         "device": report.device(),
         "commit": report.commit(),
     }
-    paths.write(paths.reports() / "benchmarks" / "numeric_sentences.json", json.dumps(result, indent=1) + "\n")
+    paths.write(
+        paths.reports() / "benchmarks" / "numeric_sentences.json",
+        json.dumps(result, indent=1) + "\n",
+    )
     sys.exit(bool(undecided or wrong))
 
 

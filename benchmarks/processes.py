@@ -1,18 +1,20 @@
-"""Training over processes, 2 and 4 of them (FSDP2 on gloo) beside one: losses, memory, resuming, kills, differences.
+"""Training over processes, 2 and 4 of them (FSDP2 on gloo) beside one: losses, memory, resuming,
+kills, differences.
 
     python benchmarks/processes.py [--dry] [--only training memory notebooks]
 
-A random Llama of 8 layers and random items; reward model, SFT, DPO and SteerLM 2.0. "apart" is the largest difference
-of a step's loss or gradient norm from those of one process, as a share. "share held" is what a process held at most of
-weights, gradients and optimiser states at a step, over what one process alone holds. Two processes stopped after step 3
-go on from the checkpoint of step 2 as 1, 2 and 4. One rank of two is killed (SIGKILL): how long the other lives, what
-torchrun says, and how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a rank
-(more than any device does) must neither hang nor part the folders. What is written at the end is one file that plain
-transformers reads. "cost" is `train.cost.held` on the meta device beside the bytes counted here, by phase.
-Notebooks 05 to 13 at tier smoke find what two and what four processes trained, scored and answered in their stages, and
-read it: their tables beside those of a run by one process.
-An hour on two cores. Each case is kept under `runs/benchmarks` by the commit: what was stopped goes on
-with the case it was in.
+A random Llama of 8 layers and random items; reward model, SFT, DPO and SteerLM 2.0. "apart" is the
+largest difference of a step's loss or gradient norm from those of one process, as a share. "share
+held" is what a process held at most of weights, gradients and optimiser states at a step, over what
+one process alone holds. Two processes stopped after step 3 go on from the checkpoint of step 2 as
+1, 2 and 4. One rank of two is killed (SIGKILL): how long the other lives, what torchrun says, and
+how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a
+rank (more than any device does) must neither hang nor part the folders. What is written at the end
+is one file that plain transformers reads. "cost" is `train.cost.held` on the meta device beside the
+bytes counted here, by phase. Notebooks 05 to 13 at tier smoke find what two and what four processes
+trained, scored and answered in their stages, and read it: their tables beside those of a run by one
+process. An hour on two cores. Each case is kept under `runs/benchmarks` by the commit: what was
+stopped goes on with the case it was in.
 """
 
 import argparse
@@ -48,8 +50,15 @@ from hs2lib.train.items import Item
 from hs2lib.train.recipes import Recipe
 from hs2lib.train.trainer import fit
 
-SHAPE = {"vocab_size": 512, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 8,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048}  # fmt: skip
+SHAPE = {
+    "vocab_size": 512,
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+}
 METHODS = ("reward model", "SFT", "DPO", "SteerLM 2.0")
 STEPS = 6
 
@@ -67,24 +76,38 @@ def task(method: str, trained, off: float = 0.0, times: int = 1):
     rng, items = np.random.default_rng(0), []
     for i in range(24):
         prompt = rng.integers(0, 512, times * rng.integers(4, 20)).tolist()
-        group = tuple(prompt + rng.integers(0, 512, times * rng.integers(4, 16)).tolist() for _ in range(2))
-        items.append(Item(f"{i:02d}", group, rng.normal(2, 1, (2, 2)).astype(np.float32), (len(prompt),) * 2))
+        group = tuple(
+            prompt + rng.integers(0, 512, times * rng.integers(4, 16)).tolist() for _ in range(2)
+        )
+        items.append(
+            Item(f"{i:02d}", group, rng.normal(2, 1, (2, 2)).astype(np.float32), (len(prompt),) * 2)
+        )
     if method == "reward model":
         return items, objectives.REGRESSION
-    lengths = [np.array([[len(s) - start] for s, start in zip(x.sequences, x.starts, strict=True)]) for x in items]
+    lengths = [
+        np.array([[len(s) - start] for s, start in zip(x.sequences, x.starts, strict=True)])
+        for x in items
+    ]
     if method == "SFT":
         targets, objective = lengths, objectives.sft()
     else:
-        total, _ = trained.log_probs([TokenGroup(None, item.sequences, item.starts) for item in items])
+        total, _ = trained.log_probs(
+            [TokenGroup(None, item.sequences, item.starts) for item in items]
+        )
         own = total.numpy().reshape(-1, 2, 1) + off
         order = np.array([[1.0], [0.0]])
         if method == "DPO":
             targets, objective = [np.hstack([order, row]) for row in own], objectives.dpo(0.1)
         else:
             weights = np.log(np.array([[0.7], [0.3]]))
-            targets = [np.hstack([weights, row, length]) for row, length in zip(own, lengths, strict=True)]
+            targets = [
+                np.hstack([weights, row, length]) for row, length in zip(own, lengths, strict=True)
+            ]
             objective = objectives.steerlm2()
-    made = [Item(x.id, x.sequences, y.astype(np.float32), x.starts) for x, y in zip(items, targets, strict=True)]
+    made = [
+        Item(x.id, x.sequences, y.astype(np.float32), x.starts)
+        for x, y in zip(items, targets, strict=True)
+    ]
     return made, objective
 
 
@@ -98,7 +121,12 @@ class Peak(TrainerCallback):
 
     def on_step_begin(self, args, state, control, model=None, optimizer=None, **kwargs):
         if state.global_step == 1:
-            states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v) and v.ndim]
+            states = [
+                v
+                for one in optimizer.state.values()
+                for v in one.values()
+                if torch.is_tensor(v) and v.ndim
+            ]
             self.before, self.tokens = here([*model.parameters(), *states]), 0
             self.hook = model.register_forward_pre_hook(self.seen)
             self.profile = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
@@ -111,8 +139,12 @@ class Peak(TrainerCallback):
         if state.global_step == 1:
             self.profile.stop()
             self.hook.remove()
-            events = [e for e in self.profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-            taken = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
+            events = [
+                e for e in self.profile.profiler.kineto_results.events() if e.name() == "[memory]"
+            ]
+            taken = np.cumsum(
+                [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+            )
             self.held = {"compute": self.before + int(taken.max()), "tokens": self.tokens}
 
 
@@ -130,7 +162,12 @@ class Watch(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
         grads = [p.grad for p in model.parameters() if p.grad is not None]
-        states = [v for one in optimizer.state.values() for v in one.values() if torch.is_tensor(v) and v.ndim]
+        states = [
+            v
+            for one in optimizer.state.values()
+            for v in one.values()
+            if torch.is_tensor(v) and v.ndim
+        ]
         if states:  # from the second step on
             self.note("step", here([*model.parameters(), *grads, *states]))
 
@@ -146,13 +183,23 @@ class Watch(TrainerCallback):
 def child(options) -> None:
     """Train the methods in this process, alone or as one of several."""
     torch.set_num_threads(1)
-    rank, number = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    rank, number = (
+        int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"))
+    )
     for method in options.methods:
         trained, folder = model(method), options.child / method
         folder.mkdir(parents=True, exist_ok=True)
         items, objective = task(method, trained, options.off * rank, 40 if options.compute else 1)
-        recipe = Recipe(steps=STEPS, batch=8, learning_rate=1e-3, warmup=2, autocast="float32", save_every=2, keep=0,
-                        fsdp=number > 1 or options.parts)  # fmt: skip
+        recipe = Recipe(
+            steps=STEPS,
+            batch=8,
+            learning_rate=1e-3,
+            warmup=2,
+            autocast="float32",
+            save_every=2,
+            keep=0,
+            fsdp=number > 1 or options.parts,
+        )
         if options.compute:
             recipe = replace(recipe, steps=2, checkpointing=True, autocast="bfloat16", budget=4096)
         watch = Peak() if options.compute else Watch(folder, options.stop, options.slow)
@@ -166,8 +213,19 @@ def child(options) -> None:
 def start(folder: Path, processes: int, *more: str, methods=METHODS) -> subprocess.Popen:
     """Begin `child` in so many processes; what they say goes to a file."""
     folder.mkdir(parents=True, exist_ok=True)
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"] * (processes > 1)
-    command = [sys.executable, *launch, __file__, "--child", str(folder), *more, "--methods", *methods]
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"] * (
+        processes > 1
+    )
+    command = [
+        sys.executable,
+        *launch,
+        __file__,
+        "--child",
+        str(folder),
+        *more,
+        "--methods",
+        *methods,
+    ]
     with (folder / "log").open("w") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
@@ -204,7 +262,10 @@ def apart(folder: Path, one: Path, method: str) -> float:
 
 def held(folder: Path, method: str, processes: int, phase: str = "step") -> list[int]:
     """Bytes that each process held at most in a phase."""
-    return [json.loads((folder / method / f"held-{rank}.json").read_text())[phase] for rank in range(processes)]
+    return [
+        json.loads((folder / method / f"held-{rank}.json").read_text())[phase]
+        for rank in range(processes)
+    ]
 
 
 def killed(folder: Path, one: Path) -> dict:
@@ -224,10 +285,16 @@ def killed(folder: Path, one: Path) -> dict:
     code = process.wait(120)
     ended = time.monotonic() - sent
     log = (folder / "log").read_text().replace(f"{Path(__file__).parent}/", "")
-    last_words = [line.strip() for line in log.splitlines() if "SIGKILL" in line or "FAILED" in line]
+    last_words = [
+        line.strip() for line in log.splitlines() if "SIGKILL" in line or "FAILED" in line
+    ]
     run(folder, 2, methods=METHODS[:1])
-    result = {"exit code": code, "seconds until all had ended": round(ended, 1), "said": last_words[:2],
-              "apart after a second start": apart(folder, one, METHODS[0])}  # fmt: skip
+    result = {
+        "exit code": code,
+        "seconds until all had ended": round(ended, 1),
+        "said": last_words[:2],
+        "apart after a second start": apart(folder, one, METHODS[0]),
+    }
     (folder / "killed.json").write_text(json.dumps(result))
     return result
 
@@ -242,23 +309,35 @@ def parent(process: Path) -> int:
 def exported(folder: Path) -> dict:
     """What DPO wrote, read by plain transformers."""
     (file,) = place(folder, "DPO").rglob("model.safetensors")
-    weights = {name.removeprefix("model.backbone."): value for name, value in load_file(file).items()}
+    weights = {
+        name.removeprefix("model.backbone."): value for name, value in load_file(file).items()
+    }
     plain = LlamaForCausalLM(LlamaConfig(**SHAPE, tie_word_embeddings=True))
     missing, unexpected = plain.load_state_dict(weights, strict=False)
     plain.tie_weights()
-    return {"missing": [x for x in missing if x != "lm_head.weight"], "unexpected": unexpected, "tied": len(missing)}
+    return {
+        "missing": [x for x in missing if x != "lm_head.weight"],
+        "unexpected": unexpected,
+        "tied": len(missing),
+    }
 
 
 def compared(work: Path) -> dict:
     """Losses, memory, export, resuming, a kill and processes that differ: what the methods do in 2 and 4 processes."""
     figures, folders = {}, {number: work / str(number) for number in (1, 2, 4)}
-    figures["seconds"] = {f"{number} processes": [run(folder, number)] for number, folder in folders.items()}
+    figures["seconds"] = {
+        f"{number} processes": [run(folder, number)] for number, folder in folders.items()
+    }
     one, first = folders[1], METHODS[0]
     for number in (2, 4):
         figures[f"apart, {number}"] = {m: apart(folders[number], one, m) for m in METHODS}
         whole = {m: held(one, m, 1)[0] for m in METHODS}
-        figures[f"share held, {number}"] = {m: max(held(folders[number], m, number)) / whole[m] for m in METHODS}
-    figures["first DPO loss less ln 2"] = {n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()}
+        figures[f"share held, {number}"] = {
+            m: max(held(folders[number], m, number)) / whole[m] for m in METHODS
+        }
+    figures["first DPO loss less ln 2"] = {
+        n: curve(f, "DPO")[0, 0] - np.log(2) for n, f in folders.items()
+    }
     figures["export"] = exported(folders[2])
     again = {}
     for number in (1, 2, 4):
@@ -277,7 +356,10 @@ def compared(work: Path) -> dict:
             predicted = cost.held(model(first), number)
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
-            figures["cost"][f"{phase}, {number}"] = {"counted": counted, "cost.py": predicted[phase]}
+            figures["cost"][f"{phase}, {number}"] = {
+                "counted": counted,
+                "cost.py": predicted[phase],
+            }
     return figures
 
 
@@ -300,7 +382,8 @@ NOTEBOOKS = "notebooks after stages by 2 and 4 processes"
 EXACT = {"recipe.autocast": "float32"}  # in bfloat16 a rounding may turn a pair about
 IN_PARTS = EXACT | {"recipe.fsdp": "true"}  # each process holds its share of the weights
 VALUES = {
-    "05": IN_PARTS | {"model_name": "hs2lib/corpus/base"},  # as a folder: a model by a short name is read whole
+    "05": IN_PARTS
+    | {"model_name": "hs2lib/corpus/base"},  # as a folder: a model by a short name is read whole
     "06": {"seed": "0"},
     "07": IN_PARTS,
     "08": IN_PARTS,
@@ -314,10 +397,11 @@ STREAMED = ("05", "06", "08")  # these stages hold the models in parts from the 
 
 
 def notebooks(work: Path) -> dict:
-    """05 to 13 at tier smoke: every stage by one, two and four processes, then the notebooks that read what these left.
+    """05 to 13 at tier smoke: every stage by one, two and four processes, then the notebooks that
+    read what these left.
 
-    By one process means that the notebook computes for itself. Each number of processes has folders of its own, in
-    which a notebook reads the results of those before it.
+    By one process means that the notebook computes for itself. Each number of processes has folders
+    of its own, in which a notebook reads the results of those before it.
     """
     rows, seconds = {}, {}
     for processes in (1, 2, 4):
@@ -339,8 +423,14 @@ def notebooks(work: Path) -> dict:
                 continue
             after = stamps(home, number)
             again = [name for name, at in before.items() if after[name] != at]
-            apart_by = tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number)
-            rows[key] = {"computed again": again, "kept by the stages": len(before), "tables": apart_by}
+            apart_by = tables_apart(
+                work / "notebooks/1/reports/smoke", home / "reports/smoke", number
+            )
+            rows[key] = {
+                "computed again": again,
+                "kept by the stages": len(before),
+                "tables": apart_by,
+            }
     return {NOTEBOOKS: rows, "seconds": seconds}
 
 
@@ -355,9 +445,17 @@ def by_stages(home: Path, number: str, processes: int, words: list[str]) -> None
 
 def say(home: Path, words: list[str]) -> None:
     """Run a command with folders of its own."""
-    own = {"HS2_RUNS": str(home / "runs"), "HS2_REPORTS": str(home / "reports"), "OMP_NUM_THREADS": "1"}
+    own = {
+        "HS2_RUNS": str(home / "runs"),
+        "HS2_REPORTS": str(home / "reports"),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
-        [sys.executable, *words], cwd=paths.root(), env=os.environ | own, capture_output=True, text=True
+        [sys.executable, *words],
+        cwd=paths.root(),
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         sys.exit(f"{' '.join(words)}: {done.stderr[-4000:]}")
@@ -371,7 +469,8 @@ def stamps(home: Path, number: str) -> dict[str, int]:
 
 
 def tables_apart(one: Path, other: Path, number: str) -> dict:
-    """Of two reports' tables: how many, cells whose words differ, and the largest difference of a number, as a share.
+    """Of two reports' tables: how many, cells whose words differ, and the largest difference of a
+    number, as a share.
 
     A difference counts against 1 where the number is smaller.
     """
@@ -389,7 +488,12 @@ def tables_apart(one: Path, other: Path, number: str) -> dict:
                 largest = max(largest, (float(off.max(initial=0)), f"{file.stem}: {column}"))
             elif (mine[column].astype(str) != theirs[column].astype(str)).any():
                 words.append(f"{file.stem}: {column}")
-    return {"tables": len(files), "other words": words, "largest difference": largest[0], "in": largest[1]}
+    return {
+        "tables": len(files),
+        "other words": words,
+        "largest difference": largest[0],
+        "in": largest[1],
+    }
 
 
 PARTS = {"training": compared, "memory": memory, "notebooks": notebooks}
@@ -397,9 +501,17 @@ PARTS = {"training": compared, "memory": memory, "notebooks": notebooks}
 
 def main(argv: list[str] | None = None) -> None:
     """The parts, one after the other; write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these; the rest stays as it is")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        help="these; the rest stays as it is",
+    )
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--methods", nargs="+", default=METHODS, help=argparse.SUPPRESS)
     parser.add_argument("--stop", type=int, default=0, help=argparse.SUPPRESS)
@@ -414,7 +526,10 @@ def main(argv: list[str] | None = None) -> None:
     work = paths.runs() / "benchmarks" / f"processes-{report.commit()}"
     file = paths.reports() / "benchmarks" / "processes.json"
     before = json.loads(file.read_text()) if file.exists() else {"figures": {}, "timings": {}}
-    figures, seconds = {"commit, training": before.get("commit")} | before["figures"], before["timings"]
+    figures, seconds = (
+        {"commit, training": before.get("commit")} | before["figures"],
+        before["timings"],
+    )
     for name in options.only:
         part = PARTS[name](work)
         seconds |= part.pop("seconds")
@@ -422,17 +537,33 @@ def main(argv: list[str] | None = None) -> None:
     print(json.dumps(figures, indent=1))
     losses = max(max(figures[f"apart, {number}"].values()) for number in (2, 4))
     half, quarter = (max(figures[f"share held, {number}"].values()) for number in (2, 4))
-    kept = figures["a rank killed"]["apart after a second start"], figures["apart, ranks differ by 1e-3 nat"]
+    kept = (
+        figures["a rank killed"]["apart after a second start"],
+        figures["apart, ranks differ by 1e-3 nat"],
+    )
     after = max(*figures["apart, stopped as 2 and gone on as"].values(), *kept)
-    predicted = *figures["cost"].values(), *figures["cost, gathered layers and activations"].values()
+    predicted = (
+        *figures["cost"].values(),
+        *figures["cost, gathered layers and activations"].values(),
+    )
     off = max(abs(x["cost.py"] / x["counted"] - 1) for x in predicted)
     figures.pop("notebooks after two processes that held the models in parts", None)
     read = figures[NOTEBOOKS].values()
     tables = max(row["tables"]["largest difference"] for row in read)
-    again = [name for row in read for name in (*row["computed again"], *row["tables"]["other words"])]
+    again = [
+        name for row in read for name in (*row["computed again"], *row["tables"]["other words"])
+    ]
     once = not again and all(row["kept by the stages"] for row in read)
     tied = figures["export"] == {"missing": [], "unexpected": [], "tied": 1}
-    met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied and once and tables < 1e-2
+    met = (
+        losses < 1e-3
+        and half <= 0.6
+        and after < 1e-3
+        and off < 0.1
+        and tied
+        and once
+        and tables < 1e-2
+    )
     if not options.dry:
         common.write(
             "processes",

@@ -1,11 +1,13 @@
-"""Are the small world's labels like real ones that it was not fitted to? Ratings of 448 pairs of HelpSteer2.
+"""Are the small world's labels like real ones that it was not fitted to? Ratings of 448 pairs of
+HelpSteer2.
 
     python benchmarks/real_labels.py    # writes reports/benchmarks/real_labels.json
 
 The generator was fitted to Tables 1 and 2 of the paper and to a public analysis of the train rows
-(`calibrate_corpus.py`). The labels of 896 responses of the validation split (labels alone, from the folder that
-HS2_DATA_DIR names) were kept out of that: here they are only looked at. Compared are correlations, means and SDs of the
-five attributes, and how far two responses to one prompt are apart, each with a 95 % interval over the real prompts.
+(`calibrate_corpus.py`). The labels of 896 responses of the validation split (labels alone, from the
+folder that HS2_DATA_DIR names) were kept out of that: here they are only looked at. Compared are
+correlations, means and SDs of the five attributes, and how far two responses to one prompt are
+apart, each with a 95 % interval over the real prompts.
 """
 
 import gzip
@@ -26,17 +28,29 @@ FILE, PROMPTS, DRAWS = "helpsteer2/preference_validation_448_labels_only.jsonl.g
 
 def real() -> np.ndarray:
     """The labels of both responses to each prompt, [448, 2, A]."""
-    rows = [json.loads(line) for line in gzip.decompress((paths.data() / FILE).read_bytes()).splitlines()]
-    return np.array([[[row[f"labels_{i}"][name] for name in ATTRIBUTES] for i in (1, 2)] for row in rows], dtype=float)
+    rows = [
+        json.loads(line)
+        for line in gzip.decompress((paths.data() / FILE).read_bytes()).splitlines()
+    ]
+    return np.array(
+        [[[row[f"labels_{i}"][name] for name in ATTRIBUTES] for i in (1, 2)] for row in rows],
+        dtype=float,
+    )
 
 
 def statistics(labels: np.ndarray) -> dict[str, float]:
     """What is compared, of labels [prompts, 2, A]."""
     flat = labels.reshape(-1, len(ATTRIBUTES))
-    out = {f"R of {a} and {b}": np.corrcoef(flat[:, i], flat[:, j])[0, 1] for (i, a), (j, b) in PAIRS}
+    out = {
+        f"R of {a} and {b}": np.corrcoef(flat[:, i], flat[:, j])[0, 1] for (i, a), (j, b) in PAIRS
+    }
     for k, name in enumerate(ATTRIBUTES):
         gap = np.abs(labels[:, 0, k] - labels[:, 1, k]).mean()
-        out |= {f"mean of {name}": flat[:, k].mean(), f"SD of {name}": flat[:, k].std(), f"gap in {name}": gap}
+        out |= {
+            f"mean of {name}": flat[:, k].mean(),
+            f"SD of {name}": flat[:, k].std(),
+            f"gap in {name}": gap,
+        }
     return out
 
 
@@ -44,10 +58,15 @@ PAIRS = list(combinations(enumerate(ATTRIBUTES), 2))
 
 
 def main() -> None:
-    ours = table(load("helpsteer2", "embedded", n_prompts=PROMPTS).groups)[list(ATTRIBUTES)].to_numpy(float)
+    ours = table(load("helpsteer2", "embedded", n_prompts=PROMPTS).groups)[
+        list(ATTRIBUTES)
+    ].to_numpy(float)
     made, known = statistics(ours.reshape(-1, 2, len(ATTRIBUTES))), real()
-    draws = [statistics(np.repeat(known, count.astype(int), axis=0))
-             for chunk in resample_counts(len(known), DRAWS, 0) for count in chunk]  # fmt: skip
+    draws = [
+        statistics(np.repeat(known, count.astype(int), axis=0))
+        for chunk in resample_counts(len(known), DRAWS, 0)
+        for count in chunk
+    ]
     rows = []
     for name, value in statistics(known).items():
         values = np.array([[draw[name]] for draw in draws])
@@ -69,7 +88,9 @@ def main() -> None:
         "device": report.device(),
         "commit": report.commit(),
     }
-    paths.write(paths.reports() / "benchmarks" / "real_labels.json", json.dumps(result, indent=1) + "\n")
+    paths.write(
+        paths.reports() / "benchmarks" / "real_labels.json", json.dumps(result, indent=1) + "\n"
+    )
     print(*rows, result["figure"], sep="\n")
 
 

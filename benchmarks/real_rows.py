@@ -1,21 +1,24 @@
-"""Can a model of 135M weights tell the better of two real responses? HelpSteer2's validation rows, by prompt.
+"""Can a model of 135M weights tell the better of two real responses? HelpSteer2's validation rows,
+by prompt.
 
     python benchmarks/real_rows.py --states     # read the texts once: half an hour of one core, kept as it goes
     python benchmarks/real_rows.py              # all the rest: four minutes
 
-838 responses with five ratings by people, and the preferences of 403 of their pairs, 331 with a direction (a folder
-named by HS2_DATA_DIR; tier laptop's data). SmolLM2-135M-Instruct is not trained: ridge regression reads its states.
-The bar is .62: longest-wins is right in .619 of the 331 pairs, and ten surface features in at most .612.
+838 responses with five ratings by people, and the preferences of 403 of their pairs, 331 with a
+direction (a folder named by HS2_DATA_DIR; tier laptop's data). SmolLM2-135M-Instruct is not
+trained: ridge regression reads its states. The bar is .62: longest-wins is right in .619 of the 331
+pairs, and ten surface features in at most .612.
 
-Ten folds by prompt, dealt out five times. What is fitted or chosen for a fold sees nothing of it: penalties, scales,
-and of all ways to read (`WAYS`) the one used, by five folds inside the training folds. That choice is the figure that
-counts. The ways themselves stand beside it to learn from: the best of them on all pairs is chosen by what it is
-measured on.
+Ten folds by prompt, dealt out five times. What is fitted or chosen for a fold sees nothing of it:
+penalties, scales, and of all ways to read (`WAYS`) the one used, by five folds inside the training
+folds. That choice is the figure that counts. The ways themselves stand beside it to learn from: the
+best of them on all pairs is chosen by what it is measured on.
 
-Ways: the state of the last token (the paper's, section 3) or the mean over the response's tokens; of one layer or
-another; fitted to the helpfulness of single responses, to the sum of standardised labels, or to the strength of
-preference between two; ten surface features and the response's own log-probabilities beside it; and a head that starts
-from Open Assistant's ratings, which is fitted to no row of HelpSteer2.
+Ways: the state of the last token (the paper's, section 3) or the mean over the response's tokens;
+of one layer or another; fitted to the helpfulness of single responses, to the sum of standardised
+labels, or to the strength of preference between two; ten surface features and the response's own
+log-probabilities beside it; and a head that starts from Open Assistant's ratings, which is fitted
+to no row of HelpSteer2.
 """
 
 import argparse
@@ -71,7 +74,12 @@ def read(backbone, batch) -> torch.Tensor:
         own = batch.owner == row
         of_answer, states = log_p[own], every[:, batch.node[own]]  # [n], [L, n, H]
         figures = torch.stack(
-            [of_answer.mean(), of_answer.min(), of_answer[: 1 + len(of_answer) // 4].mean(), of_answer.exp().mean()]
+            [
+                of_answer.mean(),
+                of_answer.min(),
+                of_answer[: 1 + len(of_answer) // 4].mean(),
+                of_answer.exp().mean(),
+            ]
         )
         rows.append(torch.cat([every[:, end].flatten(), states.mean(1).flatten(), figures]))
     return torch.stack(rows)  # [R, 2 L H + 4]
@@ -87,7 +95,9 @@ def states(name: str, folder: Path) -> np.ndarray:
             tokens = list(policy.tokenise(groups[start : start + CHUNK]))
             batches = [list(each.sequences) for each in tokens], BUDGET
             with attention.computing(policy):
-                rows = attention.in_order(partial(read, policy.backbone), *batches, predict=[t.starts for t in tokens])
+                rows = attention.in_order(
+                    partial(read, policy.backbone), *batches, predict=[t.starts for t in tokens]
+                )
             content = io.BytesIO()
             np.save(content, rows.numpy())
             paths.write(file, content.getvalue())
@@ -101,7 +111,9 @@ def groups_of(name: str) -> list[Group]:
     """The first groups of a set, of Open Assistant those with ratings."""
     split, most = SETS[name]
     groups = load(name, "folder", split=split, strict=False).groups
-    return [group for group in groups if all(response.labels for response in group.responses)][:most]
+    return [group for group in groups if all(response.labels for response in group.responses)][
+        :most
+    ]
 
 
 def surface(group: Group) -> list[list[float]]:
@@ -112,12 +124,20 @@ def surface(group: Group) -> list[list[float]]:
         several = max(1, len(words))
         lines = [line for line in text.splitlines() if line.strip()]
         listed = sum(bool(re.match(r"\s*([-*•]|\d+[.)])\s", line)) for line in lines)
-        out.append([
-            np.log1p(len(text)), np.log1p(len(lines)), listed / max(1, len(lines)), text.count("**") / several,
-            text.count("?"), sum(word.isdigit() for word in words) / several, len(set(words)) / several,
-            len(asked & set(words)) / max(1, len(asked)), sum(map(len, words)) / several,
-            float(text.rstrip()[-1:] in ".!?`)\"'"),
-        ])  # fmt: skip
+        out.append(
+            [
+                np.log1p(len(text)),
+                np.log1p(len(lines)),
+                listed / max(1, len(lines)),
+                text.count("**") / several,
+                text.count("?"),
+                sum(word.isdigit() for word in words) / several,
+                len(set(words)) / several,
+                len(asked & set(words)) / max(1, len(asked)),
+                sum(map(len, words)) / several,
+                float(text.rstrip()[-1:] in ".!?`)\"'"),
+            ]
+        )
     return out
 
 
@@ -133,28 +153,50 @@ class Rows:
         prompts = [cluster(group) for group in groups for _ in group.responses]
         self.prompt = np.unique(prompts, return_inverse=True)[1]
         self.read = split(read) | {"surface": np.concatenate([surface(group) for group in groups])}
-        place = {(prompt_string(g.prompt), r.text): 2 * i + j for i, g in enumerate(groups)
-                 for j, r in enumerate(g.responses)}  # fmt: skip
+        place = {
+            (prompt_string(g.prompt), r.text): 2 * i + j
+            for i, g in enumerate(groups)
+            for j, r in enumerate(g.responses)
+        }
         pairs = load("helpsteer2-preference-partial", "folder").groups
-        at = np.array([[place[prompt_string(pair.prompt), r.text] for r in pair.responses] for pair in pairs])
+        at = np.array(
+            [[place[prompt_string(pair.prompt), r.text] for r in pair.responses] for pair in pairs]
+        )
         self.first, self.second = at.T
         self.strength = np.array([pair.preference for pair in pairs])
-        self.length = np.array([len(response.text) for group in groups for response in group.responses])
-        self.read |= {"Open Assistant": self.from_oasst(folder), "length": np.log1p(self.length)[:, None]}
+        self.length = np.array(
+            [len(response.text) for group in groups for response in group.responses]
+        )
+        self.read |= {
+            "Open Assistant": self.from_oasst(folder),
+            "length": np.log1p(self.length)[:, None],
+        }
 
     def from_oasst(self, folder: Path) -> np.ndarray:
         """[rows, 4]: helpfulness and quality by ridge on Open Assistant, from last states and from mean ones."""
         read, groups = split(states("oasst1", folder)), groups_of("oasst1")
         trees = np.unique([cluster(g) for g in groups for _ in g.responses], return_inverse=True)[1]
         columns = []
-        for name, what in (("end 30", "helpfulness"), ("end 30", "quality"), ("mean 22", "helpfulness"),
-                           ("mean 22", "quality")):  # fmt: skip
+        for name, what in (
+            ("end 30", "helpfulness"),
+            ("end 30", "quality"),
+            ("mean 22", "helpfulness"),
+            ("mean 22", "quality"),
+        ):
             y = labels_of(groups, what)
             known = np.isfinite(y)
             X, fold = read[name][known], folds(trees[known], 5)
             scaled, back = scale(X), scale(X, self.read[name])
-            error = [((path(scaled[fold != f], y[known][fold != f], scaled[fold == f])
-                       - y[known][fold == f, None]) ** 2).sum(0) for f in range(5)]  # fmt: skip
+            error = [
+                (
+                    (
+                        path(scaled[fold != f], y[known][fold != f], scaled[fold == f])
+                        - y[known][fold == f, None]
+                    )
+                    ** 2
+                ).sum(0)
+                for f in range(5)
+            ]
             columns.append(path(scaled, y[known], back)[:, np.sum(error, axis=0).argmin()])
         return np.column_stack(columns)
 
@@ -197,21 +239,31 @@ WAYS = {
     **{f"mean state, layer {layer}, pairs": ((f"mean {layer}",), "pairs") for layer in LAYERS},
     "mean state, layer 22, ratings": (("mean 22",), "helpfulness"),
     "mean state, layer 22, standardised labels": (("mean 22",), "standardised"),
-    "mean and end of layers 15 and 22, pairs": (("mean 15", "mean 22", "end 15", "end 22"), "pairs"),
+    "mean and end of layers 15 and 22, pairs": (
+        ("mean 15", "mean 22", "end 15", "end 22"),
+        "pairs",
+    ),
     "mean state, layers 8 and 15, pairs": (("mean 8", "mean 15"), "pairs"),
     "mean state, layer 15, standardised labels": (("mean 15",), "standardised"),
     "mean state, layer 15, and length, pairs": (("mean 15", "length"), "pairs"),
     "mean state, layer 15, and surface, pairs": (("mean 15", "surface"), "pairs"),
     "log-probabilities and surface, pairs": (("log p", "surface"), "pairs"),
     "mean state, log-probabilities and surface, pairs": (("mean 22", "log p", "surface"), "pairs"),
-    "mean state, log-probabilities and surface, standardised labels": (("mean 22", "log p", "surface"), "standardised"),
+    "mean state, log-probabilities and surface, standardised labels": (
+        ("mean 22", "log p", "surface"),
+        "standardised",
+    ),
     "head of Open Assistant, pairs": (("Open Assistant",), "pairs"),
-    "head of Open Assistant, mean state and surface, pairs": (("Open Assistant", "mean 22", "surface"), "pairs"),
+    "head of Open Assistant, mean state and surface, pairs": (
+        ("Open Assistant", "mean 22", "surface"),
+        "pairs",
+    ),
 }
 
 
 def predicted(rows: Rows, way: str, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Second less first response of the test pairs [n, alphas], fitted to the prompts of `train` alone.
+    """Second less first response of the test pairs [n, alphas], fitted to the prompts of `train`
+    alone.
 
     train: bool [prompts]. test: indices of pairs.
     """
@@ -227,7 +279,9 @@ def predicted(rows: Rows, way: str, train: np.ndarray, test: np.ndarray) -> np.n
     if target == "standardised":  # of the three that goodness weighs
         y = ((labels - labels[seen].mean(0)) / labels[seen].std(0))[:, :3].sum(axis=1)
     # Of a difference the constant is gone.
-    return path(X[seen] - X[seen].mean(axis=0), y[seen] - y[seen].mean(), apart[test], intercept=False)
+    return path(
+        X[seen] - X[seen].mean(axis=0), y[seen] - y[seen].mean(), apart[test], intercept=False
+    )
 
 
 def inside(rows: Rows, train: np.ndarray, ways: list[str], seed: int) -> dict[str, np.ndarray]:
@@ -247,7 +301,8 @@ def inside(rows: Rows, train: np.ndarray, ways: list[str], seed: int) -> dict[st
 
 
 def cross_validated(rows: Rows, seed: int, ways: list[str], size: int = 0) -> dict[str, np.ndarray]:
-    """Second less first response of every pair [pairs], by way, and by the way chosen inside the training folds.
+    """Second less first response of every pair [pairs], by way, and by the way chosen inside the
+    training folds.
 
     size: of the training prompts only so many, drawn at random.
     """
@@ -291,7 +346,9 @@ def compared(rows: Rows, shares: np.ndarray, floor: np.ndarray) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--states", action="store_true", help="only read the texts")
     parser.add_argument("--folder", type=Path, default=paths.runs() / "real_rows")
     options = parser.parse_args()
@@ -305,7 +362,10 @@ def main() -> None:
     deals = []
     for seed in range(DEALS):
         deals.append(cross_validated(rows, seed, ways))
-        print(f"deal {seed + 1} of {DEALS}: {right(rows, deals[-1]['chosen inside']).mean():.3f}", flush=True)
+        print(
+            f"deal {seed + 1} of {DEALS}: {right(rows, deals[-1]['chosen inside']).mean():.3f}",
+            flush=True,
+        )
     table = {}
     for way in [*ways, "chosen inside"]:
         shares = np.mean([right(rows, deal[way]) for deal in deals], axis=0)
@@ -315,7 +375,10 @@ def main() -> None:
     curve = []
     for way in ("end state, ratings (the paper's)", max(ways, key=used.count)):
         for size in SIZES:
-            each = [right(rows, cross_validated(rows, 100 + draw, [way], size)[way]).mean() for draw in range(DRAWS)]
+            each = [
+                right(rows, cross_validated(rows, 100 + draw, [way], size)[way]).mean()
+                for draw in range(DRAWS)
+            ]
             curve.append({"way": way, "prompts": size, "right": round(float(np.mean(each)), 4)})
             print(curve[-1], flush=True)
     chosen = table["chosen inside"]
@@ -328,12 +391,18 @@ def main() -> None:
         f"{chosen['less longest high']:+.3f})",
         "goal": f"above {BAR}, and the paired difference's interval leaves out 0",
         "met": bool(chosen["right"] > BAR and chosen["less longest low"] > 0),
-        "pairs": int((rows.strength != 0).sum()), "longest wins": round(float(longest.mean()), 4),
-        "ways": table, "chosen": {way: used.count(way) for way in sorted(set(used))}, "learning curve": curve,
-        "device": report.device(), "commit": report.commit(),
-    }  # fmt: skip
+        "pairs": int((rows.strength != 0).sum()),
+        "longest wins": round(float(longest.mean()), 4),
+        "ways": table,
+        "chosen": {way: used.count(way) for way in sorted(set(used))},
+        "learning curve": curve,
+        "device": report.device(),
+        "commit": report.commit(),
+    }
     print(json.dumps(result, indent=1))
-    paths.write(paths.reports() / "benchmarks" / "real_rows.json", json.dumps(result, indent=1) + "\n")
+    paths.write(
+        paths.reports() / "benchmarks" / "real_rows.json", json.dumps(result, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Compares the tables of two report folders, cell by cell, to show that a rewrite changed no number.
+"""Compares the tables of two report folders, cell by cell, to show that a rewrite changed no
+number.
 
     python benchmarks/same_tables.py BEFORE AFTER    # two folders of one tier, such as reports/smoke of two commits
 
-Every .csv of every notebook is compared. Rows and columns may stand in another order. Words that were renamed are put
-into today's (`hs2lib.launch.compare.renamed`; a heading of one table alone in RENAMED); a table whose numbers may
-differ is listed in CHANGED with the reason, a column that never agrees in MASKED. All else has to be the same: what
-differs is printed, and the exit status is then 1.
+Every .csv of every notebook is compared. Rows and columns may stand in another order. Words that
+were renamed are put into today's (`hs2lib.launch.compare.renamed`; a heading of one table alone in
+RENAMED); a table whose numbers may differ is listed in CHANGED with the reason, a column that never
+agrees in MASKED. All else has to be the same: what differs is printed, and the exit status is then
+1.
 """
 
 import argparse
@@ -30,7 +32,16 @@ CHANGED: dict[str, str] = {
 }
 
 # notebook/table -> columns that differ between any two runs
-OF_14 = ("reports", "table-1", "table-2", "table-3", "table-4", "table-5", "small-world-table-3", "small-world-table-4")
+OF_14 = (
+    "reports",
+    "table-1",
+    "table-2",
+    "table-3",
+    "table-4",
+    "table-5",
+    "small-world-table-3",
+    "small-world-table-4",
+)
 MASKED = {f"14_paper_tables_and_figures/{name}": ["commit", "provenance", "from"] for name in OF_14}
 
 
@@ -38,7 +49,9 @@ def comparable(content: bytes, headings: dict[str, str], masked: list[str]) -> l
     """The table with rows and columns in one order, its words those of today, without the masked columns."""
     first, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
     today = [renamed(headings.get(heading, heading)) for heading in first]
-    order = [at for at in sorted(range(len(first)), key=lambda at: today[at]) if today[at] not in masked]
+    order = [
+        at for at in sorted(range(len(first)), key=lambda at: today[at]) if today[at] not in masked
+    ]
     cells = []
     for row in rows:
         cells.append([renamed(row[at], first[at]) for at in order])
@@ -48,11 +61,15 @@ def comparable(content: bytes, headings: dict[str, str], masked: list[str]) -> l
 def differences(before: Path, after: Path) -> tuple[list[str], list[str], int]:
     """What differs and must not, what differs and may, and how many tables were compared.
 
-    Raises FileNotFoundError when a folder holds no table: nothing would be compared, and all would seem well.
+    Raises FileNotFoundError when a folder holds no table: nothing would be compared, and all would
+    seem well.
     """
     tables = {}
     for side, folder in (("before", before), ("after", after)):
-        tables[side] = {str(p.relative_to(folder).with_suffix("")): p.read_bytes() for p in folder.glob("*/*.csv")}
+        tables[side] = {
+            str(p.relative_to(folder).with_suffix("")): p.read_bytes()
+            for p in folder.glob("*/*.csv")
+        }
         if not tables[side]:
             raise FileNotFoundError(f"no table (notebook/table.csv) in {folder}")
     wrong, allowed = [], []
@@ -68,7 +85,9 @@ def differences(before: Path, after: Path) -> tuple[list[str], list[str], int]:
             if old == new:
                 continue
             line = f"{name}: {first_difference(old, new)}"
-        (wrong if reason is None else allowed).append(line if reason is None else f"{line} ({reason})")
+        (wrong if reason is None else allowed).append(
+            line if reason is None else f"{line} ({reason})"
+        )
     return wrong, allowed, len(names)
 
 

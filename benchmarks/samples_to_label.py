@@ -2,9 +2,10 @@
 
     python benchmarks/samples_to_label.py [--runs runs/demo] [--seed 20] [--out runs/samples-to-label.jsonl]
 
-50 each of the base, of SFT and PPO (notebooks 07 and 10), and of SFT's best of 64 by the grader, at temperature 1, each
-to a prompt of its own that no training text holds; all families come as often. A line has the prompt, the items that
-are asked with their right sentences and values, and the response. It has no grade: who labels must not see one.
+50 each of the base, of SFT and PPO (notebooks 07 and 10), and of SFT's best of 64 by the grader, at
+temperature 1, each to a prompt of its own that no training text holds; all families come as often.
+A line has the prompt, the items that are asked with their right sentences and values, and the
+response. It has no grade: who labels must not see one.
 """
 
 import argparse
@@ -33,11 +34,15 @@ GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))
 
 def prompts(number: int, seed: int) -> list[Group]:
     """Held-out prompts, all families in turn."""
-    made = load("helpsteer2", "embedded", split="validation", n_prompts=10 * number, seed=seed).groups
+    made = load(
+        "helpsteer2", "embedded", split="validation", n_prompts=10 * number, seed=seed
+    ).groups
     families: dict[str, list[Group]] = {}
     for group in made:
         families.setdefault(task_of(group.id).family, []).append(replace(group, responses=()))
-    in_turn = [group for row in zip_longest(*families.values()) for group in row if group is not None]
+    in_turn = [
+        group for row in zip_longest(*families.values()) for group in row if group is not None
+    ]
     return in_turn[:number]
 
 
@@ -45,19 +50,33 @@ def row(policy: str, group: Group) -> dict:
     """What the labeller sees of one response."""
     task = task_of(group.id)
     items = [{"sentence": item.say(), "value": item.value} for item in task.items]
-    shown = {"policy": policy, "family": task.family, "prompt": prompt_string(group.prompt), "items": items}
+    shown = {
+        "policy": policy,
+        "family": task.family,
+        "prompt": prompt_string(group.prompt),
+        "items": items,
+    }
     return {"id": f"{group.id}/{policy}"} | shown | {"response": group.responses[0].text}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, default=paths.runs() / "demo", help="where the demo's policies are")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=paths.runs() / "demo", help="where the demo's policies are"
+    )
     parser.add_argument("--out", type=Path, default=paths.runs() / "samples-to-label.jsonl")
     parser.add_argument("--seed", type=int, default=20, help="of prompts, samples and their order")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sft, ppo = (load_policy(options.runs / name / "policy") for name in ("07_sft", "10_ppo"))
-    policies = {"base": (load_policy("small"), 1), "sft": (sft, 1), "ppo": (ppo, 1), "best-of-64": (sft, 64)}
+    policies = {
+        "base": (load_policy("small"), 1),
+        "sft": (sft, 1),
+        "ppo": (ppo, 1),
+        "best-of-64": (sft, 64),
+    }
     asked, rows = prompts(len(policies) * EACH, options.seed), []
     for k, (name, (policy, n)) in enumerate(policies.items()):
         # Every fourth prompt: each policy has all families.

@@ -2,8 +2,9 @@
 
     python benchmarks/scale_tokens.py [--groups 1000 10000 100000] [--repeats 3]
 
-A tiny random Llama scores generated groups (a prompt of about 20 tokens, two responses of about 15) from an iterator,
-so that what is measured is the engine's own work (sorting, packing, attention calls) on a stream, not the model's.
+A tiny random Llama scores generated groups (a prompt of about 20 tokens, two responses of about 15)
+from an iterator, so that what is measured is the engine's own work (sorting, packing, attention
+calls) on a stream, not the model's.
 """
 
 import argparse
@@ -26,19 +27,27 @@ def stream(number: int) -> Iterator[list[np.ndarray]]:
     rng = np.random.default_rng(0)
     for _ in range(number):
         prompt = rng.integers(1, 500, rng.integers(10, 30))
-        yield [np.concatenate([prompt, rng.integers(1, 500, rng.integers(5, 25))]) for _ in range(2)]
+        yield [
+            np.concatenate([prompt, rng.integers(1, 500, rng.integers(5, 25))]) for _ in range(2)
+        ]
 
 
 def main() -> None:
     """Time each size, each from the start of the stream, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--groups", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = parser.parse_args()
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=500, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2
+        vocab_size=500,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
     )
     model = LlamaModel(config).eval()
     tokens, timings, cpu, memory = {}, {}, {}, {}
@@ -50,7 +59,8 @@ def main() -> None:
     size = 0
     attention.in_order(score, stream(2000))  # not the first call of anything
     for size in sorted(options.groups):
-        # As many runs of a small size as take the time of a large one: a fifth of a second measures nothing.
+        # As many runs of a small size as take the time of a large one: a fifth of a second measures
+        # nothing.
         runs = options.repeats * max(1, min(10, max(options.groups) // size // 10))
         for _ in range(runs):
             tokens[size] = 0
@@ -78,7 +88,9 @@ def main() -> None:
             timings,
             packages=("torch", "transformers"),
             seconds_per_token=each,
-            cpu_seconds_per_token={k: statistics.median(s) / tokens[int(k)] for k, s in cpu.items()},
+            cpu_seconds_per_token={
+                k: statistics.median(s) / tokens[int(k)] for k, s in cpu.items()
+            },
             peak_mb=memory,
             memory_growth=more,
             tokens={str(k): n for k, n in tokens.items() if k},

@@ -1,12 +1,14 @@
-"""Whether the SLURM profile runs the suite on a cluster: a controller and two nodes on this machine, by loopback.
+"""Whether the SLURM profile runs the suite on a cluster: a controller and two nodes on this
+machine, by loopback.
 
     apt-get install slurmctld slurmd slurm-client munge slurmdbd mariadb-server    # Debian; no service has to run
     python benchmarks/slurm_local.py       # as root; writes reports/benchmarks/slurm.json
 
-Notebooks 01, 05 and 08 run at tier smoke through `profiles/slurm`, with what they need, twice: on a cluster without
-accounting, the training of 05 by torchrun with two processes on one node; and on one with accounting (slurmdbd, every
-job charged to an account), that training on two nodes with a process each. GPUs are stood in for by plain files: SLURM
-counts them, nobody computes on them. All daemons run in a scratch folder and end with the script.
+Notebooks 01, 05 and 08 run at tier smoke through `profiles/slurm`, with what they need, twice: on a
+cluster without accounting, the training of 05 by torchrun with two processes on one node; and on
+one with accounting (slurmdbd, every job charged to an account), that training on two nodes with a
+process each. GPUs are stood in for by plain files: SLURM counts them, nobody computes on them. All
+daemons run in a scratch folder and end with the script.
 """
 
 import argparse
@@ -27,8 +29,13 @@ from smoke import differences, tables
 from hs2lib import paths
 
 TRAINING = "train_05_reward_model_training"
-WANTED = {"without accounting": {"nodes": 1, "processes": 2}, "with accounting": {"nodes": 2, "processes": 1}}
-SETTINGS = Path("/etc/slurm")  # where a job's own srun looks, which Snakemake's plugin calls without SLURM_CONF
+WANTED = {
+    "without accounting": {"nodes": 1, "processes": 2},
+    "with accounting": {"nodes": 2, "processes": 1},
+}
+SETTINGS = Path(
+    "/etc/slurm"
+)  # where a job's own srun looks, which Snakemake's plugin calls without SLURM_CONF
 NEEDED = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db")
 PORTS = {"controller": 17000, "n1": 17001, "n2": 17002, "accounting": 17003, "database": 17004}
 COLUMNS = (
@@ -85,7 +92,9 @@ StorageUser=root
 
 def daemon(stack: contextlib.ExitStack, folder: Path, *command: str) -> None:
     """Start a daemon that ends with `stack`; what it says goes to a log in the folder."""
-    log = stack.enter_context((folder / f"{Path(command[0]).name}-{command[-1].rpartition('/')[2]}.log").open("w"))
+    log = stack.enter_context(
+        (folder / f"{Path(command[0]).name}-{command[-1].rpartition('/')[2]}.log").open("w")
+    )
     process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def end() -> None:
@@ -101,7 +110,9 @@ def daemon(stack: contextlib.ExitStack, folder: Path, *command: str) -> None:
 def until(what: str, *command: str, seconds: float = 60) -> str:
     """What a command prints as soon as it succeeds. Ends the script where it does not in time."""
     ends = time.monotonic() + seconds
-    while (done := subprocess.run(command, capture_output=True, text=True)).returncode or not done.stdout.strip():
+    while (
+        done := subprocess.run(command, capture_output=True, text=True)
+    ).returncode or not done.stdout.strip():
         if time.monotonic() > ends:
             sys.exit(f"{what}: {' '.join(command)} says {(done.stderr or done.stdout).strip()!r}")
         time.sleep(0.5)
@@ -118,7 +129,9 @@ def cluster(stack: contextlib.ExitStack, folder: Path, accounting: bool) -> None
     for gpu in gpus:
         gpu.touch()
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{len(gpus) - 1}]\n")
-    (folder / "slurm.conf").write_text((CLUSTER + (KEPT if accounting else NOT_KEPT)).format(**places))
+    (folder / "slurm.conf").write_text(
+        (CLUSTER + (KEPT if accounting else NOT_KEPT)).format(**places)
+    )
     for name in ("slurm.conf", "gres.conf", "slurmdbd.conf"):
         (SETTINGS / name).symlink_to(folder / name)
         stack.callback((SETTINGS / name).unlink)
@@ -127,12 +140,20 @@ def cluster(stack: contextlib.ExitStack, folder: Path, accounting: bool) -> None
     daemon(stack, folder, "munged", "--foreground", "--force", *munge)
     if accounting:
         data, port = f"--datadir={folder}/database", f"--port={PORTS['database']}"
-        subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root", data], check=True, capture_output=True)
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", "--user=root", data],
+            check=True,
+            capture_output=True,
+        )
         where = [data, port, f"--socket={folder}/mysql", "--bind-address=127.0.0.1"]
-        daemon(stack, folder, "mariadbd", "--no-defaults", "--user=root", "--skip-grant-tables", *where)
+        daemon(
+            stack, folder, "mariadbd", "--no-defaults", "--user=root", "--skip-grant-tables", *where
+        )
         (folder / "slurmdbd.conf").write_text(ACCOUNTING.format(**places))
         (folder / "slurmdbd.conf").chmod(0o600)
-        until("the database", "mariadb-admin", "--no-defaults", f"--socket={folder}/mysql", "status")
+        until(
+            "the database", "mariadb-admin", "--no-defaults", f"--socket={folder}/mysql", "status"
+        )
         daemon(stack, folder, "slurmdbd", "-D")
         until("slurmdbd", "sacctmgr", "--immediate", "add", "cluster", "local")
         until("the account", "sacctmgr", "--immediate", "add", "account", "lab")
@@ -140,19 +161,30 @@ def cluster(stack: contextlib.ExitStack, folder: Path, accounting: bool) -> None
     daemon(stack, folder, "slurmctld", "-i", "-D")
     for node in ("n1", "n2"):
         daemon(stack, folder, "slurmd", "-D", "-N", node)
-    until("the nodes", "bash", "-c", 'test "$(sinfo --noheader --states=idle --format=%D)" = 2 && echo idle')
+    until(
+        "the nodes",
+        "bash",
+        "-c",
+        'test "$(sinfo --noheader --states=idle --format=%D)" = 2 && echo idle',
+    )
 
 
 def jobs() -> list[dict]:
     """All jobs of the cluster in the order of their start, by the names of `COLUMNS`, with their seconds."""
     wide = ",".join(f"{column}:200" for column in COLUMNS)
     lines = until("jobs", "squeue", "--states=all", "--noheader", f"--Format={wide}").splitlines()
-    rows = [[line[at : at + 200].strip() for at in range(0, 200 * len(COLUMNS), 200)] for line in lines]
-    rows = sorted((dict(zip(COLUMNS, row, strict=True)) for row in rows), key=lambda row: row["StartTime"])
+    rows = [
+        [line[at : at + 200].strip() for at in range(0, 200 * len(COLUMNS), 200)] for line in lines
+    ]
+    rows = sorted(
+        (dict(zip(COLUMNS, row, strict=True)) for row in rows), key=lambda row: row["StartTime"]
+    )
     first = min(row["SubmitTime"] for row in rows)
     for row in rows:
         row |= {name: seconds(row[f"{name}Time"], first) for name in ("Start", "End")}
-    return [{name: value for name, value in row.items() if not name.endswith("Time")} for row in rows]
+    return [
+        {name: value for name, value in row.items() if not name.endswith("Time")} for row in rows
+    ]
 
 
 def seconds(moment: str, first: str) -> float:
@@ -163,16 +195,44 @@ def seconds(moment: str, first: str) -> float:
 
 def suite(folder: Path, accounting: bool, wanted: dict) -> tuple[float, str]:
     """Run 01, 05 and 08 through the profile; seconds, and the end of what was said where it failed."""
-    places = {"HS2_RUNS": str(folder / "runs"), "HS2_REPORTS": str(folder / "reports"), "OMP_NUM_THREADS": "1"}
+    places = {
+        "HS2_RUNS": str(folder / "runs"),
+        "HS2_REPORTS": str(folder / "reports"),
+        "OMP_NUM_THREADS": "1",
+    }
     ours = {f"{TRAINING}:{name}": value for name, value in (wanted | {"gpu": 2}).items()}
     small = {"mem_mb": 3000, "runtime": 60} | ({"slurm_account": "lab"} if accounting else {})
-    command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", "--cores", "1", "01", "05", "08"]
-    command += ["--", "--workflow-profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "3"]
-    command += ["--latency-wait", "5", "--default-resources", *(f"{name}={value}" for name, value in small.items())]
+    command = [
+        sys.executable,
+        "-m",
+        "hs2lib.run",
+        "--tier",
+        "smoke",
+        "--cores",
+        "1",
+        "01",
+        "05",
+        "08",
+    ]
+    command += [
+        "--",
+        "--workflow-profile",
+        "profiles/slurm",
+        "--slurm-init-seconds-before-status-checks",
+        "3",
+    ]
+    command += [
+        "--latency-wait",
+        "5",
+        "--default-resources",
+        *(f"{name}={value}" for name, value in small.items()),
+    ]
     command += ["--set-resources", *(f"{name}={value}" for name, value in ours.items())]
     began = time.monotonic()
     with (folder / "run.log").open("w") as log:
-        code = subprocess.run(command, cwd=paths.root(), env=os.environ | places, stdout=log, stderr=log).returncode
+        code = subprocess.run(
+            command, cwd=paths.root(), env=os.environ | places, stdout=log, stderr=log
+        ).returncode
     return time.monotonic() - began, (folder / "run.log").read_text()[-3000:] if code else ""
 
 
@@ -185,8 +245,12 @@ def trained_before(folder: Path) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="keep the scratch folder, with all logs")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the scratch folder, with all logs"
+    )
     options = parser.parse_args()
     if missing := [name for name in NEEDED if not shutil.which(name)]:
         sys.exit(f"{', '.join(missing)}: not installed; the first lines of this file say how")
@@ -201,16 +265,32 @@ def main() -> None:
         with contextlib.ExitStack() as stack:
             cluster(stack, folder, accounting)
             took, failed = suite(folder, accounting, wanted)
-            results[name] = {"training": wanted, "seconds": round(took, 1), "failed": failed, "jobs": jobs()}
+            results[name] = {
+                "training": wanted,
+                "seconds": round(took, 1),
+                "failed": failed,
+                "jobs": jobs(),
+            }
             if accounting:
-                charged = ["sacct", "-X", "--noheader", "--parsable2", "--format=JobID,Account,State"]
+                charged = [
+                    "sacct",
+                    "-X",
+                    "--noheader",
+                    "--parsable2",
+                    "--format=JobID,Account,State",
+                ]
                 results[name]["sacct"] = until("sacct", *charged).split()
         results[name]["trained before its notebook"] = not failed and trained_before(folder)
         made.append(folder)
         print(json.dumps(results[name], indent=1), flush=True)
     rows = [job for result in results.values() for job in result["jobs"]]
-    completed, differing = [job["State"] == "COMPLETED" for job in rows], differences(made[1], tables(made[0]))
-    good = not differing and all(result["trained before its notebook"] for result in results.values())
+    completed, differing = (
+        [job["State"] == "COMPLETED" for job in rows],
+        differences(made[1], tables(made[0])),
+    )
+    good = not differing and all(
+        result["trained before its notebook"] for result in results.values()
+    )
     common.write(
         "slurm",
         compared="jobs of profiles/slurm on a local cluster, without and with accounting",

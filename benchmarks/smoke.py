@@ -1,11 +1,12 @@
-"""How long `make smoke` takes from no stamp at all, and whether `kill -9` at random moments can hurt it.
+"""How long `make smoke` takes from no stamp at all, and whether `kill -9` at random moments can
+hurt it.
 
     python benchmarks/smoke.py            # writes reports/benchmarks/smoke.json
     python benchmarks/smoke.py --kills 20 # also kills the whole process group that many times, reruns, compares tables
 
-Timed are all notebooks together and each of them, with its kernel's start, beside another one. Each kill falls at a
-random moment of an undisturbed run's length; the next call has to finish by itself, and every table has to be
-byte-identical to the undisturbed run's.
+Timed are all notebooks together and each of them, with its kernel's start, beside another one. Each
+kill falls at a random moment of an undisturbed run's length; the next call has to finish by itself,
+and every table has to be byte-identical to the undisturbed run's.
 """
 
 import argparse
@@ -28,13 +29,24 @@ GOALS_S = {"all": 180, "each notebook": 40}
 
 def start(folder: Path, *notebooks: str) -> subprocess.Popen:
     """What `make smoke` runs, or some notebooks and what they depend on, writing below the folder."""
-    environment = os.environ | {"HS2_REPORTS": str(folder / "reports"), "HS2_RUNS": str(folder / "runs")}
+    environment = os.environ | {
+        "HS2_REPORTS": str(folder / "reports"),
+        "HS2_RUNS": str(folder / "runs"),
+    }
     folder.mkdir(exist_ok=True)
-    environment |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # as the Makefile has it
+    environment |= {
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }  # as the Makefile has it
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", *notebooks]
     with open(folder / "log", "a") as log:
         return subprocess.Popen(
-            command, cwd=ROOT, env=environment, start_new_session=True, stdout=log, stderr=subprocess.STDOUT
+            command,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
 
 
@@ -46,21 +58,35 @@ def finish(process: subprocess.Popen, folder: Path, what: str) -> None:
 
 def tables(folder: Path) -> dict[str, str]:
     """Digest of every table of a finished run."""
-    files = sorted(folder.glob("reports/smoke/*/*.csv")) + sorted(folder.glob("reports/smoke/*/*.tex"))
+    files = sorted(folder.glob("reports/smoke/*/*.csv")) + sorted(
+        folder.glob("reports/smoke/*/*.tex")
+    )
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def differences(folder: Path, expected: dict[str, str]) -> str:
     """Names of tables that are not as expected, with what they hold now; empty where there are none."""
     hashes = tables(folder)
-    names = sorted(name for name in hashes.keys() | expected.keys() if hashes.get(name) != expected.get(name))
-    return "\n".join(f"{name}:\n{(folder / name).read_text() if name in hashes else 'gone'}" for name in names)
+    names = sorted(
+        name for name in hashes.keys() | expected.keys() if hashes.get(name) != expected.get(name)
+    )
+    return "\n".join(
+        f"{name}:\n{(folder / name).read_text() if name in hashes else 'gone'}" for name in names
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=0, help="how often to kill a run (default 0)")
-    parser.add_argument("--of", nargs="*", default=[], metavar="NN", help="kill runs of these notebooks (default all)")
+    parser.add_argument(
+        "--of",
+        nargs="*",
+        default=[],
+        metavar="NN",
+        help="kill runs of these notebooks (default all)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
     options = parser.parse_args()
     rng = random.Random(options.seed)
@@ -70,7 +96,10 @@ def main() -> None:
         finish(start(whole), whole, "make smoke")
         wall = time.time() - began
         each = {
-            name: int(s) for name, s in re.findall(r"^smoke (\w+) done in (\d+) s$", (whole / "log").read_text(), re.M)
+            name: int(s)
+            for name, s in re.findall(
+                r"^smoke (\w+) done in (\d+) s$", (whole / "log").read_text(), re.M
+            )
         }
         walls = {"all": wall, "each notebook": max(each.values())}
         expected = tables(whole)
@@ -95,7 +124,9 @@ def main() -> None:
                 process.wait()
             finish(start(folder, *options.of), folder, f"the call after a kill at {moment:.1f} s")
             if differing := differences(folder, expected):
-                raise SystemExit(f"after a kill at {moment:.1f} s these tables differ:\n{differing}")
+                raise SystemExit(
+                    f"after a kill at {moment:.1f} s these tables differ:\n{differing}"
+                )
             identical += 1
             moments.append(round(moment, 1))
             print(
@@ -110,7 +141,12 @@ def main() -> None:
         met=all(seconds <= GOALS_S[name] for name, seconds in walls.items()),
         check=f"{options.kills} kills at random moments of {' '.join(options.of) or 'all notebooks'}: "
         f"{identical} next calls gave {len(expected)} identical tables",
-        timings={"smoke_s": walls, "notebooks_s": each, "nothing_to_do_s": current, "killed_at_s": moments},
+        timings={
+            "smoke_s": walls,
+            "notebooks_s": each,
+            "nothing_to_do_s": current,
+            "killed_at_s": moments,
+        },
     )
 
 

@@ -1,10 +1,12 @@
-"""A million generated rows through 01's statistics: does time grow linearly, and does memory stay under 2 GB?
+"""A million generated rows through 01's statistics: does time grow linearly, and does memory stay
+under 2 GB?
 
-Rows are streamed from the corpus into `data.table` and from there into Table 2 with intervals (1,000 resamples of
-prompts), at 10,000, 100,000 and 1,000,000 rows. Each size runs in a process of its own, so that its peak memory is its
-own. Texts are generated at a tenth of the paper's length: what is measured is the statistics, and their cost does not
-depend on how long the texts were. Growth is taken from processor time of one thread, which other work on the machine
-disturbs less; wall time is recorded too. Beside it: Table 2 on as many rows as HelpSteer2 has, statistics alone.
+Rows are streamed from the corpus into `data.table` and from there into Table 2 with intervals
+(1,000 resamples of prompts), at 10,000, 100,000 and 1,000,000 rows. Each size runs in a process of
+its own, so that its peak memory is its own. Texts are generated at a tenth of the paper's length:
+what is measured is the statistics, and their cost does not depend on how long the texts were.
+Growth is taken from processor time of one thread, which other work on the machine disturbs less;
+wall time is recorded too. Beside it: Table 2 on as many rows as HelpSteer2 has, statistics alone.
 
     python benchmarks/stats_million.py
 """
@@ -58,7 +60,8 @@ def main() -> None:
     import common
 
     sizes = (*SIZES[:1], RELEASED_ROWS, *SIZES[1:])
-    # Small sizes take a second or two, within the noise of a busy machine: the quietest of several runs counts.
+    # Small sizes take a second or two, within the noise of a busy machine: the quietest of several
+    # runs counts.
     repeats = {size: 1 if size > 100_000 else 3 for size in sizes}
     runs = {size: [_child(size) for _ in range(repeats[size])] for size in sizes}
     best = {size: min(timed, key=lambda run: run["processor_s"]) for size, timed in runs.items()}
@@ -66,7 +69,9 @@ def main() -> None:
     growth = per_row[SIZES[-1]] / per_row[SIZES[0]]
     peak = max(run["peak_gb"] for timed in runs.values() for run in timed)
     table_2_s = best[RELEASED_ROWS]["statistics_s"]
-    sound = all(run["equals_pandas"] and run["inside_intervals"] for timed in runs.values() for run in timed)
+    sound = all(
+        run["equals_pandas"] and run["inside_intervals"] for timed in runs.values() for run in timed
+    )
     common.write(
         "stats_million",
         "processor time per row of 01's statistics, streamed from the corpus: at 10,000 rows over at 1,000,000",
@@ -80,7 +85,9 @@ def main() -> None:
         packages=("numpy", "scipy", "pandas"),
         growth=growth,
         microseconds_per_row={str(size): 1e6 * s for size, s in per_row.items()},
-        statistics_microseconds_per_row={str(size): 1e6 * best[size]["statistics_s"] / size for size in SIZES},
+        statistics_microseconds_per_row={
+            str(size): 1e6 * best[size]["statistics_s"] / size for size in SIZES
+        },
         peak_gb=peak,
         table_2_of_21362_rows_s=table_2_s,
         n_boot=1000,
@@ -90,7 +97,9 @@ def main() -> None:
 def _child(n_rows: int) -> dict:
     # One thread: the processor time of several would not compare with that of one.
     one = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    out = subprocess.run([sys.executable, __file__, str(n_rows)], check=True, capture_output=True, text=True, env=one)
+    out = subprocess.run(
+        [sys.executable, __file__, str(n_rows)], check=True, capture_output=True, text=True, env=one
+    )
     return json.loads(out.stdout.splitlines()[-1])
 
 

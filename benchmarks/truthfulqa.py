@@ -1,11 +1,13 @@
-"""TruthfulQA MC2: one prefix tree against lm-eval, the same model in one run, the same score question by question.
+"""TruthfulQA MC2: one prefix tree against lm-eval, the same model in one run, the same score
+question by question.
 
     python benchmarks/truthfulqa.py [--questions 24] [--full] [--batch 8] [--budget 4096] [--dry]
 
-Questions from HS2_DATA_DIR, SmolLM2-135M-Instruct in float32 for both; lm-eval (the `peers` extra) runs its own task
-truthfulqa_mc2 through its transformers model in batches of `--batch`, on the same questions. Both are timed from the
-questions to the score, tokenising included, loading the model not. By default a random subset of the questions
-(seed 0); --full takes all 817, where lm-eval needs about an hour on two cores.
+Questions from HS2_DATA_DIR, SmolLM2-135M-Instruct in float32 for both; lm-eval (the `peers` extra)
+runs its own task truthfulqa_mc2 through its transformers model in batches of `--batch`, on the same
+questions. Both are timed from the questions to the score, tokenising included, loading the model
+not. By default a random subset of the questions (seed 0); --full takes all 817, where lm-eval needs
+about an hour on two cores.
 """
 
 import argparse
@@ -43,8 +45,13 @@ class Harness:
             row = {"question": group.prompt[0].text}
             for k, name in enumerate(("mc1_targets", "mc2_targets")):
                 there = [answer for answer in group.responses if not np.isnan(answer.labels[k])]
-                there.sort(key=lambda answer: -answer.labels[k])  # lm-eval takes the first of MC1 for the true one
-                row[name] = {"choices": [a.text for a in there], "labels": [int(a.labels[k]) for a in there]}
+                there.sort(
+                    key=lambda answer: -answer.labels[k]
+                )  # lm-eval takes the first of MC1 for the true one
+                row[name] = {
+                    "choices": [a.text for a in there],
+                    "labels": [int(a.labels[k]) for a in there],
+                }
             rows.append(row)
         self.folder = tempfile.TemporaryDirectory()
         folder, file = Path(self.folder.name), Path(self.folder.name) / "questions.parquet"
@@ -52,7 +59,11 @@ class Harness:
         tasks = Path(find_spec("lm_eval").submodule_search_locations[0]) / "tasks" / "truthfulqa"
         data = {"data_files": {"validation": str(file)}, "cache_dir": str(folder / "cache")}
         for task in ("truthfulqa_mc1", "truthfulqa_mc2"):
-            config = {"include": str(tasks / f"{task}.yaml"), "task": task, "dataset_path": "parquet"}
+            config = {
+                "include": str(tasks / f"{task}.yaml"),
+                "task": task,
+                "dataset_path": "parquet",
+            }
             config |= {"dataset_name": None, "dataset_kwargs": data}
             (folder / f"{task}.yaml").write_text(yaml.safe_dump(config))
         self.tasks = TaskManager(include_defaults=False, include_path=str(folder))
@@ -64,21 +75,29 @@ class Harness:
 
         done = simple_evaluate(self.model, tasks=[task], task_manager=self.tasks, bootstrap_iters=0)
         samples = sorted(done["samples"][task], key=lambda sample: sample["doc_id"])
-        return [float(s["acc"]) for s in samples], [[float(r[0]) for r in s["filtered_resps"]] for s in samples]
+        return [float(s["acc"]) for s in samples], [
+            [float(r[0]) for r in s["filtered_resps"]] for s in samples
+        ]
 
 
 def main() -> None:
     """Time both, compare question by question, write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--questions", type=int, default=24)
-    parser.add_argument("--full", action="store_true", help="all 817 questions: about an hour for lm-eval")
+    parser.add_argument(
+        "--full", action="store_true", help="all 817 questions: about an hour for lm-eval"
+    )
     parser.add_argument("--batch", type=int, default=8, help="lm-eval's batch size")
     parser.add_argument("--budget", type=int, default=4096, help="tokens of a batch of ours")
     parser.add_argument("--model", default="embedded")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = parser.parse_args()
     if "HS2_DATA_DIR" not in os.environ:
-        sys.exit("benchmarks/truthfulqa.py needs HS2_DATA_DIR, the folder with truthfulqa/ (see the README)")
+        sys.exit(
+            "benchmarks/truthfulqa.py needs HS2_DATA_DIR, the folder with truthfulqa/ (see the README)"
+        )
     if find_spec("lm_eval") is None:
         sys.exit("benchmarks/truthfulqa.py needs lm-eval: pip install -e '.[peers]'")
     whole = truthfulqa.load("folder")
@@ -97,7 +116,9 @@ def main() -> None:
     def theirs() -> None:
         results["theirs"] = harness.run()
 
-    truthfulqa.score(whole.subset(1, seed=1), policy, progress=False)  # whatever is loaded on first use
+    truthfulqa.score(
+        whole.subset(1, seed=1), policy, progress=False
+    )  # whatever is loaded on first use
     started = time.time()
     seconds = common.times({"groups": ours, "lm-eval": theirs}, repeats=1)
     frame, (scores, log_probs) = results["ours"], results["theirs"]
@@ -111,7 +132,15 @@ def main() -> None:
     )
     middle = common.medians(seconds)
     ratio = middle["lm-eval"] / middle["groups"]
-    print(benchmark.title, check, middle, counts, f"{time.time() - started:.0f} s in all", sep="\n", file=sys.stderr)
+    print(
+        benchmark.title,
+        check,
+        middle,
+        counts,
+        f"{time.time() - started:.0f} s in all",
+        sep="\n",
+        file=sys.stderr,
+    )
     print(f"ratio {ratio:.1f}, goal {GOAL}", file=sys.stderr)
     if not options.dry:
         common.write(

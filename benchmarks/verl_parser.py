@@ -1,9 +1,11 @@
-"""What `profiles/verl` writes of tier paper's recipe, before verl's own parser, checks, reward loader and data set.
+"""What `profiles/verl` writes of tier paper's recipe, before verl's own parser, checks, reward
+loader and data set.
 
     python benchmarks/verl_parser.py --python VERL_ENV/bin/python [--dry]
 
-VERL_ENV holds verl 0.9.1; the parser needs of what it wants hydra-core, ray, tensordict and codetiming, and no GPU
-(`pip install --no-deps verl==0.9.1`). Policy and reward model are tiny, the prompts generated; nothing is trained.
+VERL_ENV holds verl 0.9.1; the parser needs of what it wants hydra-core, ray, tensordict and
+codetiming, and no GPU (`pip install --no-deps verl==0.9.1`). Policy and reward model are tiny, the
+prompts generated; nothing is trained.
 """
 
 import argparse
@@ -14,7 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-WRONG = ("algorithm.lamda=1", "actor_rollout_ref.actor.cliprange=0.2", "trainer.steps=64")  # keys that verl has not
+WRONG = (
+    "algorithm.lamda=1",
+    "actor_rollout_ref.actor.cliprange=0.2",
+    "trainer.steps=64",
+)  # keys that verl has not
 
 
 def inside(folder: Path) -> dict:
@@ -38,12 +44,22 @@ def inside(folder: Path) -> dict:
                 refused.append(wrong)
     config = migrate_legacy_reward_impl(config)
     validate_config(config, use_reference_policy=True, use_critic=True)
-    parts = {"algorithm": config.algorithm, "actor": config.actor_rollout_ref.actor, "critic": config.critic}
-    parts |= {"rollout": config.actor_rollout_ref.rollout, "reward model": config.reward.reward_model}
+    parts = {
+        "algorithm": config.algorithm,
+        "actor": config.actor_rollout_ref.actor,
+        "critic": config.critic,
+    }
+    parts |= {
+        "rollout": config.actor_rollout_ref.rollout,
+        "reward model": config.reward.reward_model,
+    }
     typed = {name: type(omega_conf_to_dataclass(part)).__name__ for name, part in parts.items()}
     tokenizer = AutoTokenizer.from_pretrained(folder / "reward")
     rows = RLHFDataset(str(folder / "train.parquet"), tokenizer, config.data)
-    same = all(list(rows[i]["raw_prompt"]) == list(rows[i]["extra_info"]["prompt"]) for i in range(len(rows)))
+    same = all(
+        list(rows[i]["raw_prompt"]) == list(rows[i]["extra_info"]["prompt"])
+        for i in range(len(rows))
+    )
     figures = {"verl": __version__, "overrides": len(lines), "typed": typed, "refused": refused}
     figures["reward function"] = callable(get_custom_reward_fn(config))
     return figures | {"prompts": len(rows), "prompts as written": same}
@@ -62,16 +78,22 @@ def written(folder: Path, number: int) -> None:
 
     groups = load("helpsteer2", "embedded", split="train", n_prompts=number, seed=0).groups
     model = RewardModel.new("tiny").eval()
-    export(standardised(model, groups, head_weights("goodness", model.attributes)), folder / "reward")
+    export(
+        standardised(model, groups, head_weights("goodness", model.attributes)), folder / "reward"
+    )
     for name in ("train", "validation"):
         adapter.write_prompts(groups, folder / f"{name}.parquet")
     v = adapter.values("paper", out=folder, start=str(folder / "reward"), reward="", constant=0.0)
-    (folder / "overrides.txt").write_text("\n".join(adapter.overrides(v, nodes=8, gpus=8, tensor=8)) + "\n")
+    (folder / "overrides.txt").write_text(
+        "\n".join(adapter.overrides(v, nodes=8, gpus=8, tensor=8)) + "\n"
+    )
 
 
 def main(argv: list[str] | None = None) -> None:
     """Write the files, have verl's environment read them, write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", help="of an environment with verl; without it nothing is run")
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--dry", action="store_true", help="do not write the result")
@@ -81,7 +103,10 @@ def main(argv: list[str] | None = None) -> None:
         print("RESULT " + json.dumps(inside(options.inside)))
         return
     if not options.python:
-        print("not run: verl has an environment of its own, name its Python by --python", file=sys.stderr)
+        print(
+            "not run: verl has an environment of its own, name its Python by --python",
+            file=sys.stderr,
+        )
         return
     import common
 

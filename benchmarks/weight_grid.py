@@ -1,8 +1,10 @@
-"""The search over 21^5 = 4,084,101 weightings of five heads on 352 pairs, against a plain numpy loop over weightings.
+"""The search over 21^5 = 4,084,101 weightings of five heads on 352 pairs, against a plain numpy
+loop over weightings.
 
-The loop is what one writes first: for each weighting a product, a comparison and a mean. It runs on a sample of the
-weightings, evenly spaced through the grid, and its time is scaled to all of them; the search runs on all. A second
-peer, matrix products on chunks of weightings, runs on a larger sample, scaled alike.
+The loop is what one writes first: for each weighting a product, a comparison and a mean. It runs on
+a sample of the weightings, evenly spaced through the grid, and its time is scaled to all of them;
+the search runs on all. A second peer, matrix products on chunks of weightings, runs on a larger
+sample, scaled alike.
 """
 
 import resource
@@ -22,7 +24,11 @@ def margins(seed: int = 0) -> np.ndarray:
     """Margins of float32 scores, correlated as the five attributes are, most of them in the chosen one's favour."""
     rng = np.random.default_rng(seed)
     shared = rng.standard_normal((PAIRS, 1))
-    scores = 0.8 * shared * (1, 1, 0.5, 0.2, 0.1) + 0.5 * rng.standard_normal((PAIRS, 5)) + (0.4, 0.4, 0.2, 0.1, 0.05)
+    scores = (
+        0.8 * shared * (1, 1, 0.5, 0.2, 0.1)
+        + 0.5 * rng.standard_normal((PAIRS, 5))
+        + (0.4, 0.4, 0.2, 0.1, 0.05)
+    )
     return scores.astype(np.float32).astype(np.float64)
 
 
@@ -31,7 +37,9 @@ def loop(gaps: np.ndarray, tried: np.ndarray) -> np.ndarray:
 
 
 def chunks(gaps: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    return np.concatenate([(part @ gaps.T > 0).mean(axis=1) for part in np.array_split(tried, len(tried) // 2000)])
+    return np.concatenate(
+        [(part @ gaps.T > 0).mean(axis=1) for part in np.array_split(tried, len(tried) // 2000)]
+    )
 
 
 def exact(gaps: np.ndarray, tried: np.ndarray) -> list[float]:
@@ -40,7 +48,9 @@ def exact(gaps: np.ndarray, tried: np.ndarray) -> list[float]:
     out = []
     for weighting in tried:
         w = [round(float(x) * 20) for x in weighting]
-        out.append(sum(sum(a * m for a, m in zip(w, row, strict=True)) > 0 for row in rows) / len(rows))
+        out.append(
+            sum(sum(a * m for a, m in zip(w, row, strict=True)) > 0 for row in rows) / len(rows)
+        )
     return out
 
 
@@ -50,8 +60,11 @@ def main() -> None:
     some, more = grid.weights(looped), grid.weights(chunked)
     best = weights.search(gaps)
     values = best.values.ravel()
-    assert np.array_equal(values[looped], loop(gaps, some)) and np.array_equal(values[chunked], chunks(gaps, more))
-    # Scores on a coarse scale make sums that are exactly 0: there the search is held against fractions.
+    assert np.array_equal(values[looped], loop(gaps, some)) and np.array_equal(
+        values[chunked], chunks(gaps, more)
+    )
+    # Scores on a coarse scale make sums that are exactly 0: there the search is held against
+    # fractions.
     coarse = np.round(gaps * 4) / 4
     few = np.linspace(0, len(grid) - 1, 300).astype(np.int64)
     ties = exact(coarse, grid.weights(few))
@@ -68,7 +81,11 @@ def main() -> None:
     ours, theirs, products = common.medians(timings).values()
     theirs, products = theirs * len(grid) / LOOPED, products * len(grid) / CHUNKED
     # ru_maxrss is in kilobytes on Linux, in bytes on macOS.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+    peak = (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024)
+        / 1e9
+    )
     common.write(
         "weight_grid",
         compared=f"a numpy loop over weightings (timed on {LOOPED:,}, scaled to {len(grid):,}) against the search, "

@@ -1,17 +1,20 @@
-"""Does each method work? Its effect on the truth, beside a control with the cause removed, over seeds.
+"""Does each method work? Its effect on the truth, beside a control with the cause removed, over
+seeds.
 
     python benchmarks/works.py [--seeds 5] [--only sft dpo ..] [--folder runs/works] [--dry]
 
-In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). World, reward model and policy
-are seeded; the base is frozen. Every method runs twice, by the library's own functions: as it is, and as its control,
-the same call with one argument changed (`CHANGED`), by which its cause is taken away (`CONTROLS`). A claim is method
-minus control in truth, paired by prompt, with a 95 % interval over prompts that no training text holds; what a method
-adds to its start, and what its control adds, stand beside it, and the same by the reward model's score. SteerLM's claim
-is the slope: how far the true attribute moves for one level asked for, on average over the five attributes; each
-attribute's slope stands beside it. Sizes and rates are tier demo's, but for the reward model's rate of 2e-4, which
-there is half of that since. What is finished is kept by seed and method, so a run that was stopped goes on; each row
-names the commit that trained its policy. The result is written after each method, and says which seeds are partial.
-About 25 minutes a seed on one core.
+In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). World,
+reward model and policy are seeded; the base is frozen. Every method runs twice, by the library's
+own functions: as it is, and as its control, the same call with one argument changed (`CHANGED`), by
+which its cause is taken away (`CONTROLS`). A claim is method minus control in truth, paired by
+prompt, with a 95 % interval over prompts that no training text holds; what a method adds to its
+start, and what its control adds, stand beside it, and the same by the reward model's score.
+SteerLM's claim is the slope: how far the true attribute moves for one level asked for, on average
+over the five attributes; each attribute's slope stands beside it. Sizes and rates are tier demo's,
+but for the reward model's rate of 2e-4, which there is half of that since. What is finished is kept
+by seed and method, so a run that was stopped goes on; each row names the commit that trained its
+policy. The result is written after each method, and says which seeds are partial. About 25 minutes
+a seed on one core.
 """
 
 import argparse
@@ -50,9 +53,19 @@ CONTROLS = {
     "steerlm": "labels dealt out at random among the answers",
     "steerlm 2": "the same weight for every sample",
 }
-STARTS = {"sft": "base", "dpo": "sft", "iterative dpo": "dpo", "ppo": "sft", "steerlm": "sft", "steerlm 2": "steerlm"}
-CLAIMED = dict.fromkeys(STARTS, TRUTH) | {"steerlm": "slope"}  # of each method, what the goal is about
-# The same with the truth in place of the reward model: what the method could do, were the reward model not to blame.
+STARTS = {
+    "sft": "base",
+    "dpo": "sft",
+    "iterative dpo": "dpo",
+    "ppo": "sft",
+    "steerlm": "sft",
+    "steerlm 2": "steerlm",
+}
+CLAIMED = dict.fromkeys(STARTS, TRUTH) | {
+    "steerlm": "slope"
+}  # of each method, what the goal is about
+# The same with the truth in place of the reward model: what the method could do, were the reward
+# model not to blame.
 BY_TRUTH = {"iterative dpo by the truth": "iterative dpo", "ppo by the truth": "ppo"}
 STARTS |= {name: STARTS[method] for name, method in BY_TRUTH.items()}
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
@@ -75,9 +88,15 @@ COMMON = {"autocast": "bfloat16", "budget": 2048, "save_every": 10_000, "keep": 
 def measuring(seed: int) -> recipes.SFT:
     """How policies answer and are scored, in float32; only that of the recipe is read.
 
-    At temperature 1 from all tokens: the policy itself. At .7 and .9 the base's likeliest answers hardly have a fault.
+    At temperature 1 from all tokens: the policy itself. At .7 and .9 the base's likeliest answers
+    hardly have a fault.
     """
-    sampling = {"n_eval_samples": 2, "eval_temperature": 1.0, "eval_top_p": 1.0, "eval_tokens": LONGEST}
+    sampling = {
+        "n_eval_samples": 2,
+        "eval_temperature": 1.0,
+        "eval_top_p": 1.0,
+        "eval_tokens": LONGEST,
+    }
     return recipes.SFT(**sampling, budget=4096, seed=seed)
 
 
@@ -92,7 +111,9 @@ class World:
     @cached_property
     def rated(self) -> Loaded:
         """Rated groups to train on."""
-        return load("helpsteer2", "embedded", split="train", n_prompts=self.n_rated, seed=100 + self.seed)
+        return load(
+            "helpsteer2", "embedded", split="train", n_prompts=self.n_rated, seed=100 + self.seed
+        )
 
     def first_rated(self, number: int) -> Loaded:
         """The first rated groups."""
@@ -101,7 +122,13 @@ class World:
     @cached_property
     def held_out(self) -> list[Group]:
         """Prompts to evaluate on, which no training text holds."""
-        made = load("helpsteer2", "embedded", split="validation", n_prompts=N_EVALUATED, seed=200 + self.seed)
+        made = load(
+            "helpsteer2",
+            "embedded",
+            split="validation",
+            n_prompts=N_EVALUATED,
+            seed=200 + self.seed,
+        )
         return [replace(group, responses=()) for group in made.groups]
 
     def prompts(self, number: int, stream: int) -> Loaded:
@@ -134,7 +161,9 @@ class World:
             data = reward_training.Parts(parts, self.rated)
             model = reward_training.new_model(data, setup)
             prepared = reward_training.prepare(model, data, setup)
-            reward_training.start_head(model, reward_training.baseline_inputs(model, data, prepared, setup), setup)
+            reward_training.start_head(
+                model, reward_training.baseline_inputs(model, data, prepared, setup), setup
+            )
             reward_training.train(model, prepared, setup)
             model.save(place)
         return load_reward_model(place).eval()
@@ -155,9 +184,14 @@ class World:
         return load_policy(place)
 
     def answered(
-        self, name: str, prompts: Sequence[Group], label: str, reward_model: RewardModel | None = None
+        self,
+        name: str,
+        prompts: Sequence[Group],
+        label: str,
+        reward_model: RewardModel | None = None,
     ) -> pd.DataFrame:
-        """The rows of `policies.evaluate` of two responses of a policy to each prompt; SteerLM's are asked for levels.
+        """The rows of `policies.evaluate` of two responses of a policy to each prompt; SteerLM's
+        are asked for levels.
 
         Without a reward model there are no scores.
         """
@@ -206,7 +240,9 @@ class World:
 
 def supervised(world: World, policy: Policy, choose: sft.Choose = sft.best_paths) -> None:
     """SFT on a response to each prompt. choose: of `sft.conversations`."""
-    recipe = recipes.SFT(**COMMON, validation_share=0.0, batch=16, learning_rate=2e-4, epochs=1, seed=world.seed)
+    recipe = recipes.SFT(
+        **COMMON, validation_share=0.0, batch=16, learning_rate=2e-4, epochs=1, seed=world.seed
+    )
     setup = world.setup("07_sft", recipe)
     conversations = sft.conversations(world.first_rated(N_SFT), recipe, choose)
     sft.train(policy, sft.prepare(policy, conversations, setup), setup)
@@ -215,7 +251,13 @@ def supervised(world: World, policy: Policy, choose: sft.Choose = sft.best_paths
 def direct(world: World, policy: Policy, rule: dpo.Rule = dpo.by_attribute) -> None:
     """DPO on the rated pairs. rule: of `dpo.paired`."""
     recipe = recipes.DPO(
-        **COMMON, validation_share=0.0, batch=16, learning_rate=3e-5, epochs=1, beta=0.1, seed=world.seed
+        **COMMON,
+        validation_share=0.0,
+        batch=16,
+        learning_rate=3e-5,
+        epochs=1,
+        beta=0.1,
+        seed=world.seed,
     )
     setup = world.setup("08_dpo", recipe)
     pairs = dpo.paired(world.first_rated(N_SFT), None, recipe, rule)
@@ -247,7 +289,9 @@ def iterative(
     iterative_dpo.train(policy, parts, reward_model or world.reward_model, setup, pair=pair)
 
 
-def proximal(world: World, policy: Policy, reward: Callable[[Loaded], ppo.Reward] | None = None) -> None:
+def proximal(
+    world: World, policy: Policy, reward: Callable[[Loaded], ppo.Reward] | None = None
+) -> None:
     """PPO. reward: what makes that of `ppo.train` of the rated groups; None for the world's reward model, folded."""
     recipe = recipes.PPO(
         **COMMON | {"budget": 8192, "warmup": 0},
@@ -276,7 +320,9 @@ def proximal(world: World, policy: Policy, reward: Callable[[Loaded], ppo.Reward
 
 def steered(world: World, policy: Policy, rule: Callable[..., list[Group]] = steerlm.label) -> None:
     """SteerLM on labelled answers to first messages. rule: of `steerlm.label_answers`."""
-    recipe = recipes.SteerLM(**COMMON, levels="fifths", batch=16, learning_rate=5e-4, epochs=1, seed=world.seed)
+    recipe = recipes.SteerLM(
+        **COMMON, levels="fifths", batch=16, learning_rate=5e-4, epochs=1, seed=world.seed
+    )
     setup = world.setup("11_steerlm", recipe)
     loaded = world.first_rated(N_STEERLM)
     first = [answer for answer in steerlm.answers(loaded.groups) if len(answer.prompt) == 1]
@@ -303,7 +349,9 @@ def reweighted(world: World, policy: Policy, weights: Callable[..., list] = stee
     loaded = [world.prompts(N_ITERATION, stream) for stream in (7, 8)]
     by_iteration = [each.groups for each in loaded]
     prompts = steerlm2.Prompts(loaded[0], True, [], by_iteration[0] + by_iteration[1], by_iteration)
-    steerlm2.iterate(policy, world.policy("sft"), world.reward_model, prompts, setup, weights=weights)
+    steerlm2.iterate(
+        policy, world.policy("sft"), world.reward_model, prompts, setup, weights=weights
+    )
 
 
 METHODS: dict[str, Callable[..., None]] = {
@@ -322,7 +370,9 @@ METHODS |= {name: METHODS[method] for name, method in BY_TRUTH.items()}
 
 def one_at_random(groups: Iterable[Group]) -> list[Group]:
     """One response of each group, whatever its ratings."""
-    return [replace(group, responses=(Random(group.id).choice(group.responses),)) for group in groups]
+    return [
+        replace(group, responses=(Random(group.id).choice(group.responses),)) for group in groups
+    ]
 
 
 def either_preferred(groups: Iterable[Group], attribute: str) -> tuple[list[Group], dict[str, int]]:
@@ -335,7 +385,9 @@ def either_preferred(groups: Iterable[Group], attribute: str) -> tuple[list[Grou
     return pairs, counts
 
 
-def two_at_random(groups: Sequence[Group], scores: np.ndarray) -> tuple[list[Group], dict[str, int]]:
+def two_at_random(
+    groups: Sequence[Group], scores: np.ndarray
+) -> tuple[list[Group], dict[str, int]]:
     """Two samples of each prompt, whatever their scores."""
     pairs = []
     for group in groups:
@@ -351,7 +403,9 @@ class Truth:
 
     def score(self, groups: Sequence[Group], **options: object) -> torch.Tensor:
         """The true attributes of every response, float32 [R, A]."""
-        return torch.tensor(np.concatenate([true_attributes(group) for group in groups]), dtype=torch.float32)
+        return torch.tensor(
+            np.concatenate([true_attributes(group) for group in groups]), dtype=torch.float32
+        )
 
     def fingerprint(self) -> str:
         """Its name."""
@@ -376,16 +430,22 @@ class Reward:
 
 def random_reward(rated: Loaded) -> Reward:
     """A reward that says nothing of a text, but always the same."""
-    return Reward("random", lambda group: [Random(response.text).gauss(0, 1) for response in group.responses])
+    return Reward(
+        "random", lambda group: [Random(response.text).gauss(0, 1) for response in group.responses]
+    )
 
 
 def true_reward(rated: Loaded) -> Reward:
     """The true goodness, standardised on the rated groups as the reward model's is."""
     true = np.concatenate([true_goodness(group) for group in rated.groups[:N_STANDARD]])
-    return Reward("truth", lambda group: ((true_goodness(group) - true.mean()) / true.std()).tolist())
+    return Reward(
+        "truth", lambda group: ((true_goodness(group) - true.mean()) / true.std()).tolist()
+    )
 
 
-def labels_dealt_out(answers: Sequence[Group], reward_model: RewardModel, **options: object) -> list[Group]:
+def labels_dealt_out(
+    answers: Sequence[Group], reward_model: RewardModel, **options: object
+) -> list[Group]:
     """The answers under the labels of `steerlm.label`, each under that of another."""
     labelled = steerlm.label(answers, reward_model, **options)
     labels = [answer.responses[0].labels for answer in labelled]
@@ -428,19 +488,31 @@ def claims(world: World, method: str) -> list[dict]:
         # A start that was never shown a label answers every label alike.
         start = 0 * own if what == "steering" else world.measured(STARTS[method], what)
         commit = (world.folder / "commits" / method).read_text()
-        differences = {"less control": own - control, "less start": own - start, "control less start": control - start}
+        differences = {
+            "less control": own - control,
+            "less start": own - start,
+            "control less start": control - start,
+        }
         for measure in own:
             for name, difference in differences.items():
                 interval = mean(difference[measure], difference.index, n_boot=2000, seed=0)
                 value, low, high = np.round(interval, 4).tolist()
-                row = {"seed": world.seed, "method": method, "measure": measure, "what": name, "commit": commit}
+                row = {
+                    "seed": world.seed,
+                    "method": method,
+                    "measure": measure,
+                    "what": name,
+                    "commit": commit,
+                }
                 rows.append(row | {"value": value, "low": low, "high": high})
     return rows
 
 
 def main() -> None:
     """Measure the methods that are asked for, seed by seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--only", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
@@ -452,7 +524,11 @@ def main() -> None:
         world = World(seed, options.folder)
         for method in options.only:
             rows += claims(world, method)
-            print(pd.DataFrame([row for row in rows if row["seed"] == seed and row["method"] == method]).to_string())
+            print(
+                pd.DataFrame(
+                    [row for row in rows if row["seed"] == seed and row["method"] == method]
+                ).to_string()
+            )
             if not options.dry:
                 write(rows)
 
@@ -487,9 +563,14 @@ def write(rows: list[dict]) -> None:
 def summary(rows: list[dict]) -> pd.DataFrame:
     """By claim: the mean over seeds, and in how many seeds the interval is above 0, and below."""
     frame = pd.DataFrame(rows)
-    grouped = frame.assign(above=frame.low > 0, below=frame.high < 0).groupby(["method", "measure", "what"], sort=False)
+    grouped = frame.assign(above=frame.low > 0, below=frame.high < 0).groupby(
+        ["method", "measure", "what"], sort=False
+    )
     return grouped.agg(
-        value=("value", "mean"), above=("above", "sum"), below=("below", "sum"), seeds=("seed", "nunique")
+        value=("value", "mean"),
+        above=("above", "sum"),
+        below=("below", "sum"),
+        seeds=("seed", "nunique"),
     ).reset_index()
 
 

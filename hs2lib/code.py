@@ -1,11 +1,13 @@
-"""The code that computes, as a digest: comments, docstrings, hints, layout and names of locals do not change it.
+"""The code that computes, as a digest: comments, docstrings, hints, layout and names of locals do
+not change it.
 
     digest("hs2lib.train.trainer", objective, my_reward)      # of modules, and of functions and classes, also a user's
     record("hs2lib.train.trainer")                            # the same, with the digest of each file
 
-A run, and each training, file of samples or file of scores that is kept, says by which digest it was made. So a
-changed formula is never answered by old weights, and a comment costs nothing. Nothing is declared: a module counts
-where it is imported, directly or through others, and with it the data files that it names. In doubt it counts.
+A run, and each training, file of samples or file of scores that is kept, says by which digest it
+was made. So a changed formula is never answered by old weights, and a comment costs nothing.
+Nothing is declared: a module counts where it is imported, directly or through others, and with it
+the data files that it names. In doubt it counts.
 """
 
 import ast
@@ -25,12 +27,20 @@ from typing import NamedTuple
 
 from hs2lib import paths
 
-# What only draws: of a run that used another version of it the figures are drawn anew, and no number is.
-# Verdicts and tables are not among these.
+# What only draws: of a run that used another version of it the figures are drawn anew, and no
+# number is. Verdicts and tables are not among these.
 DRAWS = ("hs2lib.report.show", "hs2lib.report.templates", "hs2lib.report.figures")
 
 # The look of the site, which is made after the runs: it touches none of them.
-SITE = {"base.html", "benchmarks.html", "index.html", "page.css", "plain.html", "readme.txt", "report.html"}
+SITE = {
+    "base.html",
+    "benchmarks.html",
+    "index.html",
+    "page.css",
+    "plain.html",
+    "readme.txt",
+    "report.html",
+}
 SITE |= {"story.yaml"}
 
 # How runs are put in order, started and judged: that changes no result.
@@ -55,7 +65,15 @@ def hashed(content: object) -> str:
 
 
 # Decorators that look at no hint. Others may (a validator of pydantic does): there the hints count.
-_BLIND = {"abstractmethod", "cache", "cached_property", "classmethod", "contextmanager", "lru_cache", "no_grad"}
+_BLIND = {
+    "abstractmethod",
+    "cache",
+    "cached_property",
+    "classmethod",
+    "contextmanager",
+    "lru_cache",
+    "no_grad",
+}
 _BLIND |= {"once_differentiable", "property", "setter", "staticmethod", "wraps"}
 
 
@@ -69,16 +87,21 @@ def _last_name(decorator: ast.expr) -> str:
 def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
     """The body of a module, class or function without its docstring."""
     first = body[0] if body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
         return body[1:] or [ast.Pass()]
     return body
 
 
 def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
-    """Statements without docstrings, hints and what is there for type checkers alone; fields of classes stay.
+    """Statements without docstrings, hints and what is there for type checkers alone; fields of
+    classes stay.
 
-    owner: what they stand in, ast.Module, ast.ClassDef or ast.FunctionDef. hints: whether those of the module's own
-    variables stay. The statements themselves are changed.
+    owner: what they stand in, ast.Module, ast.ClassDef or ast.FunctionDef. hints: whether those of
+    the module's own variables stay. The statements themselves are changed.
     """
     out: list[ast.stmt] = []
     for node in body:
@@ -89,7 +112,12 @@ def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
                 node.returns = None
                 arguments = node.args
                 rest = [one for one in (arguments.vararg, arguments.kwarg) if one]
-                for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]:
+                for argument in [
+                    *arguments.posonlyargs,
+                    *arguments.args,
+                    *arguments.kwonlyargs,
+                    *rest,
+                ]:
                     argument.annotation = None
             node.body = _strip(_undocumented(node.body), ast.FunctionDef, hints)
         elif isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":
@@ -121,10 +149,11 @@ def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 class Source(NamedTuple):
-    """What the source of a module says: the digest of its code, what it imports, and its short strings.
+    """What the source of a module says: the digest of its code, what it imports, and its short
+    strings.
 
-    imports: dotted names; of a name in a module, as in `from a import b`, "a.b". Those inside functions count.
-    library: those of hs2lib.
+    imports: dotted names; of a name in a module, as in `from a import b`, "a.b". Those inside
+    functions count. library: those of hs2lib.
     """
 
     digest: str
@@ -137,8 +166,9 @@ class Source(NamedTuple):
 def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     """What the source of a module, or of a cell, says. Its digest is that of its compiled code.
 
-    It does not change with comments, docstrings, hints of arguments, results and variables, layout, or the names of a
-    function's locals. It changes with all else, fields of classes and the texts of errors included.
+    It does not change with comments, docstrings, hints of arguments, results and variables, layout,
+    or the names of a function's locals. It changes with all else, fields of classes and the texts
+    of errors included.
 
     Args:
         source: of a module, or of a cell.
@@ -155,7 +185,9 @@ def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     imports = set()
     strings = set()
     for node in _nodes(tree):
-        if node._attributes:  # lines decide where the compiler leaves an instruction that does nothing
+        if (
+            node._attributes
+        ):  # lines decide where the compiler leaves an instruction that does nothing
             node.lineno = node.end_lineno = 1
             node.col_offset = node.end_col_offset = 0
         if isinstance(node, ast.ImportFrom):
@@ -163,7 +195,9 @@ def read(source: str, *, hints: bool = False, package: str = "") -> Source:
             imports |= {f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"[\w-][\w./-]{0,99}", str(node.value)):
+        elif isinstance(node, ast.Constant) and re.fullmatch(
+            r"[\w-][\w./-]{0,99}", str(node.value)
+        ):
             strings.add(str(node.value))
     digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
     library = frozenset(name for name in imports if name.split(".")[0] == "hs2lib")
@@ -176,15 +210,19 @@ def _imported_from(node: ast.ImportFrom, package: str) -> str:
         return str(node.module)
     above = package.split(".") if package else []
     if node.level > len(above):
-        raise ImportError(f"from {'.' * node.level}{node.module or ''} import ..: write the module's name whole")
+        raise ImportError(
+            f"from {'.' * node.level}{node.module or ''} import ..: write the module's name whole"
+        )
     kept = above[: len(above) - node.level + 1]
     return ".".join([*kept, node.module] if node.module else kept)
 
 
 def read_cell(source: str, *, hints: bool = False) -> Source:
-    """What the source of a cell says, as `read`. Where it is no plain Python, as with `%matplotlib`, its text counts.
+    """What the source of a cell says, as `read`. Where it is no plain Python, as with
+    `%matplotlib`, its text counts.
 
-    What it imports is then that of its lines without the commands of IPython; nothing where those are no Python either.
+    What it imports is then that of its lines without the commands of IPython; nothing where those
+    are no Python either.
     """
     try:
         return read(source, hints=hints)
@@ -199,14 +237,27 @@ def read_cell(source: str, *, hints: bool = False) -> Source:
 
 
 def _code(code: CodeType, documented: bool = False) -> list:
-    """What a code object does, as JSON: no lines, no files, no names of locals beyond its arguments.
+    """What a code object does, as JSON: no lines, no files, no names of locals beyond its
+    arguments.
 
     documented: its first constant is its docstring, or None in the place of one.
     """
     arguments = code.co_argcount + code.co_kwonlyargcount
     arguments += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *rest and **options
-    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_nlocals]
-    named = [code.co_name, code.co_names, code.co_varnames[:arguments], code.co_cellvars, code.co_freevars]
+    counts = [
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags,
+        code.co_nlocals,
+    ]
+    named = [
+        code.co_name,
+        code.co_names,
+        code.co_varnames[:arguments],
+        code.co_cellvars,
+        code.co_freevars,
+    ]
     constants = [_constant(one) for one in code.co_consts[documented:]]
     return [counts, named, code.co_code.hex(), code.co_exceptiontable.hex(), constants]
 
@@ -253,9 +304,11 @@ def _module(folder: Path, name: str) -> tuple[str, Path]:
 
 
 class Beside(NamedTuple):
-    """What a source uses of the modules in a folder: digests of their code by file, and what they import of hs2lib.
+    """What a source uses of the modules in a folder: digests of their code by file, and what they
+    import of hs2lib.
 
-    digests: {"mine.py": hex, "pkg/sub.py": hex}. library: dotted names, those that the source itself imports too.
+    digests: {"mine.py": hex, "pkg/sub.py": hex}. library: dotted names, those that the source
+    itself imports too.
     """
 
     digests: dict[str, str]
@@ -263,9 +316,11 @@ class Beside(NamedTuple):
 
 
 def beside(source: Source, folder: Path) -> Beside:
-    """The modules of the user's own that a source imports from a folder, directly or through others.
+    """The modules of the user's own that a source imports from a folder, directly or through
+    others.
 
-    Raises SyntaxError where one of them is no Python, and ImportError where one imports from above its package.
+    Raises SyntaxError where one of them is no Python, and ImportError where one imports from above
+    its package.
     """
     digests: dict[str, str] = {}
     library = set(source.library)
@@ -306,9 +361,11 @@ _LOADED: dict[str, tuple[object, str]] = {}
 
 
 def source_of(name: str) -> str:
-    """The source of a module of hs2lib; of one that this process has loaded, as it was then, and not as edited since.
+    """The source of a module of hs2lib; of one that this process has loaded, as it was then, and
+    not as edited since.
 
-    Its spec changes when it is loaded again, as IPython's autoreload does, and the source is read again then.
+    Its spec changes when it is loaded again, as IPython's autoreload does, and the source is read
+    again then.
     """
     file = module_file(name)
     spec = getattr(sys.modules.get(name), "__spec__", None)
@@ -327,7 +384,8 @@ def _is_one_of(name: str, rooms: Iterable[str]) -> bool:
 def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
     """The modules of hs2lib that these dotted names use, directly or through others, by name.
 
-    Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError as `module_file`.
+    Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError
+    as `module_file`.
     """
     modules: set[str] = set()
     seen: set[str] = set()
@@ -353,7 +411,9 @@ def _beside(folder: Path) -> frozenset[str]:
     return frozenset(
         place.name
         for place in folder.iterdir()
-        if place.suffix not in (".py", ".pyc") and place.name != "__pycache__" and not (place / "__init__.py").exists()
+        if place.suffix not in (".py", ".pyc")
+        and place.name != "__pycache__"
+        and not (place / "__init__.py").exists()
     )
 
 
@@ -364,7 +424,11 @@ def data_files(name: str) -> set[Path]:
     for text in read(source_of(name)).strings:
         if text.partition("/")[0] in _beside(folder):
             place = folder / text
-            files |= {place} if place.is_file() else {file for file in place.rglob("*") if file.is_file()}
+            files |= (
+                {place}
+                if place.is_file()
+                else {file for file in place.rglob("*") if file.is_file()}
+            )
     return {file for file in files if file.suffix != ".pyc" and file.name not in SITE}
 
 
@@ -391,7 +455,9 @@ class _Things:
     def __init__(self):
         self.modules: set[str] = set()
         self.parts: dict[str, str] = {}
-        self.known: dict[int, tuple[object, object]] = {}  # each value, held so that its id stays its own
+        self.known: dict[
+            int, tuple[object, object]
+        ] = {}  # each value, held so that its id stays its own
 
     def add(self, thing: object) -> None:
         """Take in a module by name, a function, a class, or what holds functions, as a tuple of them."""
@@ -404,8 +470,9 @@ class _Things:
     def content(self, value: object, *, of_library: bool) -> object:
         """What a value is, as JSON.
 
-        of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which what is kept has in
-        its settings; only code counts. What a user's function holds counts whole.
+        of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which
+        what is kept has in its settings; only code counts. What a user's function holds counts
+        whole.
         """
         if isinstance(value, PLAIN):
             return None if of_library else [type(value).__name__, repr(value)]
@@ -439,7 +506,8 @@ class _Things:
         return self._object(value, of_library)
 
     def _bound(self, value: object) -> object:
-        """An argument that a partial binds for a function of hs2lib: plain values count, also in lists and mappings.
+        """An argument that a partial binds for a function of hs2lib: plain values count, also in
+        lists and mappings.
 
         Tensors and models do not: they are state, and what is kept names them elsewhere.
         """
@@ -480,14 +548,21 @@ class _Things:
         if module == "__main__" or module not in sys.modules:  # a notebook
             return "user"
         file = getattr(sys.modules[module], "__file__", None)
-        return "installed" if not file or "site-packages" in file or file.startswith(sys.base_prefix) else "user"
+        return (
+            "installed"
+            if not file or "site-packages" in file or file.startswith(sys.base_prefix)
+            else "user"
+        )
 
     def _function(self, function: FunctionType) -> list:
-        """A library's function by name, with the code that it was given; a user's by its compiled code and all it uses.
+        """A library's function by name, with the code that it was given; a user's by its compiled
+        code and all it uses.
 
         What it uses: its defaults, what it closes over, and the globals that it names.
         """
-        module = str(function.__globals__.get("__name__"))  # its own attribute may be that of a function it wraps
+        module = str(
+            function.__globals__.get("__name__")
+        )  # its own attribute may be that of a function it wraps
         name = f"{module}.{function.__qualname__}"
         place = self._place(module)
         if place == "installed" and self._is_of_an_installed_module(function):
@@ -514,7 +589,8 @@ class _Things:
     def _is_of_an_installed_module(self, function: FunctionType) -> bool:
         """Whether a function of installed code was made there too, so that its name says all.
 
-        An installed decorator makes functions of its own code, which hold the function that stands under it.
+        An installed decorator makes functions of its own code, which hold the function that stands
+        under it.
         """
         if not function.__closure__ and not hasattr(function, "__wrapped__"):
             return True
@@ -530,7 +606,11 @@ class _Things:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if self._place(kind.__module__) != "user":
             return ["class", name]
-        own = {key: value for key, value in vars(kind).items() if key not in ("__doc__", "__dict__", "__weakref__")}
+        own = {
+            key: value
+            for key, value in vars(kind).items()
+            if key not in ("__doc__", "__dict__", "__weakref__")
+        }
         held = [self.content(base, of_library=False) for base in kind.__bases__]
         held += [[key, self.content(value, of_library=False)] for key, value in sorted(own.items())]
         return ["class", self._part(kind.__qualname__, held)]
@@ -545,8 +625,14 @@ class _Things:
         elif isinstance(value, list | tuple):
             held = [self.content(one, of_library=of_library) for one in value]
         elif isinstance(value, set | frozenset):
-            held = sorted((self.content(one, of_library=of_library) for one in value), key=json.dumps)
-        elif of_library and self._place(type(value).__module__) != "user" and not self._is_installed_function(value):
+            held = sorted(
+                (self.content(one, of_library=of_library) for one in value), key=json.dumps
+            )
+        elif (
+            of_library
+            and self._place(type(value).__module__) != "user"
+            and not self._is_installed_function(value)
+        ):
             return kind
         elif hasattr(value, "fingerprint"):  # of a model's weights
             held = value.fingerprint()
@@ -559,7 +645,10 @@ class _Things:
         elif isinstance(value, os.PathLike):
             held = os.fspath(value)
         else:
-            held = [[name, self.content(one, of_library=False)] for name, one in sorted(_attributes(value).items())]
+            held = [
+                [name, self.content(one, of_library=False)]
+                for name, one in sorted(_attributes(value).items())
+            ]
             if not held and self._is_installed_function(value):
                 held = self._reduced(value)
         return [kind, held]
@@ -568,7 +657,9 @@ class _Things:
         """Whether a value is called like a function and of an installed type, as numpy.vectorize's; no torch module."""
         kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__]
         is_model = "torch.nn.modules.module.Module" in kinds
-        return callable(value) and not is_model and self._place(type(value).__module__) == "installed"
+        return (
+            callable(value) and not is_model and self._place(type(value).__module__) == "installed"
+        )
 
     def _reduced(self, value: object) -> list:
         """What an object in C, as operator.itemgetter's, is made again from; nothing of one that does not say."""
@@ -582,13 +673,21 @@ class _Things:
 def _attributes(value: object) -> dict[str, object]:
     """What an object holds, by name; nothing of one that does not say, as an open file or a lock."""
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    held = {name: getattr(value, name) for name in slots if isinstance(name, str) and hasattr(value, name)}
+    held = {
+        name: getattr(value, name)
+        for name in slots
+        if isinstance(name, str) and hasattr(value, name)
+    }
     return held | getattr(value, "__dict__", {})
 
 
 def _globals_of(code: CodeType) -> set[str]:
     """Names of the globals that a code object, or one inside it, reads."""
-    names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    names = {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _globals_of(constant)
@@ -596,7 +695,8 @@ def _globals_of(code: CodeType) -> set[str]:
 
 
 def record(*things: object) -> dict:
-    """What code made something, for the record that is kept with it: {"digest": hex, "files": {file: short hex}}.
+    """What code made something, for the record that is kept with it: {"digest": hex, "files":
+    {file: short hex}}.
 
     Args:
         things: modules by name; functions and classes; what holds functions, as an objective does. Of those of hs2lib
@@ -611,7 +711,10 @@ def record(*things: object) -> dict:
         gathered.add(thing)
     computing = {name for name in gathered.modules if not _is_one_of(name, DRAWS)}
     every = parts(computing) | gathered.parts
-    return {"digest": hashed(every), "files": {name: value[:12] for name, value in sorted(every.items())}}
+    return {
+        "digest": hashed(every),
+        "files": {name: value[:12] for name, value in sorted(every.items())},
+    }
 
 
 def digest(*things: object) -> str:
@@ -638,8 +741,8 @@ class MadeByOtherCode(RuntimeError):
 def kept_policy() -> str:
     """What becomes of kept work of other code, `HS2_KEPT`: "again" (the default), "ask" or "reuse".
 
-    "again": it is made again, beside what is there. "ask": `MadeByOtherCode` is raised. "reuse": it is read.
-    Raises ValueError for another word.
+    "again": it is made again, beside what is there. "ask": `MadeByOtherCode` is raised. "reuse": it
+    is read. Raises ValueError for another word.
     """
     policy = os.environ.get(KEPT) or "again"
     if policy not in POLICIES:
@@ -648,7 +751,8 @@ def kept_policy() -> str:
 
 
 def reusable(others: Iterable[Path], what: str, differs: Callable[[Path], str]) -> Path | None:
-    """Of what other code made of the same configuration, the path that is to be read; None: it is made again.
+    """Of what other code made of the same configuration, the path that is to be read; None: it is
+    made again.
 
     Args:
         others: files or folders, the best one last.

@@ -1,21 +1,24 @@
 """Groups, a prompt and the responses to it, and the strings they are written as.
 
-Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings) becomes a list of
-`Group`; `hs2lib.data.load` reads one. Prompt strings are HelpSteer2's, label strings SteerLM's.
+Every data set of the suite (HelpSteer2, Open Assistant trees, preference pairs, your own ratings)
+becomes a list of `Group`; `hs2lib.data.load` reads one. Prompt strings are HelpSteer2's, label
+strings SteerLM's.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# The one order of the five attributes: every label vector, table column and head output follows it. Paper: section 2.
+# The one order of the five attributes: every label vector, table column and head output follows it.
+# Paper: section 2.
 ATTRIBUTES = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
 
 USER = "\n<extra_id_1>User\n"
 
 ASSISTANT = "\n<extra_id_1>Assistant\n"
 
-# HelpSteer2's prompts have no system turn; where another data set has one, it is opened as in the reference code.
+# HelpSteer2's prompts have no system turn; where another data set has one, it is opened as in the
+# reference code.
 SYSTEM = "<extra_id_0>System\n"
 
 _MARKERS = {"user": USER, "assistant": ASSISTANT}
@@ -36,7 +39,8 @@ class Response:
     """One response to a group's prompt.
 
     `labels`: A values in the order of the group's attributes, nan where missing, () where unrated.
-    `ratings`: N annotators x A raw ratings before aggregation, nan where missing, () where not known.
+    `ratings`: N annotators x A raw ratings before aggregation, nan where missing, () where not
+    known.
     """
 
     id: str
@@ -49,8 +53,8 @@ class Response:
 class Group:
     """A prompt (its turns, first to last) and the G responses to it.
 
-    `attributes` names the label columns (Open Assistant and SummEval have their own).
-    `preference`: -3..3, negative where responses[0] is better, 0 a tie, None not known; `preferences` holds each
+    `attributes` names the label columns (Open Assistant and SummEval have their own). `preference`:
+    -3..3, negative where responses[0] is better, 0 a tie, None not known; `preferences` holds each
     annotator's. `source` says where the rows came from, for captions and manifests.
     """
 
@@ -66,22 +70,29 @@ class Group:
 def prompt_string(turns: Iterable[Turn]) -> str:
     r"""Join turns into HelpSteer2's own prompt string; `parse_prompt` is the inverse.
 
-    Paper: silent (the format of the released `prompt` column). The first turn is the user's and carries no marker;
-    later ones follow "\n<extra_id_1>Assistant\n" or "\n<extra_id_1>User\n". A system turn, if any, comes first.
-    Raises ValueError if the string would not parse back to the same turns (a text contains a marker, or the
-    conversation does not start with the user).
+    Paper: silent (the format of the released `prompt` column). The first turn is the user's and
+    carries no marker; later ones follow "\n<extra_id_1>Assistant\n" or "\n<extra_id_1>User\n". A
+    system turn, if any, comes first. Raises ValueError if the string would not parse back to the
+    same turns (a text contains a marker, or the conversation does not start with the user).
     """
     turns = tuple(turns)
     system = bool(turns) and turns[0].role == "system"
     roles = [turn.role for turn in turns[system:]]
     if roles[:1] != ["user"] or not _MARKERS.keys() >= set(roles):
-        expected = "a prompt has user and assistant turns, a user's first (after at most one system turn)"
+        expected = (
+            "a prompt has user and assistant turns, a user's first (after at most one system turn)"
+        )
         raise ValueError(f"{expected}, got roles {[turn.role for turn in turns]}")
     first, *later = turns
-    out = SYSTEM * system + first.text + "".join([_MARKERS[turn.role] + turn.text for turn in later])
-    # Every marker starts with "<extra_id_"; only a string with more of them than turns need the exact comparison.
+    out = (
+        SYSTEM * system + first.text + "".join([_MARKERS[turn.role] + turn.text for turn in later])
+    )
+    # Every marker starts with "<extra_id_"; only a string with more of them than turns need the
+    # exact comparison.
     if out.count("<extra_id_") > len(later) + system and parse_prompt(out) != turns:
-        raise ValueError("a turn's text contains a turn marker (<extra_id_0>System, <extra_id_1>User or Assistant)")
+        raise ValueError(
+            "a turn's text contains a turn marker (<extra_id_0>System, <extra_id_1>User or Assistant)"
+        )
     return out
 
 
@@ -97,13 +108,17 @@ def parse_prompt(string: str) -> tuple[Turn, ...]:
 
 
 def named_numbers(text: str) -> dict[str, float]:
-    """The numbers by name in "helpfulness:4,verbosity:2": a SteerLM label string, or weights of a model's outputs.
+    """The numbers by name in "helpfulness:4,verbosity:2": a SteerLM label string, or weights of a
+    model's outputs.
 
-    Raises ValueError where the text is something else, a name stands twice or a number is not finite.
+    Raises ValueError where the text is something else, a name stands twice or a number is not
+    finite.
     """
     numbers = {}
     for part in text.split(","):
-        pair = re.fullmatch(r"\s*([^:]*[^:\s])\s*:\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d\d?)?)\s*", part)
+        pair = re.fullmatch(
+            r"\s*([^:]*[^:\s])\s*:\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d\d?)?)\s*", part
+        )
         if not pair or pair[1] in numbers:
             raise ValueError(f"expected name:number, name:number .., got {text!r}")
         numbers[pair[1]] = float(pair[2])

@@ -15,9 +15,11 @@ RUN = "HS2_RUN"  # set by the runner: of this run and of those it reads, the fol
 
 
 def root() -> Path:
-    """The checkout: `HS2_ROOT`, else the folder above hs2lib if notebooks lie there too, else the current one.
+    """The checkout: `HS2_ROOT`, else the folder above hs2lib if notebooks lie there too, else the
+    current one.
 
-    An installed hs2lib has no checkout around it, and what it writes does not belong among installed packages.
+    An installed hs2lib has no checkout around it, and what it writes does not belong among
+    installed packages.
     """
     if chosen := os.environ.get("HS2_ROOT"):
         return Path(chosen)
@@ -31,7 +33,8 @@ def reports() -> Path:
 
 
 def published_reports() -> Path:
-    """Folder of the published reports, `<tier>/<run>/` as in `reports`: `HS2_PUBLISHED`, else `reports/published/`.
+    """Folder of the published reports, `<tier>/<run>/` as in `reports`: `HS2_PUBLISHED`, else
+    `reports/published/`.
 
     No run writes there: `make publish` does.
     """
@@ -81,11 +84,14 @@ LARGE = 1 << 20  # bytes from which on a file's digest is kept
 def digest(path: Path, *, again: bool = False) -> str:
     """Hex digest of a file, or of a folder's names and files; "" where there is neither.
 
-    That of a large file is kept in the run folder, and holds as long as size, times and inode do. again: not trusted.
+    That of a large file is kept in the run folder, and holds as long as size, times and inode do.
+    again: not trusted.
     """
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        lines = [f"{file.relative_to(path).as_posix()} {digest(file, again=again)}\n" for file in files]
+        lines = [
+            f"{file.relative_to(path).as_posix()} {digest(file, again=again)}\n" for file in files
+        ]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     if not path.is_file():
         return ""
@@ -98,7 +104,9 @@ def digest(path: Path, *, again: bool = False) -> str:
     if not again and known.get(name, [])[:-1] == mark:
         return known[name][-1]
     value = sha256(path)
-    if time.time_ns() - about.st_mtime_ns > 2_000_000_000:  # a file still being written may change within one tick
+    if (
+        time.time_ns() - about.st_mtime_ns > 2_000_000_000
+    ):  # a file still being written may change within one tick
         with contextlib.suppress(OSError):
             write(kept, json.dumps(known | {name: [*mark, value]}))
     return value
@@ -141,25 +149,33 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def as_read(*paths: str | Path) -> dict[str, str]:
-    """What a result that read these files or folders depends on: the digest of each as it is now, by its place.
+    """What a result that read these files or folders depends on: the digest of each as it is now,
+    by its place.
 
-    What is absent has the digest "": the result depends on its absence, for what comes later would be read.
+    What is absent has the digest "": the result depends on its absence, for what comes later would
+    be read.
     """
     return {place(path): digest(Path(path)) for path in paths}
 
 
 def place(path: str | Path) -> str:
-    """A path as stamps have it: below the data folder, the run folder or the checkout, else whole. See `located`.
+    """A path as stamps have it: below the data folder, the run folder or the checkout, else whole.
+    See `located`.
 
-    A file that was fetched lies in a cache under its commit. Its place is "hub:owner/name@commit/file".
+    A file that was fetched lies in a cache under its commit. Its place is
+    "hub:owner/name@commit/file".
     """
     path = Path(path).absolute()
-    if cached := re.search(r"/(?:models|datasets)--([^/]+)/snapshots/(.+)", path.as_posix()):  # the Hub's cache
+    if cached := re.search(
+        r"/(?:models|datasets)--([^/]+)/snapshots/(.+)", path.as_posix()
+    ):  # the Hub's cache
         return f"hub:{cached[1].replace('--', '/')}@{cached[2]}"
     for prefix, folder in _folders():
         if path.is_relative_to(folder):
             name = prefix + path.relative_to(folder).as_posix()
-            return name.replace("runs/public/", "hub:", 1) if name.startswith("runs/public/") else name
+            return (
+                name.replace("runs/public/", "hub:", 1) if name.startswith("runs/public/") else name
+            )
     return str(path)
 
 
@@ -167,7 +183,9 @@ def located(place: str) -> Path | None:
     """The path of a place today; None where nobody can say, and for what was fetched at a commit and cannot change."""
     if place.startswith(("hub:", "elsewhere:")):
         return None
-    for prefix, folder in sorted(_folders(), key=lambda known: -len(known[0])):  # reports/published/ before reports/
+    for prefix, folder in sorted(
+        _folders(), key=lambda known: -len(known[0])
+    ):  # reports/published/ before reports/
         if prefix and place.startswith(prefix):
             return folder / place.removeprefix(prefix)
     return root() / place
@@ -180,7 +198,13 @@ def manifest_place(place: str) -> str:
 
 def _folders() -> list[tuple[str, Path]]:
     """(name in what is written, folder of this machine), the deepest first."""
-    known = [("$HS2_DATA_DIR/", data()), ("runs/", runs()), ("reports/", reports()), ("", root()), ("~/", Path.home())]
+    known = [
+        ("$HS2_DATA_DIR/", data()),
+        ("runs/", runs()),
+        ("reports/", reports()),
+        ("", root()),
+        ("~/", Path.home()),
+    ]
     known.append(("reports/published/", published_reports()))
     known = [(name, folder) for name, folder in known if folder and len(folder.parts) > 1]
     return sorted(known, key=lambda pair: len(pair[1].parts), reverse=True)
@@ -191,10 +215,21 @@ _HIDDEN: dict[str, str] = {}  # path of a user's -> its last part
 
 def hide(values: object) -> None:
     """Let `public` write only the last part of each absolute path in `values`, a text or a dict or list of them."""
-    for value in values.values() if isinstance(values, dict) else values if isinstance(values, list) else [values]:
+    for value in (
+        values.values()
+        if isinstance(values, dict)
+        else values
+        if isinstance(values, list)
+        else [values]
+    ):
         if isinstance(value, dict | list):
             hide(value)
-        elif isinstance(value, str) and value.startswith("/") and value.count("/") > 1 and place(value) == value:
+        elif (
+            isinstance(value, str)
+            and value.startswith("/")
+            and value.count("/") > 1
+            and place(value) == value
+        ):
             _HIDDEN[value] = Path(value).name
 
 

@@ -1,10 +1,11 @@
 """The reports as a static site, and reports/README.md: `make reports`.
 
-The site has the published reports and, apart, the user's own, and sets the two side by side. reports/README.md speaks
-of what is published alone, so that no run of a user's changes it.
+The site has the published reports and, apart, the user's own, and sets the two side by side.
+reports/README.md speaks of what is published alone, so that no run of a user's changes it.
 
-Everything shown comes from files that runs left (manifest, csv, figures, executed notebook); nothing is run here. Texts
-may come from data sets, so templates escape everything, and every page forbids scripts and requests.
+Everything shown comes from files that runs left (manifest, csv, figures, executed notebook);
+nothing is run here. Texts may come from data sets, so templates escape everything, and every page
+forbids scripts and requests.
 """
 
 import argparse
@@ -39,10 +40,12 @@ mstyle""".split()  # noqa: SIM905  (a list of 20 short words)
 
 
 def mathml(latex: str, display: str = "inline") -> str:
-    r"""LaTeX as MathML, `display` inline or block; what the converter cannot do stays as LaTeX source, in `code`.
+    r"""LaTeX as MathML, `display` inline or block; what the converter cannot do stays as LaTeX
+    source, in `code`.
 
-    latex2mathml hands tags in its input through (\text{<b>}) and guesses at macros it does not know, so its result
-    counts only when it is well-formed and has nothing but MathML elements, and no link.
+    latex2mathml hands tags in its input through (\text{<b>}) and guesses at macros it does not
+    know, so its result counts only when it is well-formed and has nothing but MathML elements, and
+    no link.
     """
     known = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", latex).replace(r"\operatorname*", r"\operatorname")
     try:
@@ -122,7 +125,8 @@ def code_css() -> str:
 
 
 def published_row(tier: str, folder: Path) -> dict:
-    """One row of the index of published reports: as `row`, but that its state never changes with the code.
+    """One row of the index of published reports: as `row`, but that its state never changes with
+    the code.
 
     A published report is of the commit that its manifest names, for good.
     """
@@ -137,10 +141,11 @@ def published_row(tier: str, folder: Path) -> dict:
 
 
 def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | None = None) -> dict:
-    """One row of the index of the user's own runs: tier, notebook, what its report says of its `state` in words.
+    """One row of the index of the user's own runs: tier, notebook, what its report says of its
+    `state` in words.
 
-    `run` is None when it is incomplete; `altered` are files that are not as it left them; `place` is the folder of its
-    pages in the site. known: what `graph.state` has said of this tier so far.
+    `run` is None when it is incomplete; `altered` are files that are not as it left them; `place`
+    is the folder of its pages in the site. known: what `graph.state` has said of this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -168,7 +173,8 @@ def table(path: Path) -> str:
 def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | None]]:
     """The page of one run (as from `row`), copies of the files it links to, and its notebook.
 
-    Turning a notebook into a page takes its time: None where the page in `folder`, the site's, is the newer one.
+    Turning a notebook into a page takes its time: None where the page in `folder`, the site's, is
+    the newer one.
     """
     run: CompletedRun = shown["run"]
     place, title = shown["place"], f"{run.notebook}, tier {run.tier}"
@@ -229,7 +235,8 @@ def build() -> Path:
 
 
 def comparison(tier: str) -> dict | None:
-    """What the page of a comparison shows: counts by run and table, changed conclusions, runs that one side lacks.
+    """What the page of a comparison shows: counts by run and table, changed conclusions, runs that
+    one side lacks.
 
     None where no run of the user's has a published one to stand beside.
     """
@@ -290,10 +297,11 @@ def benchmarks(folder: Path) -> list[dict]:
 
 
 def results() -> str:
-    """The text of reports/README.md, from the published manifests and the benchmarks' results in `reports/`.
+    """The text of reports/README.md, from the published manifests and the benchmarks' results in
+    `reports/`.
 
-    Its runs are the complete ones, named ones after their notebook's own. Of tier demo's named ones no executed
-    notebook is published: they are left out.
+    Its runs are the complete ones, named ones after their notebook's own. Of tier demo's named ones
+    no executed notebook is published: they are left out.
     """
     place = root() / "reports" / "published"
     folders = [folder for tier in graph.TIERS for folder in sorted((place / tier).glob("[0-9]*"))]

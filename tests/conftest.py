@@ -16,12 +16,15 @@ import made_reports
 import pytest
 import torch
 
-# Where the tests run in the background of a shell, which ignores the signal, what they start can be interrupted still.
+# Where the tests run in the background of a shell, which ignores the signal, what they start can be
+# interrupted still.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Scripts that tests start (torchrun, runs to be killed, kernels) import what the tests import.
 HERE = Path(__file__).parent
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH")))
+)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,14 +36,23 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-# What takes longest, longest first; before all a file whose fixture takes long, which one worker makes, then, for all.
-FIRST = ("test_checkpoints_sharded", "test_notebooks", "test_docs", "test_tables_command", "test_runner")
+# What takes longest, longest first; before all a file whose fixture takes long, which one worker
+# makes, then, for all.
+FIRST = (
+    "test_checkpoints_sharded",
+    "test_notebooks",
+    "test_docs",
+    "test_tables_command",
+    "test_runner",
+)
 
 
 def pytest_collection_modifyitems(items):
-    """What is long must not begin when the other cores run out of tests. And what is imported by now stays: to look
-    through it for rubbish, as each training does, takes a second."""
-    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+    """What is long must not begin when the other cores run out of tests. And what is imported by
+    now stays: to look through it for rubbish, as each training does, takes a second."""
+    items.sort(
+        key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST)
+    )
     gc.freeze()
 
 

@@ -1,6 +1,8 @@
-"""Processes that train without the five seconds it takes to import torch: forked from one that has imported it.
+"""Processes that train without the five seconds it takes to import torch: forked from one that has
+imported it.
 
-What runs in them is a test file as a script, with an environment of its own, as `python FILE ARGUMENTS` would run it.
+What runs in them is a test file as a script, with an environment of its own, as `python FILE
+ARGUMENTS` would run it.
 """
 
 import multiprocessing
@@ -12,7 +14,13 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 FORKS = multiprocessing.get_context("forkserver")
-IMPORTED = ("pytest", "tiny_training", "hs2lib.align.dpo", "hs2lib.align.ppo", "hs2lib.align.steerlm2")
+IMPORTED = (
+    "pytest",
+    "tiny_training",
+    "hs2lib.align.dpo",
+    "hs2lib.align.ppo",
+    "hs2lib.align.steerlm2",
+)
 FORKS.set_forkserver_preload([*IMPORTED, "hs2lib.evaluate.judge", "hs2lib.evaluate.rewardbench"])
 
 
@@ -25,7 +33,9 @@ def _script(words: list[str], environment: dict[str, str]) -> None:
 
 def start(file, *words, **environment: str) -> BaseProcess:
     """A process that runs this file; what it says goes where the tests' output goes."""
-    process = FORKS.Process(target=_script, args=([str(file), *map(str, words)], os.environ | environment))
+    process = FORKS.Process(
+        target=_script, args=([str(file), *map(str, words)], os.environ | environment)
+    )
     process.start()
     return process
 

@@ -1,8 +1,9 @@
-"""A Hugging Face Hub on loopback: answers the Hub's protocol for data sets with the files of a folder.
+"""A Hugging Face Hub on loopback: answers the Hub's protocol for data sets with the files of a
+folder.
 
-The folder holds OWNER/NAME/FILE.. as the Hub does. Every revision asked for exists, and is a commit of its own if it
-looks like one. In a test: `with asked(folder, home):`, or `with serve(folder) as url:` and a process whose HF_ENDPOINT
-is that url. By hand: `python tests/hub_server.py FOLDER`.
+The folder holds OWNER/NAME/FILE.. as the Hub does. Every revision asked for exists, and is a commit
+of its own if it looks like one. In a test: `with asked(folder, home):`, or `with serve(folder) as
+url:` and a process whose HF_ENDPOINT is that url. By hand: `python tests/hub_server.py FOLDER`.
 """
 
 import hashlib
@@ -62,7 +63,9 @@ class _Hub(BaseHTTPRequestHandler):
         repo, commit = place
         file = (repo / match["file"]).resolve()
         if not (file.is_file() and file.is_relative_to(repo.resolve())):
-            self._refuse("EntryNotFound", f"no file {match['file']} in {match['repo']}", body, commit)
+            self._refuse(
+                "EntryNotFound", f"no file {match['file']} in {match['repo']}", body, commit
+            )
             return
         content = file.read_bytes()
         etag = f'"{hashlib.sha256(content).hexdigest()}"'
@@ -74,7 +77,14 @@ class _Hub(BaseHTTPRequestHandler):
         if (place := self._repo(match, body)) is not None:
             repo, commit = place
             siblings = [{"rfilename": file.relative_to(repo).as_posix()} for file in _files(repo)]
-            info = {"_id": "0", "id": match["repo"], "sha": commit, "private": False, "tags": [], "downloads": 0}
+            info = {
+                "_id": "0",
+                "id": match["repo"],
+                "sha": commit,
+                "private": False,
+                "tags": [],
+                "downloads": 0,
+            }
             self._json({**info, "likes": 0, "siblings": siblings}, body)
 
     def _tree(self, match: re.Match, body: bool) -> None:
@@ -98,7 +108,9 @@ class _Hub(BaseHTTPRequestHandler):
 
     def _refuse(self, code: str, message: str, body: bool, commit: str = "") -> None:
         headers = {"X-Error-Code": code, "X-Error-Message": message}
-        self._send(404, message.encode(), body, headers | ({"X-Repo-Commit": commit} if commit else {}))
+        self._send(
+            404, message.encode(), body, headers | ({"X-Repo-Commit": commit} if commit else {})
+        )
 
     def _send(self, status: int, content: bytes, body: bool, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -122,7 +134,9 @@ def serve(folder: str | Path, seen: list[str] | None = None) -> Iterator[str]:
     """Serve a folder on a free port of 127.0.0.1; yields the endpoint. `seen` collects "METHOD /path" as asked."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
     server.folder, server.seen = Path(folder), seen
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -134,11 +148,16 @@ def serve(folder: str | Path, seen: list[str] | None = None) -> Iterator[str]:
 
 @contextmanager
 def asked(folder: str | Path, home: Path, seen: list[str] | None = None) -> Iterator[str]:
-    """Serve a folder as the Hub of this process, which keeps its cache in `home`: what the variables HF_ENDPOINT and
-    HF_HOME say, but huggingface_hub reads those once, when it is imported."""
+    """Serve a folder as the Hub of this process, which keeps its cache in `home`: what the
+    variables HF_ENDPOINT and HF_HOME say, but huggingface_hub reads those once, when it is
+    imported."""
     with serve(folder, seen) as url, pytest.MonkeyPatch.context() as patch:
         patch.setattr(constants, "ENDPOINT", url)
-        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+        patch.setattr(
+            constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            url + "/{repo_id}/resolve/{revision}/{filename}",
+        )
         patch.setattr(constants, "HF_HUB_CACHE", str(home))
         patch.setenv("HF_ENDPOINT", url)
         patch.setenv("NO_PROXY", "127.0.0.1")

@@ -1,7 +1,9 @@
-"""A judge on loopback: answers chat completions as a test says, keeps count of what it was asked and what was paid.
+"""A judge on loopback: answers chat completions as a test says, keeps count of what it was asked
+and what was paid.
 
-A test gives `plan(question, nth)`: the text of the last user message and how often it was asked before, to a `Reply`.
-By hand: `python tests/judge_server.py` serves "Rating: [[7]]" to everything, 50 ms each.
+A test gives `plan(question, nth)`: the text of the last user message and how often it was asked
+before, to a `Reply`. By hand: `python tests/judge_server.py` serves "Rating: [[7]]" to everything,
+50 ms each.
 """
 
 import json
@@ -16,10 +18,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Reply:
-    """What the server does: a status, a body (text makes a chat completion of it), headers, seconds, and faults.
+    """What the server does: a status, a body (text makes a chat completion of it), headers,
+    seconds, and faults.
 
-    cut: bytes of the body that are sent before the connection closes, though the length of all of it was promised.
-    twice: the whole response is sent a second time, in one write with the first.
+    cut: bytes of the body that are sent before the connection closes, though the length of all of
+    it was promised. twice: the whole response is sent a second time, in one write with the first.
     """
 
     text: str | None = "Rating: [[7]]"
@@ -31,11 +34,19 @@ class Reply:
     twice: bool = False
 
 
-def completion(text: str | None, prompt_tokens: int = 40, completion_tokens: int = 10, **changes) -> bytes:
+def completion(
+    text: str | None, prompt_tokens: int = 40, completion_tokens: int = 10, **changes
+) -> bytes:
     """A chat completion as an OpenAI-compatible server writes it."""
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    row = {"id": "1", "object": "chat.completion", "created": 1, "model": "served-model", "usage": usage}
+    row = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "served-model",
+        "usage": usage,
+    }
     row["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
     return json.dumps(row | changes).encode()
 
@@ -59,7 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
         content = reply.body if reply.body is not None else completion(reply.text)
         with server.lock:
             server.flying -= 1
-            server.paid[question] += reply.status == 200 and reply.body is None and reply.cut is None
+            server.paid[question] += (
+                reply.status == 200 and reply.body is None and reply.cut is None
+            )
         with suppress(ConnectionError):
             self.send_response(reply.status)
             for name, value in ({"Content-Type": "application/json"} | reply.headers).items():
@@ -85,10 +98,17 @@ class _Server(ThreadingHTTPServer):
 def serve(plan: Callable[[str, int], Reply]) -> Iterator[_Server]:
     """Serve on a free port of 127.0.0.1; yields the server with `url`, `asked`, `paid`, `bodies`, `headers`, `most`."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.plan, server.lock, server.asked, server.paid = plan, threading.Lock(), Counter(), Counter()
+    server.plan, server.lock, server.asked, server.paid = (
+        plan,
+        threading.Lock(),
+        Counter(),
+        Counter(),
+    )
     server.bodies, server.headers, server.flying, server.most = [], [], 0, 0
     server.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield server

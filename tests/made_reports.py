@@ -14,7 +14,8 @@ def digest_of(text):
 
 
 def write(root, tier, notebook, sources, files, **more):
-    """A report under `root` with these files (a text, or a frame for a csv) and a manifest; returns its folder.
+    """A report under `root` with these files (a text, or a frame for a csv) and a manifest; returns
+    its folder.
 
     more: what else its manifest says, as commit="abc".
     """
@@ -24,6 +25,10 @@ def write(root, tier, notebook, sources, files, **more):
         text = content if isinstance(content, str) else content.to_csv(index=False)
         (folder / name).write_text(text)
         artefacts[name] = {"sha256": digest_of(text), "caption": f"Caption of {name}: 5 %."}
-    manifest = {"sources": sources, "generated": any(s["generated"] for s in sources), "artefacts": artefacts} | more
+    manifest = {
+        "sources": sources,
+        "generated": any(s["generated"] for s in sources),
+        "artefacts": artefacts,
+    } | more
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder

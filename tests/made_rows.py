@@ -14,7 +14,12 @@ from hs2lib.group import ATTRIBUTES
 def rated(prompt="p", response="r", *labels, **changes) -> dict:
     """A row of HelpSteer's columns; labels in the order of ATTRIBUTES (2 if there are none), changes by name."""
     values = labels or (2,) * len(ATTRIBUTES)
-    return {"prompt": prompt, "response": response, **dict(zip(ATTRIBUTES, values, strict=True)), **changes}
+    return {
+        "prompt": prompt,
+        "response": response,
+        **dict(zip(ATTRIBUTES, values, strict=True)),
+        **changes,
+    }
 
 
 def line(row: object) -> bytes:

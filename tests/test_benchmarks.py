@@ -1,7 +1,8 @@
-"""Benchmarks: each runs whole on a tiny model, FLOPs are those by hand, a GPU's results never replace a CPU's.
+"""Benchmarks: each runs whole on a tiny model, FLOPs are those by hand, a GPU's results never
+replace a CPU's.
 
-No GPU is needed. What only one can show is that its kernels give the results of the CPU's; here the clock, the memory
-and the devices are stood in for, and what is tested is what is made of them.
+No GPU is needed. What only one can show is that its kernels give the results of the CPU's; here the
+clock, the memory and the devices are stood in for, and what is tested is what is made of them.
 """
 
 import ast
@@ -41,14 +42,34 @@ from hs2lib.paths import root
 pytestmark = pytest.mark.slow
 
 sys.path.insert(0, str(root() / "benchmarks"))
-common, dpo_step, fuzz, gpu_check, kills, real_rows, rollout, same_tables, score_pairs, steerlm2_step, train_reward = (
-    map(
-        importlib.import_module,
-        (
-            *("common", "dpo_step", "fuzz", "gpu_check", "kills", "real_rows", "rollout", "same_tables", "score_pairs"),
-            *("steerlm2_step", "train_reward"),
+(
+    common,
+    dpo_step,
+    fuzz,
+    gpu_check,
+    kills,
+    real_rows,
+    rollout,
+    same_tables,
+    score_pairs,
+    steerlm2_step,
+    train_reward,
+) = map(
+    importlib.import_module,
+    (
+        *(
+            "common",
+            "dpo_step",
+            "fuzz",
+            "gpu_check",
+            "kills",
+            "real_rows",
+            "rollout",
+            "same_tables",
+            "score_pairs",
         ),
-    )
+        *("steerlm2_step", "train_reward"),
+    ),
 )
 departures = importlib.import_module("departures")
 sys.path.pop(0)
@@ -60,8 +81,9 @@ def talk(id, words):
 
 
 def test_departures_train_on_what_they_say():
-    """Of ten conversations one is too long: the next is trained twice in its place, or it is cut, or it goes. By hand:
-    tokens of probability 1/2, and of 1/4 and 1/8, are a loss of 1.75 ln 2 by conversation, 2 ln 2 by token."""
+    """Of ten conversations one is too long: the next is trained twice in its place, or it is cut,
+    or it goes. By hand: tokens of probability 1/2, and of 1/4 and 1/8, are a loss of 1.75 ln 2 by
+    conversation, 2 ln 2 by token."""
     talks = [talk(str(i), 30 if i == 4 else 3) for i in range(10)]
     policy = load_policy("small")
     theirs, _ = departures.replaced(policy, talks)
@@ -71,7 +93,9 @@ def test_departures_train_on_what_they_say():
         made(policy, talks) for made in (departures.limit, departures.ours, departures.cut_off)
     )
     assert [item.sequences[0] for item in cut] == [item.sequences[0][:most] for item in whole]
-    assert [item.targets.item() for item in cut] == [sum(b - a for a, b in item.starts[0]) for item in cut]
+    assert [item.targets.item() for item in cut] == [
+        sum(b - a for a, b in item.starts[0]) for item in cut
+    ]
     assert cut[4].targets < whole[4].targets and cut[3] == whole[3]
     outputs, targets = np.log([[0.5, 1], [1 / 32, 1]]), np.array([[1.0], [2.0]])
     for variant, expected in ((departures.by_conversation, 1.75), (departures.ours, 2.0)):
@@ -85,7 +109,10 @@ def test_one_fit_to_all_games_gives_each_models_share_of_games_won(monkeypatch):
     """Arena Hard's fit and the closed form: 3 of 4 games won, and 1.5 of 2."""
     monkeypatch.setattr(departures, "MODELS", 2)
     tables = [([3, 1], [3, 0]), ([1, 1], [1, 0.5])]
-    games = [departures.one_by_one(pd.DataFrame({"counted": n, "won": won}, dtype=float)) for n, won in tables]
+    games = [
+        departures.one_by_one(pd.DataFrame({"counted": n, "won": won}, dtype=float))
+        for n, won in tables
+    ]
     rates = departures.joint(pd.concat([game.assign(model=k) for k, game in enumerate(games)]))
     assert rates == pytest.approx([75, 75], abs=1e-2)
 
@@ -100,7 +127,11 @@ def small(monkeypatch, tmp_path):
 
 def test_damaged_files_are_read_set_aside_or_refused(monkeypatch, tmp_path):
     """A sample of the ten thousand; a seed gives the same file everywhere, so that a failure can be repeated."""
-    for module, name in ((fuzz.truthfulqa, "primer"), (fuzz.mt_bench, "WHOLE"), (fuzz.arena_hard, "WHOLE")):
+    for module, name in (
+        (fuzz.truthfulqa, "primer"),
+        (fuzz.mt_bench, "WHOLE"),
+        (fuzz.arena_hard, "WHOLE"),
+    ):
         monkeypatch.setattr(module, name, getattr(module, name))  # given back after the test
     monkeypatch.setattr(fuzz.alpaca_eval, "INSTRUCTIONS", fuzz.alpaca_eval.INSTRUCTIONS)
     ends = {seed: fuzz.outcome(seed, tmp_path)[1] for seed in range(120)}
@@ -111,9 +142,20 @@ def test_damaged_files_are_read_set_aside_or_refused(monkeypatch, tmp_path):
 
 def test_a_hundred_kills_leave_no_target_signal_or_notebook_out():
     """Drawn by weights alone, the first twenty kills never fell on one of two training processes."""
-    rng, killed = random.Random(0), [{"target": "kernel", "signal": "SIGINT", "notebook": "b"}] * 5  # an unequal start
+    rng, killed = (
+        random.Random(0),
+        [{"target": "kernel", "signal": "SIGINT", "notebook": "b"}] * 5,
+    )  # an unequal start
     while len(killed) < 100:
-        killed.append(dict(zip(killed[0], kills.draw(rng, {"a": 10.0, "b": 10.0, "c": 40.0}, killed), strict=True)))
+        killed.append(
+            dict(
+                zip(
+                    killed[0],
+                    kills.draw(rng, {"a": 10.0, "b": 10.0, "c": 40.0}, killed),
+                    strict=True,
+                )
+            )
+        )
     assert {row["target"] for row in killed[5:10]} == set(kills.TARGETS) - {"kernel"}
     both = Counter((row["target"], row["signal"]) for row in killed)
     assert len(both) == 18 and min(both.values()) >= 3
@@ -123,7 +165,10 @@ def test_a_hundred_kills_leave_no_target_signal_or_notebook_out():
 
 def test_kills_of_an_earlier_commit_count_where_they_were_clean_and_this_ones_all(monkeypatch):
     """What was mended since must not stand against the count, and nothing of today's may drop out of it."""
-    written, same = {}, {"signal": "SIGINT", "notebook": "a", "differing": "", "left": [], "others_s": 0.0}
+    written, same = (
+        {},
+        {"signal": "SIGINT", "notebook": "a", "differing": "", "left": [], "others_s": 0.0},
+    )
     monkeypatch.setattr(kills.common, "write", lambda name, **result: written.update(result))
     for commit, clean, outcome, number, met in (
         ("old", True, "killed", 2, True),
@@ -131,17 +176,30 @@ def test_kills_of_an_earlier_commit_count_where_they_were_clean_and_this_ones_al
         ("now", False, "killed", 2, False),
         ("now", True, "ended before the kill", 1, False),
     ):
-        row = {"target": "job", "second_writer": not clean, "clean": clean, "commit": commit, "outcome": outcome}
+        row = {
+            "target": "job",
+            "second_writer": not clean,
+            "clean": clean,
+            "commit": commit,
+            "outcome": outcome,
+        }
         first = {**row, "clean": True, "second_writer": False, "commit": "now", "outcome": "killed"}
         done = [same | first, same | row]
         kills.write(done, "now", 2, {})
-        assert (len(kills.counted(done, "now")), written["met"], written["kills"]) == (number, met, done)
+        assert (len(kills.counted(done, "now")), written["met"], written["kills"]) == (
+            number,
+            met,
+            done,
+        )
 
 
 def test_real_rows_are_predicted_by_what_never_saw_them(monkeypatch):
-    """A figure that is chosen by what it is measured on is worth nothing: other ratings of a fold must change nothing
-    in what is predicted for it, whatever the penalty and the way chosen, and all that is predicted for other folds."""
-    monkeypatch.setattr(real_rows, "WAYS", {"pairs": (("a", "b"), "pairs"), "ratings": (("b",), "standardised")})
+    """A figure that is chosen by what it is measured on is worth nothing: other ratings of a fold
+    must change nothing in what is predicted for it, whatever the penalty and the way chosen, and
+    all that is predicted for other folds."""
+    monkeypatch.setattr(
+        real_rows, "WAYS", {"pairs": (("a", "b"), "pairs"), "ratings": (("b",), "standardised")}
+    )
     rng = np.random.default_rng(0)
     read = {"a": rng.normal(size=(120, 4)), "b": rng.normal(size=(120, 3))}
     truth = read["b"] @ (2, 1, 0) + 0.1 * rng.normal(size=120)
@@ -155,7 +213,9 @@ def test_real_rows_are_predicted_by_what_never_saw_them(monkeypatch):
     rows.strength = np.where(tested, rng.normal(size=60), rows.strength)
     after = real_rows.cross_validated(rows, 0, list(real_rows.WAYS))
     for way in (*real_rows.WAYS, "chosen inside"):
-        assert real_rows.right(rows, before[way])[~tested].mean() > 0.9, "there is something to learn"
+        assert real_rows.right(rows, before[way])[~tested].mean() > 0.9, (
+            "there is something to learn"
+        )
         assert np.array_equal(before[way][tested], after[way][tested])
         assert not np.isclose(before[way][~tested], after[way][~tested]).any()
 
@@ -167,10 +227,13 @@ def test_real_rows_ridge_is_scikit_learns(shape, intercept):
     X, y, test = rng.normal(size=shape), rng.normal(size=shape[0]), rng.normal(size=(3, shape[1]))
     ours = real_rows.path(X, y, test, intercept)
     for alpha, column in zip(real_rows.ALPHAS, ours.T, strict=True):
-        assert np.allclose(column, Ridge(alpha * shape[0], fit_intercept=intercept).fit(X, y).predict(test))
+        assert np.allclose(
+            column, Ridge(alpha * shape[0], fit_intercept=intercept).fit(X, y).predict(test)
+        )
 
 
-# --- whole benchmarks ---------------------------------------------------------------------------------------------
+# --- whole benchmarks
+# ---------------------------------------------------------------------------------------------
 
 
 def ask(i):
@@ -190,9 +253,16 @@ def unrated(*args, **options):
 def rated(*args, **options):
     """Rated replies in place of Open Assistant's."""
     names, groups = train_reward.ATTRIBUTES, unrated().groups
-    rows = [[Response(r.id, r.text, tuple(float((i + j + k) % 5) for k in range(5))) for j, r in enumerate(g.responses)]
-            for i, g in enumerate(groups)]  # fmt: skip
-    labelled = [Group(g.id, g.prompt, tuple(row), names) for g, row in zip(groups, rows, strict=True)]
+    rows = [
+        [
+            Response(r.id, r.text, tuple(float((i + j + k) % 5) for k in range(5)))
+            for j, r in enumerate(g.responses)
+        ]
+        for i, g in enumerate(groups)
+    ]
+    labelled = [
+        Group(g.id, g.prompt, tuple(row), names) for g, row in zip(groups, rows, strict=True)
+    ]
     return SimpleNamespace(groups=labelled, source="made for a test")
 
 
@@ -230,22 +300,36 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
     module.main(["--model", "tiny", *RUNS[module].split()])
     (file,) = (tmp_path / "benchmarks").iterdir()
     result = json.loads(file.read_text())
-    assert file.name == f"{module.__name__}.json" and result["name"] == module.__name__ and result["model"] == "tiny"
+    assert (
+        file.name == f"{module.__name__}.json"
+        and result["name"] == module.__name__
+        and result["model"] == "tiny"
+    )
     assert result["ratio"] > 0 and result["timings"]
     checks = {score_pairs: "; the same: True", train_reward: "}: True;", dpo_step: "the same: True"}
     assert checks.get(module, ": True") in result["check"]
     if module is train_reward:
-        # On the same task, so that the shares of two sides compare as their speed does; computed: eight passes for six.
-        ours, theirs = (result["utilisation"][f"{side} float32"]["of the dense rate"] for side in ("ours", "theirs"))
-        assert min(ours["model"], theirs["model"]) > 0 and theirs["hardware"] > 4 / 3 * theirs["model"]
-        assert result["utilisation"]["ours float32"]["of the data sheet"] == "not known for this device"
+        # On the same task, so that the shares of two sides compare as their speed does; computed:
+        # eight passes for six.
+        ours, theirs = (
+            result["utilisation"][f"{side} float32"]["of the dense rate"]
+            for side in ("ours", "theirs")
+        )
+        assert (
+            min(ours["model"], theirs["model"]) > 0 and theirs["hardware"] > 4 / 3 * theirs["model"]
+        )
+        assert (
+            result["utilisation"]["ours float32"]["of the data sheet"]
+            == "not known for this device"
+        )
     if module is score_pairs:
         one = result["utilisation"]["float32"]["groups"]["of the dense rate"]
         assert one["hardware"] == pytest.approx(result["share_of_dense_rate"]["float32"])
         assert one["model"] / one["hardware"] > 1.05, "the prompts of pairs are computed once"
 
 
-# --- FLOPs --------------------------------------------------------------------------------------------------------
+# --- FLOPs
+# --------------------------------------------------------------------------------------------------------
 
 # Two layers of tiny: q and o 32 x 64, k and v 32 x 32, three products 32 x 64; 4 heads of 16.
 WEIGHTS = 2 * (2 * 32 * 64 + 2 * 32 * 32 + 3 * 32 * 64)
@@ -256,7 +340,11 @@ def test_flops_of_two_layers_by_hand():
     model = AutoModel.from_pretrained(tiny_model())
     by_hand = 2 * WEIGHTS * 10 + 2 * (4 * 64) * 55
     assert common.work([10]) == (10, 55)
-    assert [common.flops(model, 10, 55, passes) for passes in (1, 3, 4)] == [by_hand, 3 * by_hand, 4 * by_hand]
+    assert [common.flops(model, 10, 55, passes) for passes in (1, 3, 4)] == [
+        by_hand,
+        3 * by_hand,
+        4 * by_hand,
+    ]
 
 
 def test_flops_are_those_that_torch_counts():
@@ -267,7 +355,9 @@ def test_flops_are_those_that_torch_counts():
         forward = counter.get_total_flops()
         out.sum().backward()
     assert forward == pytest.approx(common.flops(model, 10, 100), rel=1e-3)
-    assert counter.get_total_flops() == pytest.approx(common.flops(model, 10, 100, passes=3), rel=1e-3)
+    assert counter.get_total_flops() == pytest.approx(
+        common.flops(model, 10, 100, passes=3), rel=1e-3
+    )
 
 
 def test_packed_work_counts_a_shared_prompt_once():
@@ -291,12 +381,19 @@ def test_padded_rows_are_as_long_as_their_longest():
 @pytest.mark.parametrize(
     ("name", "peak"),
     [
-        ("NVIDIA H100 80GB HBM3", 989e12), ("NVIDIA H200", 989e12), ("NVIDIA A100-SXM4-80GB", 312e12),
-        ("NVIDIA A100 80GB PCIe", 312e12), ("NVIDIA H100 PCIe", None), ("NVIDIA H100 NVL", None),
-        ("NVIDIA H200 NVL", None), ("NVIDIA GH200 480GB", None), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
-        ("NVIDIA GeForce RTX 4090", None), ("Intel(R) Xeon(R) Processor, 2 cores", None),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA A100 80GB PCIe", 312e12),
+        ("NVIDIA H100 PCIe", None),
+        ("NVIDIA H100 NVL", None),
+        ("NVIDIA H200 NVL", None),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA GeForce RTX 4090", None),
+        ("Intel(R) Xeon(R) Processor, 2 cores", None),
     ],
-)  # fmt: skip
+)
 def test_a_peak_is_named_only_where_it_is_known(name, peak):
     """A PCIe card or a part of a device has not the peak of its namesake."""
     assert common.data_sheet(name, "bfloat16") == peak
@@ -310,7 +407,8 @@ def test_utilisation_by_hand(monkeypatch):
     assert shares["of the dense rate"]["hardware"] == pytest.approx(247.25 / 400)
 
 
-# --- a GPU, stood in for ------------------------------------------------------------------------------------------
+# --- a GPU, stood in for
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_clock_waits_for_a_gpu_and_a_first_round_is_not_counted(monkeypatch):
@@ -325,12 +423,19 @@ def test_the_clock_waits_for_a_gpu_and_a_first_round_is_not_counted(monkeypatch)
     assert len(seconds["side"]) == 2 and memory == {"side": 7.0}
     assert happened == ["reset", "wait", "call", "wait"] * 3
     happened.clear()
-    assert len(common.times({"side": lambda: happened.append("call")}, 2)["side"]) == 2 and happened == ["call"] * 2
+    assert (
+        len(common.times({"side": lambda: happened.append("call")}, 2)["side"]) == 2
+        and happened == ["call"] * 2
+    )
 
 
 @pytest.mark.parametrize(
     ("device", "there", "message"),
-    [("cuda", 0, "no CUDA device was found"), ("cuda", 2, "2 GPUs are visible"), ("cpu", 1, "CUDA_VISIBLE_DEVICES=")],
+    [
+        ("cuda", 0, "no CUDA device was found"),
+        ("cuda", 2, "2 GPUs are visible"),
+        ("cpu", 1, "CUDA_VISIBLE_DEVICES="),
+    ],
 )
 def test_another_device_than_asked_for_is_one_clear_line(device, there, message, monkeypatch):
     """A trainer takes whatever GPU it sees, so a CPU's figures are never taken beside one."""
@@ -349,13 +454,20 @@ def test_defaults_of_a_gpu_hold_there_only_and_what_is_typed_wins(monkeypatch):
         parser.add_argument("--budget", type=int, default=2048)
         return common.parse(parser, list(arguments), budget=16384).budget
 
-    assert [budget(), budget("--device", "cuda"), budget("--device", "cuda", "--budget", "9")] == [2048, 16384, 9]
+    assert [budget(), budget("--device", "cuda"), budget("--device", "cuda", "--budget", "9")] == [
+        2048,
+        16384,
+        9,
+    ]
 
 
 def test_a_gpus_result_lies_beside_the_cpus(tmp_path):
     shared = ("steps", "a against b", 2.0, "1x", True, "same", {"a": [1.0]})
     names = [common.write(*shared, on=on).name for on in ("cpu", "cuda")]
-    assert names == ["steps.json", "steps-gpu.json"] and len(list((tmp_path / "benchmarks").iterdir())) == 2
+    assert (
+        names == ["steps.json", "steps-gpu.json"]
+        and len(list((tmp_path / "benchmarks").iterdir())) == 2
+    )
 
 
 class OneDevice(TorchDispatchMode):
@@ -365,12 +477,16 @@ class OneDevice(TorchDispatchMode):
         name = function.name()
         if name == "aten::_to_copy" and (kwargs or {}).get("device") == torch.device("cpu"):
             return torch.zeros(args[0].shape, dtype=args[0].dtype)
-        if name == "aten::_local_scalar_dense" and args[0].is_meta:  # whether a mask is all ones: no
+        if (
+            name == "aten::_local_scalar_dense" and args[0].is_meta
+        ):  # whether a mask is all ones: no
             return 0
         flat = [x for arg in args for x in (arg if isinstance(arg, list | tuple) else [arg])]
         devices = {x.device.type for x in flat if isinstance(x, torch.Tensor) and x.dim()}
         # Copies are how tensors get there, and indices may lie on the CPU.
-        if len(devices) > 1 and not name.startswith(("aten::_to_copy", "aten::copy", "aten::index", "aten::_index")):
+        if len(devices) > 1 and not name.startswith(
+            ("aten::_to_copy", "aten::copy", "aten::index", "aten::_index")
+        ):
             raise RuntimeError(f"{name} mixes {devices}")
         return function(*args, **(kwargs or {}))
 
@@ -390,13 +506,23 @@ def test_padded_batches_lie_on_the_models_device(monkeypatch):
             model(input_ids=torch.tensor(sequences[:1]))
 
 
-# --- vLLM, processes, make ----------------------------------------------------------------------------------------
+# --- vLLM, processes, make
+# ----------------------------------------------------------------------------------------
 
 
 def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkeypatch, tmp_path):
     """Each round after the cache of prompts is emptied, or later ones get prompts free; the first is not timed."""
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    options = dict(device="cuda", dtypes=["bfloat16"], model="tiny", prompts=2, longest=512, n=3, tokens=4, batch=4)
+    options = dict(
+        device="cuda",
+        dtypes=["bfloat16"],
+        model="tiny",
+        prompts=2,
+        longest=512,
+        n=3,
+        tokens=4,
+        batch=4,
+    )
     options = SimpleNamespace(**options, repeats=2)
     timings = {"bfloat16": {"rollouts": [2.0], "generate": [3.0]}}
     assert "not run" in rollout.with_vllm(options, timings)
@@ -404,10 +530,16 @@ def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkey
         monkeypatch.setenv("HS2_VLLM_URL", server.url)
         monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path))
         result = rollout.with_vllm(options, timings)["bfloat16"]
-        assert server.steps == ["/reset_prefix_cache", *vllm_server.STEPS, *["/reset_prefix_cache"] * 2]
+        assert server.steps == [
+            "/reset_prefix_cache",
+            *vllm_server.STEPS,
+            *["/reset_prefix_cache"] * 2,
+        ]
         assert len(server.bodies) == 18 and {body["min_tokens"] for body in server.bodies} == {4}
     assert len(timings["bfloat16"]["vllm"]) == 2 and 6 <= result["tokens"] <= 24
-    assert result["rollouts over vllm"] == pytest.approx(2 / statistics.median(timings["bfloat16"]["vllm"]))
+    assert result["rollouts over vllm"] == pytest.approx(
+        2 / statistics.median(timings["bfloat16"]["vllm"])
+    )
     monkeypatch.setenv("HS2_VLLM_FOLDER", str(tmp_path / "other"))
     monkeypatch.setattr(Server.ask.retry, "stop", tenacity.stop_after_attempt(1))
     assert "failed: " in rollout.with_vllm(options, timings)
@@ -415,7 +547,9 @@ def test_vllms_rounds_are_timed_without_its_start_and_with_an_empty_cache(monkey
 
 def test_a_side_in_a_process_of_its_own_gives_its_result_or_its_failure(tmp_path):
     script = tmp_path / "side.py"
-    script.write_text("import os, sys\nprint('noise')\nprint('RESULT', os.environ['A'])\nsys.exit(int(sys.argv[1]))\n")
+    script.write_text(
+        "import os, sys\nprint('noise')\nprint('RESULT', os.environ['A'])\nsys.exit(int(sys.argv[1]))\n"
+    )
     assert common.alone(str(script), ["0"], {"A": '{"x": 1}'}) == {"x": 1}
     with pytest.raises(SystemExit, match="ended with code 3"):
         common.alone(str(script), ["3"], {"A": "{}"})
@@ -424,19 +558,37 @@ def test_a_side_in_a_process_of_its_own_gives_its_result_or_its_failure(tmp_path
 def test_bench_gpu_goes_on_after_a_failure_and_names_it(tmp_path):
     """A benchmark that runs out of memory must not cost the others' hour."""
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$@"\ncase "$1" in *dpo_step.py|*rollout.py) exit 1;; esac\n')
+    python.write_text(
+        '#!/bin/sh\necho "$@"\ncase "$1" in *dpo_step.py|*rollout.py) exit 1;; esac\n'
+    )
     python.chmod(0o755)
     ready = tmp_path / "ready"
-    command = ["make", "-o", str(ready), f"READY={ready}", f"BIN={tmp_path}", "bench-gpu", "MODEL=one/small"]
-    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "CUDA_VISIBLE_DEVICES")}
+    command = [
+        "make",
+        "-o",
+        str(ready),
+        f"READY={ready}",
+        f"BIN={tmp_path}",
+        "bench-gpu",
+        "MODEL=one/small",
+    ]
+    environment = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("MAKEFLAGS", "MAKELEVEL", "CUDA_VISIBLE_DEVICES")
+    }
     done = subprocess.run(command, cwd=root(), env=environment, capture_output=True, text=True)
     ran = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
-    assert ran == [f"benchmarks/{m.__name__}.py" for m in (score_pairs, train_reward, dpo_step, steerlm2_step, rollout)]
+    assert ran == [
+        f"benchmarks/{m.__name__}.py"
+        for m in (score_pairs, train_reward, dpo_step, steerlm2_step, rollout)
+    ]
     assert "--device cuda --model one/small" in done.stdout
     assert done.returncode != 0 and "failed: dpo_step rollout" in done.stderr
 
 
-# --- the check of a GPU -------------------------------------------------------------------------------------------
+# --- the check of a GPU
+# -------------------------------------------------------------------------------------------
 
 
 def imports(file: Path) -> set[str]:
@@ -449,7 +601,10 @@ def imports(file: Path) -> set[str]:
             if isinstance(node, ast.ImportFrom):
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             for name in names:
-                ours = [folder / f"{name.replace('.', '/')}.py" for folder in (root(), root() / "benchmarks")]
+                ours = [
+                    folder / f"{name.replace('.', '/')}.py"
+                    for folder in (root(), root() / "benchmarks")
+                ]
                 waiting += [path for path in ours if path.is_file() and path not in seen]
                 others |= {name.partition(".")[0]} - {"hs2lib", *sys.stdlib_module_names}
     return others - {path.stem for path in seen}
@@ -458,8 +613,14 @@ def imports(file: Path) -> set[str]:
 def test_the_check_of_a_gpu_needs_torch_and_transformers_alone():
     """A machine with a GPU has a Python of its own: one package more, and it says nothing at all."""
     with_transformers = {"numpy", "yaml"}  # what it needs itself
-    assert imports(root() / "benchmarks" / "gpu_check.py") == {"torch", "transformers"} | with_transformers
-    assert imports(root() / "benchmarks" / "train_reward.py") > {"pandas", "pydantic"}  # others are seen
+    assert (
+        imports(root() / "benchmarks" / "gpu_check.py")
+        == {"torch", "transformers"} | with_transformers
+    )
+    assert imports(root() / "benchmarks" / "train_reward.py") > {
+        "pandas",
+        "pydantic",
+    }  # others are seen
 
 
 @pytest.mark.slow
@@ -468,8 +629,12 @@ def test_the_check_of_a_gpu_runs_whole_on_a_cpu(tmp_path):
     assert gpu_check.main(["--device", "cpu", "--small"]) == 0
     result = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
     ran = {name for name, part in result["parts"].items() if part["ok"]}
-    assert ran == {"exact", "decode", "step", "score", "train", "rollout", "fit"} and result["passed"]
-    gradients = result["parts"]["exact"]["shapes"]["Mistral, window 64"]["gradients, float32"]["apart"]
+    assert (
+        ran == {"exact", "decode", "step", "score", "train", "rollout", "fit"} and result["passed"]
+    )
+    gradients = result["parts"]["exact"]["shapes"]["Mistral, window 64"]["gradients, float32"][
+        "apart"
+    ]
     assert 0 < gradients < 1e-5
 
 
@@ -477,7 +642,11 @@ def test_a_part_that_fails_is_reported_and_the_others_run(monkeypatch, tmp_path,
     def broken(check):
         raise RuntimeError("no kernel")
 
-    parts = {"a": broken, "b": lambda check: {"ok": True}, "c": lambda check: {"ok": False, "apart": 0.5}}
+    parts = {
+        "a": broken,
+        "b": lambda check: {"ok": True},
+        "c": lambda check: {"ok": False, "apart": 0.5},
+    }
     monkeypatch.setattr(gpu_check, "PARTS", parts)
     assert gpu_check.main(["--device", "cpu", "--small"]) == 1
     result = json.loads((tmp_path / "gpu-check" / "cpu-small.json").read_text())
@@ -490,7 +659,8 @@ def test_without_a_gpu_it_says_so_in_one_line():
         gpu_check.main([])
 
 
-# --- tables before and after --------------------------------------------------------------------------------------
+# --- tables before and after
+# --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -520,8 +690,18 @@ REPORTS = "14_paper_tables_and_figures/reports"
         ("01_a/same", "a,b\n1,2\n", "a,b\n1,2\n3,4\n", 1),
         ("01_a/moved", "a,b\n1,2\n3,4\n", "b,a\n4,3\n2,1\n", 0),
         ("01_a/moved", "a,b\n1,2\n3,4\n", "b,a\n4,1\n2,3\n", 1),
-        ("01_a/words", "measure,x\ngold,1\ngoodness,2\n", "measure,x\ntruth,1\nreward model's score,2\n", 0),
-        ("01_a/words", "measure,x\ngold,1\ngoodness,2\n", "measure,x\ntruth,2\nreward model's score,1\n", 1),
+        (
+            "01_a/words",
+            "measure,x\ngold,1\ngoodness,2\n",
+            "measure,x\ntruth,1\nreward model's score,2\n",
+            0,
+        ),
+        (
+            "01_a/words",
+            "measure,x\ngold,1\ngoodness,2\n",
+            "measure,x\ntruth,2\nreward model's score,1\n",
+            1,
+        ),
         ("01_a/renamed", 'found,b\n1,"x, y"\n', 'rows,b\n1,"x, y"\n', 0),
         ("01_a/renamed", "found,b\n1,2\n", "rows,b\n1,3\n", 1),
         ("01_a/renamed", "found,b\n1,2\n", "rows,c\n1,2\n", 1),

@@ -1,7 +1,9 @@
-"""What is cited stands where it is cited: sections, quotations, values of the recipes, sentences that hold a number.
+"""What is cited stands where it is cited: sections, quotations, values of the recipes, sentences
+that hold a number.
 
-The paper's text is not in this repository. Where the folder of shared data has it (`paper` beside `HS2_DATA_DIR`),
-quotations are looked up in the section they are cited from; elsewhere the rest is tested.
+The paper's text is not in this repository. Where the folder of shared data has it (`paper` beside
+`HS2_DATA_DIR`), quotations are looked up in the section they are cited from; elsewhere the rest is
+tested.
 """
 
 import importlib
@@ -27,16 +29,26 @@ LIST = r"(?:, | and |, and )(?:(?:section|appendix|appendice)s? )?"
 CITED = re.compile(rf"(?:[Ss]ection|[Aa]ppendix|[Aa]ppendice)s? {ID}(?:{LIST}{ID})*")
 SHARED = Path(os.environ.get("HS2_DATA_DIR") or root().parent / "shared" / "data").parent / "paper"
 TEXT = SHARED / "helpsteer2_paper.txt"
-needs_text = pytest.mark.skipif(not TEXT.is_file(), reason="the paper's text is not here (paper/ beside HS2_DATA_DIR)")
+needs_text = pytest.mark.skipif(
+    not TEXT.is_file(), reason="the paper's text is not here (paper/ beside HS2_DATA_DIR)"
+)
 
 
 @cache
 def files() -> dict[str, str]:
     """Everything that cites, by its place; of notebooks the sources of their cells."""
-    places = [*root().glob("hs2lib/**/*"), *root().glob("params/**/*.yaml"), *root().glob("docs/*.md")]
-    places = [p for p in places if p.suffix in (".py", ".yaml", ".csv", ".md")] + [root() / "README.md"]
+    places = [
+        *root().glob("hs2lib/**/*"),
+        *root().glob("params/**/*.yaml"),
+        *root().glob("docs/*.md"),
+    ]
+    places = [p for p in places if p.suffix in (".py", ".yaml", ".csv", ".md")] + [
+        root() / "README.md"
+    ]
     texts = {p.relative_to(root()).as_posix(): p.read_text() for p in sorted(places)}
-    texts |= {place: text.replace("\n", "\n\n") for place, text in texts.items() if place.endswith(".csv")}
+    texts |= {
+        place: text.replace("\n", "\n\n") for place, text in texts.items() if place.endswith(".csv")
+    }
     for place in sorted(root().glob("notebooks/*.ipynb")):
         for cell in json.loads(place.read_text())["cells"]:
             texts[f"{place.name}: {cell['id']}"] = "".join(cell["source"])
@@ -52,8 +64,14 @@ def words(text: str) -> str:
 @cache
 def body(section: str) -> str:
     """The paper's words in a section and those below it. Raises KeyError for one that it has not."""
-    heads = re.compile(r"^(?:Appendix (?=[A-H] ))?((?<=Appendix )[A-H]|[1-5](?:\.\d)?|G(?:\.\d){1,2}) [A-Z]", re.M)
-    parts = [(match[1], match.start()) for match in heads.finditer(TEXT.read_text()) if match[1] in KNOWN["sections"]]
+    heads = re.compile(
+        r"^(?:Appendix (?=[A-H] ))?((?<=Appendix )[A-H]|[1-5](?:\.\d)?|G(?:\.\d){1,2}) [A-Z]", re.M
+    )
+    parts = [
+        (match[1], match.start())
+        for match in heads.finditer(TEXT.read_text())
+        if match[1] in KNOWN["sections"]
+    ]
     stops = [start for _, start in parts[1:]] + [None]
     texts = {}
     for (name, start), stop in zip(parts, stops, strict=True):
@@ -93,7 +111,9 @@ def test_a_section_is_cited_for_what_it_says():
             for subject in KNOWN["subjects"]:
                 if re.match(rf" ?\(?[^.;]{{0,60}}?(?:{subject['says']})", after, re.I):
                     seen.add(subject["says"])
-                    assert set(sections) & set(subject["in"]), f"{place} cites {sections} for{after}"
+                    assert set(sections) & set(subject["in"]), (
+                        f"{place} cites {sections} for{after}"
+                    )
     assert len(seen) == len(KNOWN["subjects"]), "a subject that nothing cites tests nothing"
 
 
@@ -114,7 +134,9 @@ def test_quotations_stand_in_the_section_that_is_cited():
             for quoted in re.findall(r'^(?::|,|[^"“.;]{0,40})?[ (\n]["“]([^"”]{8,})["”]', after):
                 number += 1
                 pieces = [words(piece).strip(" .,;") for piece in re.split(r"\.\.+|…", quoted)]
-                assert any(all(piece in body(s) for piece in pieces) for s in sections), f"{place} {sections}: {quoted}"
+                assert any(all(piece in body(s) for piece in pieces) for s in sections), (
+                    f"{place} {sections}: {quoted}"
+                )
     assert number > 60
 
 
@@ -127,7 +149,9 @@ SPELT = {"two": 2, "three": 3}
 def numbers(text: str) -> set[float]:
     """The numbers that a text names, in figures (2e-6, 20k, 20,000) or as a word."""
     figures = re.findall(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e-?\d+)?k?\b", text.lower())
-    values = {float(x.rstrip("k").replace(",", "")) * (1000 if x.endswith("k") else 1) for x in figures}
+    values = {
+        float(x.rstrip("k").replace(",", "")) * (1000 if x.endswith("k") else 1) for x in figures
+    }
     return values | {value for word, value in SPELT.items() if word in text.lower().split()}
 
 
@@ -138,7 +162,10 @@ def test_tier_paper_has_the_values_of_the_paper(run):
     for name, expected, section, *quoted in RECIPES[run]:
         value = values[name] if name in values else getattr(recipe, name)
         assert value == (tuple(expected) if isinstance(value, tuple) else expected), name
-        assert bool(quoted) == (section in KNOWN["sections"]) or section in ("reference code", "paper silent")
+        assert bool(quoted) == (section in KNOWN["sections"]) or section in (
+            "reference code",
+            "paper silent",
+        )
         if quoted and type(expected) in (int, float) and expected and name != "concentration":
             assert {expected, 2 * expected} & numbers(quoted[0]), f"{name}: {quoted[0]}"
 
@@ -160,7 +187,9 @@ def test_quotations_of_recipes_stand_in_their_sections():
 
 def test_every_value_of_tier_paper_says_where_it_comes_from():
     """A section, the reference code, "paper silent", or that the paper has no such thing."""
-    sources = re.compile(rf"{CITED.pattern}|paper silent|reference code|not of the paper|the paper's|Ahrabian")
+    sources = re.compile(
+        rf"{CITED.pattern}|paper silent|reference code|not of the paper|the paper's|Ahrabian"
+    )
     for file in sorted((root() / "params" / "paper").glob("*.yaml")):
         for line in file.read_text().splitlines():
             value, _, comment = line.partition("  # ")
@@ -177,7 +206,11 @@ PLACE = re.compile(r"`([\w/@.-]+\.(?:py|yaml)): (\w[\w-]*)`")
 def reference_rules() -> list[list[str]]:
     """The cells of each row of docs/reference.md: rule, here, theirs, in 0.3.1, test."""
     lines = (root() / "docs" / "reference.md").read_text().replace(r"\|", "/").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("| ")
+    ]
     return [row for row in rows if row[0] != "Rule"]
 
 
@@ -186,11 +219,15 @@ def test_every_rule_of_the_reference_code_names_its_lines_our_place_and_our_test
     assert len(rows) > 40 and len({rule for rule, *_ in rows}) == len(rows)
     for rule, here, theirs, before, test in rows:
         ((file, name),) = PLACE.findall(here)
-        assert re.search(rf"\b{re.escape(name)}\b", (root() / file).read_text()), f"{rule}: {file} has no {name}"
+        assert re.search(rf"\b{re.escape(name)}\b", (root() / file).read_text()), (
+            f"{rule}: {file} has no {name}"
+        )
         ((file, name),) = PLACE.findall(test)
         assert f"def {name}(" in (root() / file).read_text(), f"{rule}: {file} has no {name}"
         # Lines of a release, or of the commit in brackets; of a page the setting or the heading.
-        assert re.search(r"\.(py|yaml):\d+|\.(rst|yaml)`, |`, `process_dataset` \(", theirs), f"{rule}: {theirs}"
+        assert re.search(r"\.(py|yaml):\d+|\.(rst|yaml)`, |`, `process_dataset` \(", theirs), (
+            f"{rule}: {theirs}"
+        )
         assert re.match(r"later|not dated|`", before), f"{rule}: {before}"
 
 
@@ -200,7 +237,9 @@ sys.path.insert(0, str(root() / "benchmarks"))
 numeric_sentences = importlib.import_module("numeric_sentences")
 sys.path.pop(0)
 
-CLAIMS = {c["id"]: c for c in yaml.safe_load((root() / "hs2lib/report/claims.yaml").read_text())["claims"]}
+CLAIMS = {
+    c["id"]: c for c in yaml.safe_load((root() / "hs2lib/report/claims.yaml").read_text())["claims"]
+}
 PLAIN = {"claims": "samples", "reason": "", "section": "2.1", "start": "0"}
 
 
@@ -209,7 +248,8 @@ def test_every_sentence_with_a_number_is_claimed_or_left_out_with_a_reason():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"reason": "name"}, {"claims": ""}, {"claims": "nothing"}, {"claims": "", "reason": "x"}]
+    "wrong",
+    [{"reason": "name"}, {"claims": ""}, {"claims": "nothing"}, {"claims": "", "reason": "x"}],
 )
 def test_a_sentence_without_a_sound_decision_is_a_fault(wrong):
     assert numeric_sentences.faults([PLAIN], set(CLAIMS)) == []

@@ -51,7 +51,11 @@ def digest(source):
     [
         ("a comment", "  # a comment", "  # another one"),
         ("a comment that comes", "RATE: float", "# Why.\nRATE: float"),
-        ("a docstring of the module", '"""What this module is for."""', '"""What it is for.\n\nMore.\n"""'),
+        (
+            "a docstring of the module",
+            '"""What this module is for."""',
+            '"""What it is for.\n\nMore.\n"""',
+        ),
         ("a docstring that goes", '    """A loss."""\n', ""),
         ("a docstring of a class", '"""A recipe."""', '"""The recipe."""'),
         ("a hint of an argument", "margin: float", "margin: int"),
@@ -60,7 +64,11 @@ def digest(source):
         ("a hint of the module", "RATE: float = ", "RATE = "),
         ("a renamed local", "weighted", "product"),
         ("a renamed name in a comprehension", "part", "one"),
-        ("layout", "return weighted * scale + RATE", "return (\n        weighted * scale\n        + RATE"),
+        (
+            "layout",
+            "return weighted * scale + RATE",
+            "return (\n        weighted * scale\n        + RATE",
+        ),
         ("an import for hints", "RATE:", "from typing import TYPE_CHECKING\nRATE:"),
     ],
 )
@@ -69,8 +77,13 @@ def test_what_computes_the_same_has_the_same_digest(kind, before, after):
     changed = SOURCE.replace(before, after)
     if kind == "layout":
         changed = changed.replace("+ len(kept)", "+ len(kept)\n    )")
-    if kind == "an import for hints":  # the import of the word itself is code; what stands under it is not
-        before, changed = changed, changed.replace("RATE:", "if TYPE_CHECKING:\n    import numpy\nRATE:")
+    if (
+        kind == "an import for hints"
+    ):  # the import of the word itself is code; what stands under it is not
+        before, changed = (
+            changed,
+            changed.replace("RATE:", "if TYPE_CHECKING:\n    import numpy\nRATE:"),
+        )
         assert changed != before and code.read(changed).imports == code.read(before).imports
         return
     assert changed != SOURCE and digest(changed) == digest(SOURCE), kind
@@ -89,7 +102,11 @@ def test_what_computes_the_same_has_the_same_digest(kind, before, after):
         ("a default", "beta: float = 0.1", "beta: float = 0.2"),
         ("a default by keyword", "scale: int = 1", "scale: int = 2"),
         ("the name of an argument", "margin", "difference"),
-        ("the order of arguments", "margin: float, beta: float = 0.1", "beta: float, margin: float = 0.1"),
+        (
+            "the order of arguments",
+            "margin: float, beta: float = 0.1",
+            "beta: float, margin: float = 0.1",
+        ),
         ("a text", '"a"', '"b"'),
         ("a field of a class", "beta: float = 1.0", "beta: float = 2.0"),
         ("the hint of a field", "beta: float = 1.0", "beta: int = 1.0"),
@@ -151,12 +168,25 @@ def test_every_process_finds_the_same_digest():
 
 def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
     names = code.reach(["hs2lib.train.trainer"])
-    assert {"hs2lib.engine.attention", "hs2lib.train.losses", "hs2lib.stats.metrics", "hs2lib.train"} <= names
-    assert not {name for name in names if name.startswith(("hs2lib.corpus", "hs2lib.report", "hs2lib.evaluate"))}
-    assert "hs2lib.run.graph" not in code.reach(["hs2lib.report.report"]), "how runs are judged changes no result"
+    assert {
+        "hs2lib.engine.attention",
+        "hs2lib.train.losses",
+        "hs2lib.stats.metrics",
+        "hs2lib.train",
+    } <= names
+    assert not {
+        name
+        for name in names
+        if name.startswith(("hs2lib.corpus", "hs2lib.report", "hs2lib.evaluate"))
+    }
+    assert "hs2lib.run.graph" not in code.reach(["hs2lib.report.report"]), (
+        "how runs are judged changes no result"
+    )
     inside = code.read("def f():\n    from hs2lib.stats import describe\n").imports
     assert inside == {"hs2lib.stats.describe"}
-    with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
+    with pytest.raises(
+        ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"
+    ):
         code.reach(["hs2lib.stats.bootstrop"])
 
 
@@ -176,7 +206,9 @@ def test_a_cell_with_commands_of_ipython_counts_by_its_text_and_its_imports():
     files = code.read_cell("files = !ls\n")
     assert files.digest != code.read_cell("files = !ls ..\n").digest
     plain = "a = 1  # a comment\n"
-    assert code.read_cell(plain) == code.read("a = 1\n"), "the text of what is Python does not count"
+    assert code.read_cell(plain) == code.read("a = 1\n"), (
+        "the text of what is Python does not count"
+    )
 
 
 def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
@@ -191,8 +223,16 @@ def test_no_module_that_computes_takes_a_value_from_one_that_draws():
     allowed = {"hs2lib.report", "hs2lib.train.progress"}
     for file in package.rglob("*.py"):
         name = ".".join(("hs2lib", *file.relative_to(package).with_suffix("").parts))
-        if name not in code.DRAWS and name.rpartition(".")[0] not in allowed and name not in allowed:
-            used = {imported for imported in code.read(file.read_text()).library if imported.startswith(code.DRAWS)}
+        if (
+            name not in code.DRAWS
+            and name.rpartition(".")[0] not in allowed
+            and name not in allowed
+        ):
+            used = {
+                imported
+                for imported in code.read(file.read_text()).library
+                if imported.startswith(code.DRAWS)
+            }
             assert not used, f"{name} uses {used}"
 
 
@@ -231,15 +271,37 @@ def mutated(source):
 @pytest.mark.slow
 def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, monkeypatch):
     """Modules of every room that computes: whoever reaches the mutant has another digest, and nobody else has."""
-    shutil.copytree(code.package(), tmp_path / "hs2lib", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    shutil.copytree(
+        code.package(),
+        tmp_path / "hs2lib",
+        ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"),
+    )
     monkeypatch.setattr(code, "package", lambda: tmp_path / "hs2lib")
-    tops = ("hs2lib.train.trainer", "hs2lib.models.rollout", "hs2lib.models.base", "hs2lib.evaluate.policies")
+    tops = (
+        "hs2lib.train.trainer",
+        "hs2lib.models.rollout",
+        "hs2lib.models.base",
+        "hs2lib.evaluate.policies",
+    )
     tops += ("hs2lib.collect.annotate", "hs2lib.report.tables", "hs2lib.stats.describe")
     rooms = set()
-    for room in ("stats", "engine", "corpus", "train", "data", "models", "align", "evaluate", "collect", "report"):
+    for room in (
+        "stats",
+        "engine",
+        "corpus",
+        "train",
+        "data",
+        "models",
+        "align",
+        "evaluate",
+        "collect",
+        "report",
+    ):
         for file in sorted((tmp_path / "hs2lib" / room).glob("*.py")):
             name, source = f"hs2lib.{room}.{file.stem}", file.read_text()
-            if name in (*code.DRAWS, "hs2lib.report.__init__") or not re.search(r"def .*\n(.*\n)*.*[\d+*-]", source):
+            if name in (*code.DRAWS, "hs2lib.report.__init__") or not re.search(
+                r"def .*\n(.*\n)*.*[\d+*-]", source
+            ):
                 continue
             try:
                 changed = mutated(source)
@@ -249,7 +311,9 @@ def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, mo
             before = {top: code.digest(top) for top in asked}
             file.write_text(changed)
             other = {top for top in asked if code.digest(top) != before[top]}
-            assert other == {top for top in asked if name in code.reach([top])} and name in other, name
+            assert other == {top for top in asked if name in code.reach([top])} and name in other, (
+                name
+            )
             file.write_text(source)
             rooms.add(room)
     assert len(rooms) == 10
@@ -314,7 +378,9 @@ def test_a_rule_of_a_readers_own_counts_with_all_it_uses():
 
     bound = "from functools import partial\ndef two(x, n):\n    return x + n\nrule = partial(two, n={})\n"
     assert of(bound.format(1)) != of(bound.format(2))
-    assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), "wherever the notebook's code is run"
+    assert code.digest(own(RULE, __name__="notebook")["rule"]) == of(RULE), (
+        "wherever the notebook's code is run"
+    )
 
 
 def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path):
@@ -330,7 +396,13 @@ def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path)
     }.items():
         (tmp_path / name).write_text(text)
     used = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
-    assert sorted(used.digests) == ["mine.py", "pkg/__init__.py", "pkg/deep.py", "pkg/other.py", "pkg/sub.py"]
+    assert sorted(used.digests) == [
+        "mine.py",
+        "pkg/__init__.py",
+        "pkg/deep.py",
+        "pkg/other.py",
+        "pkg/sub.py",
+    ]
     assert used.library == {"hs2lib.evaluate.arena_hard", "hs2lib.stats.metrics.pearson"}
     (tmp_path / "pkg/deep.py").write_text("a = 2\n")
     now = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
@@ -342,9 +414,13 @@ def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path)
 def test_a_module_that_a_rule_uses_counts_with_those_it_imports(tmp_path, monkeypatch):
     """A rule that calls `first.f` computes with the module that `first` imports, and with hs2lib's it uses."""
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "first_of_two.py").write_text("import second_of_two\nfrom hs2lib.stats import metrics\n")
+    (tmp_path / "first_of_two.py").write_text(
+        "import second_of_two\nfrom hs2lib.stats import metrics\n"
+    )
     (tmp_path / "second_of_two.py").write_text("FACTOR = 1\n")
-    rule = own("import first_of_two\ndef rule(x):\n    return first_of_two.second_of_two.FACTOR * x\n")["rule"]
+    rule = own(
+        "import first_of_two\ndef rule(x):\n    return first_of_two.second_of_two.FACTOR * x\n"
+    )["rule"]
     monkeypatch.delitem(sys.modules, "second_of_two")
     monkeypatch.setitem(sys.modules, "first_of_two", sys.modules["first_of_two"])
     before = code.record(rule)
@@ -376,21 +452,33 @@ class Rule:
 
 @pytest.mark.parametrize(
     "decorator",
-    ["@torch.no_grad()", "@torch.inference_mode()", "@contextlib.contextmanager", "@functools.singledispatch"],
+    [
+        "@torch.no_grad()",
+        "@torch.inference_mode()",
+        "@contextlib.contextmanager",
+        "@functools.singledispatch",
+    ],
 )
 def test_a_rule_under_an_installed_decorator_counts(decorator):
     """Such a decorator gives a function of its own module: a changed rule under it read the old weights."""
     for name in ("rule", "Rule"):
-        once, twice, again = (of(DECORATED.format(decorator=decorator, factor=n), name) for n in (1, 2, 1))
+        once, twice, again = (
+            of(DECORATED.format(decorator=decorator, factor=n), name) for n in (1, 2, 1)
+        )
         assert once == again != twice
 
 
 def test_of_a_library_function_the_values_it_has_are_settings_and_functions_are_code():
     """Beta stands in the configuration of a training. A rule that was passed on stands nowhere else."""
     assert code.digest(objectives.dpo(0.1)) == code.digest(objectives.dpo(0.2))
-    assert code.digest(objectives.dpo()) != code.digest(objectives.dpo()._replace(total=own(RULE)["rule"]))
+    assert code.digest(objectives.dpo()) != code.digest(
+        objectives.dpo()._replace(total=own(RULE)["rule"])
+    )
     task = partial(objectives.sft)
-    passed = [partial(objectives.sft, own(RULE.replace("2.0", weight))["rule"]) for weight in ("2.0", "3.0", "2.0")]
+    passed = [
+        partial(objectives.sft, own(RULE.replace("2.0", weight))["rule"])
+        for weight in ("2.0", "3.0", "2.0")
+    ]
     digests = [code.digest(one) for one in (task, *passed)]
     assert len(set(digests)) == 3 and digests[1] == digests[3]
 
@@ -409,7 +497,10 @@ def test_values_bound_to_a_function_count():
 
 def test_tensors_and_models_bound_to_a_function_of_the_library_do_not_count():
     """PPO binds a tally that every step adds to, and its reference: its training would never be found again."""
-    kept = [partial(losses.dpo_loss, tally=torch.full((2,), n), model=torch.nn.Linear(1, 1)) for n in (0.0, 1.0)]
+    kept = [
+        partial(losses.dpo_loss, tally=torch.full((2,), n), model=torch.nn.Linear(1, 1))
+        for n in (0.0, 1.0)
+    ]
     assert code.digest(kept[0]) == code.digest(kept[1])
 
 

@@ -60,8 +60,8 @@ def follow(page, checkout):
     """Do what a page says, block after block. What a block is for stands after its language:
 
     > FILE   the text of a new file         >> FILE   what is added to its end
-    NOTEBOOK metadata | title | cell ID     the notebook's metadata, its title, or a further cell of code
-    Blocks of sh without any of these run in one shell.
+    NOTEBOOK metadata | title | cell ID     the notebook's metadata, its title, or a further cell of
+    code Blocks of sh without any of these run in one shell.
     """
     script = ["set -eu"]
     for number, (language, about, text) in enumerate(blocks(page)):
@@ -76,7 +76,9 @@ def follow(page, checkout):
         else:
             notebook, kind, *cell_id = about.split()
             add_cell(checkout / "notebooks" / f"{notebook}.ipynb", kind, "".join(cell_id), text)
-    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=checkout, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)], cwd=checkout, capture_output=True, text=True
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return done.stdout
 
@@ -91,7 +93,8 @@ def test_add_a_data_set(checkout):
     shown = follow("add-a-data-set.md", checkout)
     assert "Printer 0 is stuck" in shown
     captions = [
-        about["caption"] for about in manifest(checkout, "laptop", "01_dataset_statistics")["artefacts"].values()
+        about["caption"]
+        for about in manifest(checkout, "laptop", "01_dataset_statistics")["artefacts"].values()
     ]
     assert all("the help desk, helpdesk/answers.jsonl (sha256" in caption for caption in captions)
     ratings = pd.read_csv(checkout / "reports/laptop/01_dataset_statistics/descriptive.csv")
@@ -103,7 +106,9 @@ def test_every_block_of_the_pages_is_followed():
     for page in Path(CHECKOUT / "docs").glob("add-*.md"):
         fences = re.findall(r"^```", page.read_text(), re.M)
         assert len(blocks(page.name)) * 2 == len(fences), page.name
-        assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, "a page, not a book"
+        assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, (
+            "a page, not a book"
+        )
 
 
 def test_links_lead_somewhere():
@@ -124,7 +129,9 @@ def test_add_a_benchmark(checkout):
     assert "sums.jsonl" in captions["accuracy.csv"]["caption"]
     table = pd.read_csv(checkout / "capitals.csv").set_index("measure")
     assert (
-        table.loc["characters", "95 % low"] <= table.loc["characters", "ours"] <= table.loc["characters", "95 % high"]
+        table.loc["characters", "95 % low"]
+        <= table.loc["characters", "ours"]
+        <= table.loc["characters", "95 % high"]
     )
     assert 0 <= table.loc["right, share", "ours"] <= 1
 
@@ -153,35 +160,54 @@ def effect(folder, measure, policy):
     gains = pd.read_csv(DEMO / folder / "gains.csv").set_index(["measure", "policy"])
     value, low, high = gains.loc[(measure, policy)]
     about = f"{plain(low)} to {plain(high)}"
-    return f"{plain(value, '+')} ({about})" if low > 0 or high < 0 else f"({plain(value, '+')}, {about}"
+    return (
+        f"{plain(value, '+')} ({about})"
+        if low > 0 or high < 0
+        else f"({plain(value, '+')}, {about}"
+    )
 
 
 def readme_numbers():
     """What README has to say, by the published reports and the benchmarks."""
     benchmarks = CHECKOUT / "reports" / "benchmarks"
     metrics = pd.read_csv(DEMO / "05_reward_model_training/metrics.csv").set_index("model")
-    truth = metrics.query("against == 'truth' and attribute == 'helpfulness' and metric == 'Pearson'")
+    truth = metrics.query(
+        "against == 'truth' and attribute == 'helpfulness' and metric == 'Pearson'"
+    )
     value, low, high = truth.loc["trained", ["value", "95 % low", "95 % high"]]
     yield f"R with true helpfulness {plain(value)} ({plain(low)} to {plain(high)})"
     yield f"length {plain(truth.value['log-length'])}, ridge {plain(truth.value['ridge on frozen states'])}"
-    right = pd.read_csv(DEMO / "06_rewardbench_evaluation/accuracy.csv").set_index("name")["accuracy (%)"]
+    right = pd.read_csv(DEMO / "06_rewardbench_evaluation/accuracy.csv").set_index("name")[
+        "accuracy (%)"
+    ]
     yield f"{right.overall:.0f} % right, chat {right.chat:.0f} %, reasoning {right.reasoning:.0f} %"
-    policies = {"07_sft": "SFT", "08_dpo": "DPO", "09_iterative_dpo": "Iterative DPO", "10_ppo": "PPO"}
+    policies = {
+        "07_sft": "SFT",
+        "08_dpo": "DPO",
+        "09_iterative_dpo": "Iterative DPO",
+        "10_ppo": "PPO",
+    }
     for folder, policy in (policies | {"12_steerlm2": "SteerLM 2.0"}).items():
         yield effect(folder, "gold", policy)
-    steering = pd.read_csv(DEMO / "11_steerlm/steering.csv").query("`read by` == 'truth' and verdict == 'follows'")
+    steering = pd.read_csv(DEMO / "11_steerlm/steering.csv").query(
+        "`read by` == 'truth' and verdict == 'follows'"
+    )
     slopes = steering.sort_values("slope", ascending=False)
     *most, last = (f"{row.attribute} ({plain(row.slope)})" for row in slopes.itertuples())
     yield f"{', '.join(most)} and {last} follow their label"
     works = json.loads((benchmarks / "works.json").read_text())
     for row in works["means"]:
-        claimed = ("slope",) if row["method"] == "steerlm" else ("truth", "gold")  # "gold" of what was run before
+        claimed = (
+            ("slope",) if row["method"] == "steerlm" else ("truth", "gold")
+        )  # "gold" of what was run before
         if row["what"] == "less control" and row["measure"] in claimed:
             yield f"{plain(row['value'], '+')} ({row['above']})"
     yield from {
         row.get("commit", works["commit"])[:7] for row in works["rows"]
     }  # each row's own: what is finished is not made again
-    ratio = {file.stem: json.loads(file.read_text()).get("ratio") for file in benchmarks.glob("*.json")}
+    ratio = {
+        file.stem: json.loads(file.read_text()).get("ratio") for file in benchmarks.glob("*.json")
+    }
     yield f"rollouts {ratio['rollout']:.0f} times `generate`, TruthfulQA {ratio['truthfulqa']:.0f} times"
     yield f"scoring pairs {ratio['score_pairs']:.1f}"
 

@@ -25,7 +25,16 @@ make_base = importlib.import_module("make_base")
 sys.path.pop(0)
 
 METALS = ("iron", "tin", "gold", "nickel", "zinc")
-SMALL = dict(width=32, layers=1, inner=32, vocabulary=400, positions=64, step_tokens=100, held_out=6, warmup=1)
+SMALL = dict(
+    width=32,
+    layers=1,
+    inner=32,
+    vocabulary=400,
+    positions=64,
+    step_tokens=100,
+    held_out=6,
+    warmup=1,
+)
 HOW = make_base.Pretraining(**SMALL, tokens=700, steps=4, validations=4, save_every=1, seed=4)
 
 
@@ -51,7 +60,11 @@ def tokenizer():
 def test_special_tokens_have_the_ids_of_the_other_models(tokenizer):
     """Whatever is written for SmolLM2's tokenizer holds for this one too: pad 0, begin 1, end 2, all different."""
     assert [tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id] == [0, 1, 2]
-    assert tokenizer.convert_tokens_to_ids([backbones.PAD, backbones.BEGIN, backbones.END]) == [0, 1, 2]
+    assert tokenizer.convert_tokens_to_ids([backbones.PAD, backbones.BEGIN, backbones.END]) == [
+        0,
+        1,
+        2,
+    ]
     assert len(tokenizer) <= 400
 
 
@@ -73,15 +86,21 @@ def test_there_is_no_system_message(tokenizer):
     begun = tokenizer.apply_chat_template(
         [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
     )
-    assert tokenizer(begun, add_special_tokens=False)["input_ids"] == prompt_tokens(prompt, tokenizer)
+    assert tokenizer(begun, add_special_tokens=False)["input_ids"] == prompt_tokens(
+        prompt, tokenizer
+    )
 
 
 def test_items_hold_whole_texts(tokenizer):
     """A document ends with the end of a text, a conversation with the end of a turn; all but the first token count."""
     policy = make_base.new(tokenizer, HOW)
     document, talk, other = islice(make_base.items_of(policy, texts()), 3)
-    assert tokenizer.decode(document.sequences[0]) == "Sample 0: iron melts at 0 degrees.<|endoftext|>"
-    assert tokenizer.decode(talk.sequences[0]).endswith("<|im_start|>assistant\nAt 7 degrees.<|im_end|>")
+    assert (
+        tokenizer.decode(document.sequences[0]) == "Sample 0: iron melts at 0 degrees.<|endoftext|>"
+    )
+    assert tokenizer.decode(talk.sequences[0]).endswith(
+        "<|im_start|>assistant\nAt 7 degrees.<|im_end|>"
+    )
     for item in (document, talk, other):
         assert item.starts == (1,) and item.targets == [[len(item.sequences[0]) - 1]]
     pieces = list(make_base.items_of(policy, ["iron " * 300]))
@@ -104,8 +123,14 @@ def test_what_is_held_out_is_not_trained():
 
 
 def test_a_corpus_is_known_by_its_texts():
-    changed = (text.replace("melts", "boils") if isinstance(text, str) else text for text in texts())
-    assert make_base.corpus_digest(texts()) == make_base.corpus_digest(texts()) != make_base.corpus_digest(changed)
+    changed = (
+        text.replace("melts", "boils") if isinstance(text, str) else text for text in texts()
+    )
+    assert (
+        make_base.corpus_digest(texts())
+        == make_base.corpus_digest(texts())
+        != make_base.corpus_digest(changed)
+    )
 
 
 class Killed(TrainerCallback):
@@ -116,7 +141,9 @@ class Killed(TrainerCallback):
 
 class Rates(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **kwargs):
-        self.rates = [entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry]
+        self.rates = [
+            entry["learning_rate"] for entry in state.log_history if "learning_rate" in entry
+        ]
 
 
 @pytest.mark.slow
@@ -135,10 +162,20 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeyp
 
     # The folder is complete, and small.
     files = {path.name: path.stat().st_size for path in (tmp_path / "a").iterdir()}
-    known = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    known = {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
     assert set(files) == known | {"README.md", "curve.csv", "training.json"}
     facts = json.loads((tmp_path / "a" / "training.json").read_text())
-    assert facts["corpus"] == make_base.corpus_digest(texts()) and facts["recipe"]["seed"] == 4 and facts["steps"] == 4
+    assert (
+        facts["corpus"] == make_base.corpus_digest(texts())
+        and facts["recipe"]["seed"] == 4
+        and facts["steps"] == 4
+    )
     lines = (tmp_path / "a" / "curve.csv").read_text().splitlines()
     assert lines[0] == "step,tokens,loss,held-out loss" and len(lines) == 6
     assert facts["held-out loss"] == pytest.approx(float(lines[-1].split(",")[-1]), abs=1e-3)
@@ -181,7 +218,9 @@ def test_a_damaged_package_of_weights_is_refused(tmp_path, monkeypatch):
 def test_the_packaged_base_is_of_this_corpus():
     """A phrase that changes makes the base one of another world: train it anew, or leave the phrase."""
     facts = json.loads((backbones.SMALL / "training.json").read_text())
-    assert facts["corpus"] == make_base.corpus_digest(make_base.base_texts.pretraining(facts["recipe"]["seed"]))
+    assert facts["corpus"] == make_base.corpus_digest(
+        make_base.base_texts.pretraining(facts["recipe"]["seed"])
+    )
     assert facts["weights"] <= 5_000_000
     assert sum(file.stat().st_size for file in backbones.SMALL.iterdir()) < 12_000_000
     assert facts["sha256"] == paths.sha256(backbones.SMALL / "model.safetensors")

@@ -68,21 +68,36 @@ def executed(texts=(), source="Text with $x^2$."):
     outputs = [new_output("stream", text=text) for text in texts]
     outputs += [new_output("display_data", {"text/html": t, "text/plain": "-"}) for t in texts]
     outputs += [new_output("display_data", {"text/markdown": t}) for t in texts]
-    outputs += [new_output("display_data", {"application/javascript": "alert(1)", "text/plain": "left"})]
-    outputs += [new_output("display_data", {"image/svg+xml": "<svg onload='alert(1)'/>", "text/plain": "left"})]
+    outputs += [
+        new_output("display_data", {"application/javascript": "alert(1)", "text/plain": "left"})
+    ]
+    outputs += [
+        new_output(
+            "display_data", {"image/svg+xml": "<svg onload='alert(1)'/>", "text/plain": "left"}
+        )
+    ]
     outputs += [new_output("error", ename="E", evalue="v", traceback=list(texts))]
     widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "a"}, "text/plain": "Box"}
     cells = [
-        new_markdown_cell("# 01 First\n\n| | |\n|---|---|\n| *Reproduces* | Table 2 |\n\n" + source, id="title"),
+        new_markdown_cell(
+            "# 01 First\n\n| | |\n|---|---|\n| *Reproduces* | Table 2 |\n\n" + source, id="title"
+        ),
         new_code_cell(PARAMETERS, id="parameters", metadata={"tags": ["parameters"]}),
-        new_code_cell("print('<b>')", id="code", outputs=[*outputs, new_output("display_data", widget)]),
-        new_code_cell("a = 1", id="png", outputs=[new_output("display_data", {"image/png": "aGk="})]),
+        new_code_cell(
+            "print('<b>')", id="code", outputs=[*outputs, new_output("display_data", widget)]
+        ),
+        new_code_cell(
+            "a = 1", id="png", outputs=[new_output("display_data", {"image/png": "aGk="})]
+        ),
     ]
     return new_notebook(cells=cells, metadata={"widgets": {"x": "<script>"}})
 
 
-def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), generated=True, **more):
-    """Leave in `folder` what a run of the notebook leaves: a table, a figure, the executed copy and the manifest.
+def finish(
+    folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), generated=True, **more
+):
+    """Leave in `folder` what a run of the notebook leaves: a table, a figure, the executed copy and
+    the manifest.
 
     root: where in it, the user's own reports or "reports/published".
     """
@@ -100,7 +115,9 @@ def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), ge
         "commit": "abc",
         "parameters": {"tier": "demo", "seed": 0, "path": caption},
         "recipe": {},
-        "sources": [{"name": f"rows{caption}, file", "generated": generated, "groups": 3, "set_aside": 0}],
+        "sources": [
+            {"name": f"rows{caption}, file", "generated": generated, "groups": 3, "set_aside": 0}
+        ],
         "generated": generated,
         "verdicts": {"table-2": {"match": 2, "differs": 1}},
         "artefacts": {name: {"sha256": sha256(where / name), "caption": caption} for name in names},
@@ -109,7 +126,9 @@ def finish(folder, caption="A caption.", cells=("1.23456789", "x"), texts=(), ge
         "wall_s": 1.5,
     }
     (where / "manifest.json").write_text(json.dumps(manifest | more))
-    if where == graph.outputs(NAME, "demo")["manifest"].parent:  # a run of the user's own has a stamp besides
+    if (
+        where == graph.outputs(NAME, "demo")["manifest"].parent
+    ):  # a run of the user's own has a stamp besides
         made = graph.made_of(NAME, "demo", *graph.resolved(NAME, "demo")[1:])
         write(graph.outputs(NAME, "demo")["stamp"], json.dumps(made | {"read": {}, "written": {}}))
         graph.stamp(NAME, "demo")
@@ -128,17 +147,40 @@ def suite(tmp_path, monkeypatch):
 
 def assert_harmless(path):
     page = read(path)
-    banned = {"script", "iframe", "object", "embed", "svg", "form", "base", "link", "audio", "video", "foreignobject"}
+    banned = {
+        "script",
+        "iframe",
+        "object",
+        "embed",
+        "svg",
+        "form",
+        "base",
+        "link",
+        "audio",
+        "video",
+        "foreignobject",
+    }
     assert not banned & set(page.tags), path
     for tag, name, value in page.attributes:
         assert not name.startswith("on"), f"{path}: {tag} {name}={value}"
-        assert not value.strip().lower().startswith(("javascript:", "vbscript:")), f"{path}: {tag} {name}={value}"
-        if tag in ("img", "source", "link", "script"):  # the elements that fetch without being asked
-            assert name not in ("src", "href", "srcset") or value.startswith("data:image/png;base64,")
+        assert not value.strip().lower().startswith(("javascript:", "vbscript:")), (
+            f"{path}: {tag} {name}={value}"
+        )
+        if tag in (
+            "img",
+            "source",
+            "link",
+            "script",
+        ):  # the elements that fetch without being asked
+            assert name not in ("src", "href", "srcset") or value.startswith(
+                "data:image/png;base64,"
+            )
         assert "url(" not in value if name == "style" else True
     assert page.tags.count("style") == 1, "ours, and no other"
     assert "url(" not in path.read_text().partition("</style>")[0]
-    assert "default-src 'none'" in dict((n, v) for t, n, v in page.attributes if t == "meta").get("content", "")
+    assert "default-src 'none'" in dict((n, v) for t, n, v in page.attributes if t == "meta").get(
+        "content", ""
+    )
 
 
 @pytest.mark.slow
@@ -159,12 +201,28 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     finish(suite)
     (suite / "reports/LOG.md").write_text("# Negative results\n\nA *log* line.\n")
     (suite / "reports/benchmarks").mkdir()
-    record = {"name": "load", "compared": "a & b", "ratio": 2.5, "goal": "2", "met": True, "device": "d", "commit": "c"}
+    record = {
+        "name": "load",
+        "compared": "a & b",
+        "ratio": 2.5,
+        "goal": "2",
+        "met": True,
+        "device": "d",
+        "commit": "c",
+    }
     (suite / "reports/benchmarks/load.json").write_text(json.dumps(record))
     site.build()
     folder = suite / "reports/site"
     page = read(folder / "demo" / NAME / "index.html")
-    for text in ("1.235", "A caption.", "Generated data", "Current", "1 differs, 2 match", "seed = 0", "abc"):
+    for text in (
+        "1.235",
+        "A caption.",
+        "Generated data",
+        "Current",
+        "1 differs, 2 match",
+        "seed = 0",
+        "abc",
+    ):
         assert text in page.text
     links = {value for tag, name, value in page.attributes if tag == "a" and name == "href"}
     for link in links:
@@ -179,20 +237,38 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     assert "current" in index and "2026-01-01 00:00" in index
 
 
-def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_other_tiers(monkeypatch, tmp_path):
+def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_other_tiers(
+    monkeypatch, tmp_path
+):
     """A scene whose notebook has not run says so; the figure named first in story.yaml is taken where it is there."""
     made = {}
     for tier, names in (("laptop", ["kappa"]), ("demo", ["extra", "filters", "kappa"])):
-        figures = [{"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"} for name in names]
-        run = SimpleNamespace(tier=tier, notebook="03_annotator_agreement", figures=lambda shown=figures: shown)
-        made[tier] = {"tier": tier, "run": run, "place": f"published-{tier}/03_annotator_agreement/"}
+        figures = [
+            {"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"}
+            for name in names
+        ]
+        run = SimpleNamespace(
+            tier=tier, notebook="03_annotator_agreement", figures=lambda shown=figures: shown
+        )
+        made[tier] = {
+            "tier": tier,
+            "run": run,
+            "place": f"published-{tier}/03_annotator_agreement/",
+        }
     made["none"] = {"tier": "demo", "run": None, "place": "demo/03_annotator_agreement/"}
     (tmp_path / "x.png").write_bytes(PIXEL)
     scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
-    assert scenes["03_annotator_agreement"]["place"] == "published-demo/03_annotator_agreement/index.html#kappa"
+    assert (
+        scenes["03_annotator_agreement"]["place"]
+        == "published-demo/03_annotator_agreement/index.html#kappa"
+    )
     assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "04_data_collection"
-    text = site.page("index.html", "index", "T", published=[], own=[], compared=[], story=list(scenes.values()))
-    assert text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
+    text = site.page(
+        "index.html", "index", "T", published=[], own=[], compared=[], story=list(scenes.values())
+    )
+    assert (
+        text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
+    )
     assert set(scenes) == set(graph.notebooks())
 
 
@@ -205,14 +281,21 @@ def test_states_in_the_index(suite):
     graph.outputs(NAME, "demo")["stamp"].unlink()
     assert state() == "stale: never run here"
     (where / "numbers.csv").write_text("a,b\n9,9\n")
-    assert site.row("demo", NAME, where)["run"].altered == ["numbers.csv"], "a table edited by hand is told apart"
+    assert site.row("demo", NAME, where)["run"].altered == ["numbers.csv"], (
+        "a table edited by hand is told apart"
+    )
     site.build()
-    assert "Not as the run left them: numbers.csv" in read(suite / "reports/site/demo" / NAME / "index.html").text
+    assert (
+        "Not as the run left them: numbers.csv"
+        in read(suite / "reports/site/demo" / NAME / "index.html").text
+    )
     (where / "manifest.json").write_text('{"half')
     assert state() == "incomplete: no manifest"
     site.build()
     assert "incomplete" in read(suite / "reports/site/index.html").text
-    assert not (suite / "reports/site/demo" / NAME / "index.html").exists(), "no page of a run that is not complete"
+    assert not (suite / "reports/site/demo" / NAME / "index.html").exists(), (
+        "no page of a run that is not complete"
+    )
     shutil.rmtree(where)
     assert state() == "not run"
 
@@ -233,18 +316,26 @@ def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
     index = read(folder / "index.html")
     published, _, yours = index.text.partition("Yours")
     assert (
-        published.count(NAME) == yours.count(NAME) == 1 and f"stale: changed since: notebooks/{NAME}" not in published
+        published.count(NAME) == yours.count(NAME) == 1
+        and f"stale: changed since: notebooks/{NAME}" not in published
     )
     links = {value for tag, name, value in index.attributes if tag == "a" and name == "href"}
     places = {f"published-demo/{NAME}/index.html", f"demo/{NAME}/index.html", "compare-demo.html"}
     assert places <= links and all((folder / place).exists() for place in places)
     compared = read(folder / "compare-demo.html").text
-    assert "Conclusions that changed" in compared and "moved, no interval" in compared and "numbers.csv" in compared
+    assert (
+        "Conclusions that changed" in compared
+        and "moved, no interval" in compared
+        and "numbers.csv" in compared
+    )
 
 
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
     (suite / "secret.csv").write_text("a\nkept\n")
-    finish(suite, artefacts={"../../../secret.csv": {"sha256": sha256(suite / "secret.csv"), "caption": "c"}})
+    finish(
+        suite,
+        artefacts={"../../../secret.csv": {"sha256": sha256(suite / "secret.csv"), "caption": "c"}},
+    )
     site.build()
     assert "kept" not in (suite / "reports/site/demo" / NAME / "index.html").read_text()
 
@@ -282,7 +373,9 @@ def test_formulas_become_mathml(latex, part):
     assert site.mathml(latex).startswith("<math") and part in site.mathml(latex)
 
 
-@pytest.mark.parametrize("latex", [r"\nosuchmacro{x}", r"\text{<script>}", r"\href{javascript:x}{y}", r"\left("])
+@pytest.mark.parametrize(
+    "latex", [r"\nosuchmacro{x}", r"\text{<script>}", r"\href{javascript:x}{y}", r"\left("]
+)
 def test_what_cannot_be_converted_stays_as_source(latex):
     html = site.mathml(latex)
     assert html.startswith("<code>") and latex.replace("<", "&lt;").replace(">", "&gt;") in html
@@ -297,7 +390,14 @@ def test_readme_table_is_generated(suite, capsys):
     finish(suite, tier="laptop", caption=" | <b>", root="reports/published")
     finish(suite, commit="mine")
     (suite / "reports/benchmarks").mkdir()
-    record = {"name": "load", "compared": "a | b", "ratio": 2.5, "goal": "2x", "met": False, "device": "a CPU"}
+    record = {
+        "name": "load",
+        "compared": "a | b",
+        "ratio": 2.5,
+        "goal": "2x",
+        "met": False,
+        "device": "a CPU",
+    }
     (suite / "reports/benchmarks/load.json").write_text(json.dumps(record | {"commit": "abc"}))
     site.main([])
     assert capsys.readouterr().out == f"{suite / 'reports/site/index.html'}\n"
@@ -326,16 +426,22 @@ def test_the_projects_own_results_are_up_to_date():
     ]
     changed = subprocess.run(git, capture_output=True, text=True)
     if changed.returncode or changed.stdout:
-        pytest.skip("reports differ from the commit: make reports brings reports/README.md up to date")
+        pytest.skip(
+            "reports differ from the commit: make reports brings reports/README.md up to date"
+        )
     assert (root() / "reports" / "README.md").read_text() == site.results()
 
 
 def test_the_published_reports_are_read_as_they_are(monkeypatch, tmp_path):
-    """Every published report is complete and unaltered, and one of them becomes a whole harmless page.
+    """Every published report is complete and unaltered, and one of them becomes a whole harmless
+    page.
 
     Of tier demo's named runs the CSV tables are published, and nothing else.
     """
-    folders = [path.parent for path in sorted((root() / "reports/published").glob("*/[0-9]*/manifest.json"))]
+    folders = [
+        path.parent
+        for path in sorted((root() / "reports/published").glob("*/[0-9]*/manifest.json"))
+    ]
     assert {folder.parent.name for folder in folders} == {"demo", "laptop"}
     for folder in folders:
         shown = site.published_row(folder.parent.name, folder)

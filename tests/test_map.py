@@ -48,30 +48,46 @@ def written():
 def test_the_map_has_every_module_in_its_own_words():
     """A map that is not held to the files is soon a map of another house."""
     text = (ROOT / "docs" / "map.md").read_text().partition(MARKS[0])[2].partition(MARKS[1])[0]
-    assert text == written(), "docs/map.md is not that of the files: python tests/test_map.py writes it"
+    assert text == written(), (
+        "docs/map.md is not that of the files: python tests/test_map.py writes it"
+    )
 
 
 def test_first_lines_say_what_a_module_is_for():
     for path in (ROOT / "hs2lib").rglob("*.py"):
         if path.name != "__main__.py":
             line = first_line(path)
-            assert len(line.split()) >= 3 and line.endswith("."), f"{path.relative_to(ROOT)}: {line!r}"
+            assert len(line.split()) >= 3 and line.endswith("."), (
+                f"{path.relative_to(ROOT)}: {line!r}"
+            )
             assert len(line) <= 120, path
 
 
 def test_the_rooms_are_those_of_the_linter():
     """The order of the map is the order that import-linter holds."""
-    layers = re.search(r"^layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.M | re.S)[1]
+    layers = re.search(r"^layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.M | re.S)[
+        1
+    ]
     assert re.findall(r'"(\w+)"', layers)[::-1] == list(ROOMS)
 
 
 def test_every_fault_of_old_is_held_by_tests_that_are_there():
-    rows = [row for row in (ROOT / "docs" / "trust.md").read_text().splitlines() if re.match(r"\| \d", row)]
-    assert {int(row.split()[1]) for row in rows} == set(range(1, 11)) and all(row.count(" | ") == 2 for row in rows)
+    rows = [
+        row
+        for row in (ROOT / "docs" / "trust.md").read_text().splitlines()
+        if re.match(r"\| \d", row)
+    ]
+    assert {int(row.split()[1]) for row in rows} == set(range(1, 11)) and all(
+        row.count(" | ") == 2 for row in rows
+    )
     for row in rows:
         held = re.findall(r"`(tests/[\w/]+\.py)`: ([\w, ]+\w)", row)
-        assert held and not [name for file, names in held for name in names.split(", ")
-                             if f"def {name}(" not in (ROOT / file).read_text()], row  # fmt: skip
+        assert held and not [
+            name
+            for file, names in held
+            for name in names.split(", ")
+            if f"def {name}(" not in (ROOT / file).read_text()
+        ], row
 
 
 def test_tests_lie_in_the_room_of_what_they_test():
@@ -79,9 +95,13 @@ def test_tests_lie_in_the_room_of_what_they_test():
     for path in (ROOT / "tests").glob("*/test_*.py"):
         room, topic = path.parent.name, path.stem.removeprefix("test_")
         known = [module.stem for module in modules(ROOT / "hs2lib" / room)] + [room, "notebook"]
-        assert room in ROOMS and any(topic == name or topic.startswith(f"{name}_") for name in known), path
+        assert room in ROOMS and any(
+            topic == name or topic.startswith(f"{name}_") for name in known
+        ), path
 
 
 if __name__ == "__main__":
     before, _, rest = (ROOT / "docs" / "map.md").read_text().partition(MARKS[0])
-    (ROOT / "docs" / "map.md").write_text(before + MARKS[0] + written() + MARKS[1] + rest.partition(MARKS[1])[2])
+    (ROOT / "docs" / "map.md").write_text(
+        before + MARKS[0] + written() + MARKS[1] + rest.partition(MARKS[1])[2]
+    )

@@ -9,7 +9,14 @@ from hs2lib.run import graph
 
 def test_names_and_what_they_stand_for_agree():
     """Two lists that may differ would let a parameter name what the library does not have, or hide what it has."""
-    kinds = (names.RATED, names.ANNOTATED, names.COMPARED, names.UNRATED, names.CONVERSATIONS, names.PROMPTS)
+    kinds = (
+        names.RATED,
+        names.ANNOTATED,
+        names.COMPARED,
+        names.UNRATED,
+        names.CONVERSATIONS,
+        names.PROMPTS,
+    )
     assert {name for kind in kinds for name in kind} == set(SETS)
     assert set(names.TIERS) == set(graph.TIERS)
     assert set(names.MODELS) == set(backbones.NAMED)
@@ -17,7 +24,11 @@ def test_names_and_what_they_stand_for_agree():
 
 
 def test_no_table_names_a_thing_twice():
-    tables = {name: value for name, value in vars(names).items() if name.isupper() and isinstance(value, tuple)}
+    tables = {
+        name: value
+        for name, value in vars(names).items()
+        if name.isupper() and isinstance(value, tuple)
+    }
     for name, table in tables.items():
         assert len(set(table)) == len(table), name
         assert all(isinstance(value, str) and value for value in table), name

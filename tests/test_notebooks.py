@@ -34,15 +34,21 @@ def folders(tmp_path, monkeypatch):
     return tmp_path
 
 
-# By a kernel of its own one that shows a training's live curves: starting it takes half the time. Of those with widgets
-# test_docs.py runs one by a kernel.
+# By a kernel of its own one that shows a training's live curves: starting it takes half the time.
+# Of those with widgets test_docs.py runs one by a kernel.
 BY_KERNEL = "07_sft"
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
 def test_run_all_as_it_stands(name, folders, monkeypatch):
     if name == BY_KERNEL:
-        command = [sys.executable, "-m", "jupyter", "execute", str(root() / "notebooks" / f"{name}.ipynb")]
+        command = [
+            sys.executable,
+            "-m",
+            "jupyter",
+            "execute",
+            str(root() / "notebooks" / f"{name}.ipynb"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folders)
         assert done.returncode == 0, done.stderr[-3000:]
     else:
@@ -50,7 +56,9 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
         run_all(name)
     folder = folders / "reports" / "smoke" / name
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["generated"] == (name != OF_REPORTS), "the smoke tier runs on generated data and must say so"
+    assert manifest["generated"] == (name != OF_REPORTS), (
+        "the smoke tier runs on generated data and must say so"
+    )
     assert all((folder / artefact).exists() for artefact in manifest["artefacts"])
     for artefact, about in manifest["artefacts"].items():
         formula = artefact.split(".")[0] in OF_FORMULAS or name == OF_REPORTS
@@ -60,35 +68,64 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
 
 def test_own_ratings_as_the_readme_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):
     """It may be left empty, and 01 and 05 broke on it."""
-    (about,) = re.findall(r"^## Your own ratings\n\n(.*?)\n\n", (root() / "README.md").read_text(), re.M | re.S)
+    (about,) = re.findall(
+        r"^## Your own ratings\n\n(.*?)\n\n", (root() / "README.md").read_text(), re.M | re.S
+    )
     named = dict(re.findall(r'`(\w+) = "([^"]+)"`', about))
-    assert named == {"dataset": "ratings", "source": "folder", "path": "my.jsonl"} and "empty where not rated" in about
+    assert (
+        named == {"dataset": "ratings", "source": "folder", "path": "my.jsonl"}
+        and "empty where not rated" in about
+    )
     rated = dict(zip(ATTRIBUTES, (0, 1, None, 3, 4), strict=True))
     rows = [
-        rated | {"prompt": f"{i}?", "response": "a" * (i + j + 1), "verbosity": j} for i in range(20) for j in (0, 1)
+        rated | {"prompt": f"{i}?", "response": "a" * (i + j + 1), "verbosity": j}
+        for i in range(20)
+        for j in (0, 1)
     ]
     (folders / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(folders)
     execute("01_dataset_statistics", "smoke", n_boot=100, **named)
     quick = dict(model_name="tiny", head="fresh", n_boot=100, steps=1, ridge_groups=0)
     execute("05_reward_model_training", "smoke", **named, **quick)
-    described = pd.read_csv(folders / "reports/smoke/01_dataset_statistics/descriptive.csv", index_col=0)
-    assert described.loc["coherence", ["mean", "SD", "R"]].isna().all() and described.loc["complexity", "mean"] == 3
+    described = pd.read_csv(
+        folders / "reports/smoke/01_dataset_statistics/descriptive.csv", index_col=0
+    )
+    assert (
+        described.loc["coherence", ["mean", "SD", "R"]].isna().all()
+        and described.loc["complexity", "mean"] == 3
+    )
     scored = pd.read_csv(folders / "reports/smoke/05_reward_model_training/metrics.csv")
     assert set(scored.attribute) == set(ATTRIBUTES) - {"coherence"}
-    parts = pd.read_csv(folders / "reports/smoke/05_reward_model_training/items.csv", index_col=0).loc["groups"]
+    parts = pd.read_csv(
+        folders / "reports/smoke/05_reward_model_training/items.csv", index_col=0
+    ).loc["groups"]
     assert parts.sum() == len(rows) / 2 and parts["test"] > 0, "no row is trained on and tested on"
 
 
 def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(folders, monkeypatch):
     """It ended in an error of pandas, after all its tables."""
     rated = dict.fromkeys(ATTRIBUTES, 3)
-    rows = [rated | {"prompt": f"{i}?", "response": "a", "annotator": who} for i in range(9) for who in ("x", "y")]
+    rows = [
+        rated | {"prompt": f"{i}?", "response": "a", "annotator": who}
+        for i in range(9)
+        for who in ("x", "y")
+    ]
     (folders / "alike.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(folders)
     shown = []
-    monkeypatch.setattr(show, "display", lambda *things: shown.extend(getattr(thing, "data", "") for thing in things))
-    execute("03_annotator_agreement", "smoke", dataset="ratings", source="folder", path="alike.jsonl", n_boot=100)
+    monkeypatch.setattr(
+        show,
+        "display",
+        lambda *things: shown.extend(getattr(thing, "data", "") for thing in things),
+    )
+    execute(
+        "03_annotator_agreement",
+        "smoke",
+        dataset="ratings",
+        source="folder",
+        path="alike.jsonl",
+        n_boot=100,
+    )
     assert any("No kappa of helpfulness can be computed" in text for text in shown)
 
 
@@ -96,11 +133,15 @@ def test_where_all_ratings_are_alike_notebook_03_says_that_there_is_no_kappa(fol
 def test_dry_run_of_tier_paper(name, folders, monkeypatch):
     """With the paper's own parameters, on this machine, without the Hub: what 70B would cost, then every cell small."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    quick = {"toy_groups": 1000, "toy_steps": 20} if name == "12_steerlm2" else {}  # of its toy, which is ours
+    quick = (
+        {"toy_groups": 1000, "toy_steps": 20} if name == "12_steerlm2" else {}
+    )  # of its toy, which is ours
     execute(name, "paper", **quick)
     folder = folders / "reports" / "paper" / name
     costs = pd.read_csv(folder / "cost.csv")
-    assert (costs.loc[costs.unit == "GPU hours", "value"] > 0).any() and costs.quantity.eq("together").any()
+    assert (costs.loc[costs.unit == "GPU hours", "value"] > 0).any() and costs.quantity.eq(
+        "together"
+    ).any()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["generated"] and manifest["parameters"]["dry_run"]
     assert {path.name for path in (folders / "runs" / "paper" / name).iterdir()} == {"dry-run"}

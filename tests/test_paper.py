@@ -38,9 +38,18 @@ def test_a_margin_follows_the_printed_digits_or_the_number():
     """3.6393 has .00005 of room, .0600 as much: its zeros count. 5 % of 1471.9 characters are 73.595."""
     two, four = paper.TABLES["table-2"].rules, paper.TABLES["table-4"].rules
     best = "SteerLM 2.0 iter 2 w. Daring-Anteater"
-    assert two["coherence", "mean HS2"].margin == two["verbosity", "R HS2"].margin == pytest.approx(5e-5)
+    assert (
+        two["coherence", "mean HS2"].margin
+        == two["verbosity", "R HS2"].margin
+        == pytest.approx(5e-5)
+    )
     assert two["characters in prompt", "mean HS"] == ("exact", pytest.approx(0.05), 0, 1)
-    assert four[best, "characters"] == ("estimate", pytest.approx(73.595), pytest.approx(18.399, abs=1e-3), 1)
+    assert four[best, "characters"] == (
+        "estimate",
+        pytest.approx(73.595),
+        pytest.approx(18.399, abs=1e-3),
+        1,
+    )
     assert four[best, "AlpacaEval 2 LC"] == ("estimate", 2 * 1.35, 1.35 / 2, 2)
 
 
@@ -66,9 +75,13 @@ def test_goodness_is_the_first_three_of_the_70b_models_weights():
 def test_departures_say_what_both_do_where_and_what_it_moves():
     """An effect is a figure, or none, or the reason why it cannot be measured."""
     for row in paper.DEPARTURES:
-        assert all(row.values()) and len({row["paper or its code"], row["tier paper here"]}) == 2, row
+        assert all(row.values()) and len({row["paper or its code"], row["tier paper here"]}) == 2, (
+            row
+        )
         effect = row["effect"]
-        assert effect.startswith(("none", "cannot be measured: ")) or effect.lstrip("-")[0].isdigit(), effect
+        assert (
+            effect.startswith(("none", "cannot be measured: ")) or effect.lstrip("-")[0].isdigit()
+        ), effect
 
 
 def test_effects_of_departures_are_those_that_were_measured():
@@ -76,9 +89,17 @@ def test_effects_of_departures_are_those_that_were_measured():
     parts = json.loads((root() / "reports" / "benchmarks" / "departures.json").read_text())["parts"]
     by_part = {row["part"]: row["effect"] for row in paper.DEPARTURES}
     named = {"checkpoint of every policy": "checkpoint", "SFT, loss": "loss"}
-    named |= {"rows that are too long, reward model": "long", "conversations that are too long, SFT": "cut"}
-    named |= {"SFT on Open Assistant, system text": "system", "texts that spell out a marker": "marker"}
+    named |= {
+        "rows that are too long, reward model": "long",
+        "conversations that are too long, SFT": "cut",
+    }
+    named |= {
+        "SFT on Open Assistant, system text": "system",
+        "texts that spell out a marker": "marker",
+    }
     for row, part in named.items():
         value, low, high = (f"{parts[part][name]:.2f}" for name in ("points", "low", "high"))
         assert by_part[row].startswith(value) and f"({low} to {high}" in by_part[row], row
-    assert by_part["Arena Hard, interval"].startswith(f"{parts['interval']['their width over ours']:.2f}")
+    assert by_part["Arena Hard, interval"].startswith(
+        f"{parts['interval']['their width over ours']:.2f}"
+    )

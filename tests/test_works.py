@@ -85,7 +85,9 @@ def ranked(answers, reward_model, *, levels):
     assert levels == "fifths"
     made = steerlm.answers(answers)
     return [
-        works.replace(group, responses=(works.replace(group.responses[0], labels=(float(i % 5),) * 5),))
+        works.replace(
+            group, responses=(works.replace(group.responses[0], labels=(float(i % 5),) * 5),)
+        )
         for i, group in enumerate(made)
     ]
 
@@ -109,4 +111,6 @@ def test_a_random_reward_says_the_same_of_the_same_text(groups):
 def test_the_true_reward_is_standardised_on_the_rated_responses(groups):
     """Else the KL's weight would mean another thing than under the reward model's reward."""
     scores = works.true_reward(works.Loaded(groups, "", True)).score(groups).numpy()
-    assert scores.mean() == pytest.approx(0, abs=1e-6) and scores.std() == pytest.approx(1, abs=1e-6)
+    assert scores.mean() == pytest.approx(0, abs=1e-6) and scores.std() == pytest.approx(
+        1, abs=1e-6
+    )

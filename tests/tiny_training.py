@@ -34,14 +34,22 @@ def made(n: int, seed: int = 0, k: int = 2) -> list[Item]:
         targets = rng.integers(0, 5, (size, k)).astype(np.float32)
         targets[rng.random((size, k)) < 0.2] = -100
         targets[0, 0] = 3.0
-        sequences = tuple(prompt + rng.integers(0, 64, rng.integers(1, 15)).tolist() for _ in range(size))
+        sequences = tuple(
+            prompt + rng.integers(0, 64, rng.integers(1, 15)).tolist() for _ in range(size)
+        )
         out.append(Item(f"{seed}-{i:03d}", sequences, targets, (len(prompt),) * size))
     return out
 
 
 def recipe(**changes) -> Recipe:
     """Eight groups a step, at a rate that moves a tiny model, in float32."""
-    defaults = {"steps": STEPS, "batch": 8, "learning_rate": 1e-2, "autocast": "float32", "validate_every": 2}
+    defaults = {
+        "steps": STEPS,
+        "batch": 8,
+        "learning_rate": 1e-2,
+        "autocast": "float32",
+        "validate_every": 2,
+    }
     return Recipe(**defaults | {"save_every": 2, "warmup": 2} | changes)
 
 

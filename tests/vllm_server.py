@@ -1,7 +1,9 @@
-"""A vLLM server on loopback, as far as rollouts ask it: completions of token ids, and its development endpoints.
+"""A vLLM server on loopback, as far as rollouts ask it: completions of token ids, and its
+development endpoints.
 
-What it samples follows from the seed, the prompt and the weights that it has read, and from nothing else. `plan`, of
-the completion's number, may return the bytes to send in its place (b"": the connection is closed) and a status.
+What it samples follows from the seed, the prompt and the weights that it has read, and from nothing
+else. `plan`, of the completion's number, may return the bytes to send in its place (b"": the
+connection is closed) and a status.
 """
 
 import hashlib
@@ -14,10 +16,18 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-STEPS = ["/sleep?level=2", "/wake_up?tags=weights", "/collective_rpc", "/wake_up?tags=kv_cache", "/reset_prefix_cache"]
+STEPS = [
+    "/sleep?level=2",
+    "/wake_up?tags=weights",
+    "/collective_rpc",
+    "/wake_up?tags=kv_cache",
+    "/reset_prefix_cache",
+]
 
 
-def sampled(seed: int, prompt: list[int], weights: str, longest: int) -> tuple[list[int], list[float]]:
+def sampled(
+    seed: int, prompt: list[int], weights: str, longest: int
+) -> tuple[list[int], list[float]]:
     """What the server samples: tokens below 2,000 and their log-probabilities."""
     drawn = random.Random(f"{seed} {prompt} {weights}")
     tokens = [drawn.randrange(100, 2000) for _ in range(drawn.randint(1, longest))]
@@ -46,8 +56,13 @@ class _Handler(BaseHTTPRequestHandler):
         if planned := server.plan(number):
             return self.reply(*planned)
         assert "sleep" not in "".join(server.steps[-4:]), "asked while it has no weights"
-        tokens, log_probs = sampled(body["seed"], body["prompt"], server.weights, body["max_tokens"])
-        about = {"finish_reason": "stop" if len(tokens) < body["max_tokens"] else "length", "token_ids": tokens}
+        tokens, log_probs = sampled(
+            body["seed"], body["prompt"], server.weights, body["max_tokens"]
+        )
+        about = {
+            "finish_reason": "stop" if len(tokens) < body["max_tokens"] else "length",
+            "token_ids": tokens,
+        }
         return self.reply({"choices": [about | {"logprobs": {"token_logprobs": log_probs}}]})
 
     def reply(self, content: object, status: int = 200) -> None:
@@ -79,13 +94,23 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(folder: Path, plan: Callable[[int], tuple | None] = lambda number: None) -> Iterator[_Server]:
+def serve(
+    folder: Path, plan: Callable[[int], tuple | None] = lambda number: None
+) -> Iterator[_Server]:
     """Serve `folder` on a free port; yields the server with `url`, `bodies` of completions, `steps` and `weights`."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.plan, server.lock, server.folder, server.bodies, server.steps = plan, threading.Lock(), Path(folder), [], []
+    server.plan, server.lock, server.folder, server.bodies, server.steps = (
+        plan,
+        threading.Lock(),
+        Path(folder),
+        [],
+        [],
+    )
     server.url = f"http://127.0.0.1:{server.server_port}"
     server.read()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield server

@@ -4,7 +4,8 @@
     items = prepare(policy, pairs, setup)      # with the log-probabilities of the reference, the policy as it begins
     result = train(policy, items, setup)       # the policy then holds its best or its last weights
 
-Iterative DPO makes its pairs of samples by `by_score`, the best of n against the worst, and `items` of them.
+Iterative DPO makes its pairs of samples by `by_score`, the best of n against the worst, and `items`
+of them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,13 +25,15 @@ from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import TrainingResult, fit
 
 
-def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tuple[list[Group], dict[str, int]]:
+def by_attribute(
+    groups: Iterable[Group], attribute: str = "helpfulness"
+) -> tuple[list[Group], dict[str, int]]:
     """Pairs by human ratings: the response with the highest label against the one with the lowest.
 
-    Paper: section 4.3 ("taking the response with the higher helpfulness score as the chosen response"; pairs with equal
-    helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's groups are pairs by position, so a prompt that occurs
-    twice gives two pairs. Returns as `by_score`. Raises ValueError where no group has the attribute, naming
-    those it has.
+    Paper: section 4.3 ("taking the response with the higher helpfulness score as the chosen
+    response"; pairs with equal helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's
+    groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
+    `by_score`. Raises ValueError where no group has the attribute, naming those it has.
     """
     groups = list(groups)
     named = sorted({name for group in groups for name in group.attributes})
@@ -43,10 +46,10 @@ def by_attribute(groups: Iterable[Group], attribute: str = "helpfulness") -> tup
 class Pairs:
     """Pairs to train on and to validate on, chosen before rejected.
 
-    loaded: the rows that they were made of; held_out: those of the validation pairs, where they have a split of their
-    own. counts: by name of a part that has any groups, as `by_attribute` counts. of_paper: whether the training pairs
-    are those that the paper counts, HelpSteer2's whole train split by its own rule. arguments: the rule, for the run's
-    manifest.
+    loaded: the rows that they were made of; held_out: those of the validation pairs, where they
+    have a split of their own. counts: by name of a part that has any groups, as `by_attribute`
+    counts. of_paper: whether the training pairs are those that the paper counts, HelpSteer2's whole
+    train split by its own rule. arguments: the rule, for the run's manifest.
     """
 
     loaded: Loaded
@@ -65,9 +68,9 @@ Rule = Callable[[Iterable[Group], str], tuple[list[Group], dict[str, int]]]
 def load_pairs(setup: Setup, rule: Rule = by_attribute) -> Pairs:
     """The pairs that the recipe names, to train on and to validate on.
 
-    Paper: section 4.3. A share of the prompts is cut off to validate on; where train and validation split are both
-    named, the one is trained on and the other validated on, whole. rule: what makes pairs of groups. Raises as
-    `hs2lib.data.load.load`, `hs2lib.train.items.cut` and the rule.
+    Paper: section 4.3. A share of the prompts is cut off to validate on; where train and validation
+    split are both named, the one is trained on and the other validated on, whole. rule: what makes
+    pairs of groups. Raises as `hs2lib.data.load.load`, `hs2lib.train.items.cut` and the rule.
     """
     recipe = setup.recipe
     loaded = _rated(recipe, recipe.split)
@@ -78,7 +81,9 @@ def load_pairs(setup: Setup, rule: Rule = by_attribute) -> Pairs:
     return paired(loaded, held_out, recipe, rule)
 
 
-def paired(loaded: Loaded, held_out: Loaded | None, recipe: DPO, rule: Rule = by_attribute) -> Pairs:
+def paired(
+    loaded: Loaded, held_out: Loaded | None, recipe: DPO, rule: Rule = by_attribute
+) -> Pairs:
     """`load_pairs` of rows that are here already."""
     share = recipe.validation_share
     if held_out is not None:
@@ -95,7 +100,9 @@ def paired(loaded: Loaded, held_out: Loaded | None, recipe: DPO, rule: Rule = by
     released = recipe.dataset == "helpsteer2" and not loaded.generated and not loaded.own
     papers_rule = rule is by_attribute and recipe.attribute == "helpfulness"
     of_paper = whole_split and released and papers_rule
-    return Pairs(loaded, held_out, pairs["train"], pairs["validation"], counts, of_paper, {"rule": rule})
+    return Pairs(
+        loaded, held_out, pairs["train"], pairs["validation"], counts, of_paper, {"rule": rule}
+    )
 
 
 def _rated(recipe: DPO, split: str) -> Loaded:
@@ -111,20 +118,26 @@ def _rated(recipe: DPO, split: str) -> Loaded:
     )
 
 
-def items(reference: Policy, pairs: Iterable[Group], too_long="raise", **options) -> tuple[list[Item], dict]:
-    """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of each response.
+def items(
+    reference: Policy, pairs: Iterable[Group], too_long="raise", **options
+) -> tuple[list[Item], dict]:
+    """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of
+    each response.
 
-    Paper: section 4.3 (the reference is the policy before training, so call this first). options: budget, autocast
-    and cache of `Policy.log_probs`: the reference runs once, and a repeated or killed run reads its results. too_long
-    and what is raised as in `items.compared`.
+    Paper: section 4.3 (the reference is the policy before training, so call this first). options:
+    budget, autocast and cache of `Policy.log_probs`: the reference runs once, and a repeated or
+    killed run reads its results. too_long and what is raised as in `items.compared`.
     """
     bare, counts = compared(reference, pairs, too_long=too_long)
     both = zip(bare, _log_probs(reference, bare, **options), strict=True)
-    return [replace(item, targets=np.column_stack([item.targets, log_p])) for item, log_p in both], counts
+    return [
+        replace(item, targets=np.column_stack([item.targets, log_p])) for item, log_p in both
+    ], counts
 
 
 def prepare(policy: Policy, pairs: Pairs, setup: Setup) -> Prepared:
-    """`items` of both parts, with the policy as it begins for the reference; kept in the run's folder.
+    """`items` of both parts, with the policy as it begins for the reference; kept in the run's
+    folder.
 
     Paper: section 4.3. Of the training pairs so many as the recipe's `n_pairs`, drawn by the seed.
     """
@@ -143,24 +156,39 @@ def prepare(policy: Policy, pairs: Pairs, setup: Setup) -> Prepared:
 
 
 def train(
-    policy: Policy, items: Prepared, setup: Setup, *, objective: Objective | None = None, callbacks: Sequence = ()
+    policy: Policy,
+    items: Prepared,
+    setup: Setup,
+    *,
+    objective: Objective | None = None,
+    callbacks: Sequence = (),
 ) -> TrainingResult:
-    """Train a policy in place; it then holds the weights with the lowest validation loss, or its last ones.
+    """Train a policy in place; it then holds the weights with the lowest validation loss, or its
+    last ones.
 
-    Paper: section 4.3. The recipe says whether all weights are trained or adapters, by our trainer or by TRL's.
-    objective: a loss in place of `objectives.dpo(recipe.beta)`. callbacks: as for `hs2lib.train.trainer.fit`. Raises
-    ValueError for an objective with TRL, which has its own, and as `fit`.
+    Paper: section 4.3. The recipe says whether all weights are trained or adapters, by our trainer
+    or by TRL's. objective: a loss in place of `objectives.dpo(recipe.beta)`. callbacks: as for
+    `hs2lib.train.trainer.fit`. Raises ValueError for an objective with TRL, which has its own, and
+    as `fit`.
     """
     recipe = setup.recipe
     if recipe.backend == "trl" and objective is not None:
-        raise ValueError(f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'")
+        raise ValueError(
+            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
+        )
     if recipe.method == "lora":
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
     if recipe.backend == "trl":
         from hs2lib.align import trl_backends  # here: importing TRL takes seconds
 
         return trl_backends.fit_dpo(
-            policy, items.training, items.validation, recipe.beta, recipe, setup.folder, callbacks=callbacks
+            policy,
+            items.training,
+            items.validation,
+            recipe.beta,
+            recipe,
+            setup.folder,
+            callbacks=callbacks,
         )
     objective = objective or objectives.dpo(recipe.beta)
     result = fit(
@@ -185,9 +213,11 @@ def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
-    """log pi(y|x) - log pi_ref(y|x) of the chosen and the rejected response of each item: float32 [pairs, 2], nats.
+    """log pi(y|x) - log pi_ref(y|x) of the chosen and the rejected response of each item: float32
+    [pairs, 2], nats.
 
-    Paper: section 4.3 (times beta they are the implicit rewards). options: as for `Policy.log_probs`.
+    Paper: section 4.3 (times beta they are the implicit rewards). options: as for
+    `Policy.log_probs`.
     """
     return _log_probs(policy, pairs, **options) - np.stack([item.targets[:, 1] for item in pairs])
 

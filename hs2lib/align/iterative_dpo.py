@@ -4,8 +4,9 @@
     first = sample(policy, parts[0], reward_model, setup)     # a round's samples, scored and paired
     played = train(policy, parts, reward_model, setup)        # all rounds, in place
 
-Paper: section 4.3, "Iterative DPO" (20,000 prompts of Daring-Anteater, ten samples each, the best against the worst
-goodness). What orders the samples (`reward_model`), how pairs are made of them (`pair`) and the loss are arguments.
+Paper: section 4.3, "Iterative DPO" (20,000 prompts of Daring-Anteater, ten samples each, the best
+against the worst goodness). What orders the samples (`reward_model`), how pairs are made of them
+(`pair`) and the loss are arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +31,8 @@ from hs2lib.train.trainer import TrainingResult, fit
 
 START = "08_dpo"  # the notebook whose policy the rounds begin with
 
-# (groups of samples, a score for every sample in order, nan for one that is not to be used) -> (pairs, counts), as
-# `hs2lib.train.items.by_score` has them
+# (groups of samples, a score for every sample in order, nan for one that is not to be used) ->
+# (pairs, counts), as `hs2lib.train.items.by_score` has them
 PairRule = Callable[[list[Group], np.ndarray], tuple[list[Group], dict[str, int]]]
 
 
@@ -104,7 +105,8 @@ def load_prompts(setup: Setup) -> Loaded:
 
 
 def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
-    """The prompts of each round, in an order drawn by the seed; whatever responses there were are not used.
+    """The prompts of each round, in an order drawn by the seed; whatever responses there were are
+    not used.
 
     Raises ValueError where there are too few prompts for all rounds.
     """
@@ -117,7 +119,9 @@ def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
 def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:
     """The prompts of each round, `each` new ones a round. Raises ValueError where there are too few for all rounds."""
     if rounds < 1 or each < 1 or len(prompts) < rounds * each:
-        raise ValueError(f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}")
+        raise ValueError(
+            f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}"
+        )
     return [list(prompts[r * each : (r + 1) * each]) for r in range(rounds)]
 
 
@@ -129,25 +133,34 @@ def sample(
     *,
     pair: PairRule = by_score,
 ) -> SampledPairs:
-    """Sample n responses to each prompt, score them, and make pairs of them: the best and the worst of each prompt.
+    """Sample n responses to each prompt, score them, and make pairs of them: the best and the worst
+    of each prompt.
 
-    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence: the recipe's `weighting`). Samples
-    and scores are kept in the run's folder and read again. Samples that reached `max_new_tokens` are in no pair where
-    the recipe's `unfinished` is "leave out" (paper silent). pair: another rule. Raises as `rollouts`, and ValueError
-    where no pair is left.
+    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence: the recipe's
+    `weighting`). Samples and scores are kept in the run's folder and read again. Samples that
+    reached `max_new_tokens` are in no pair where the recipe's `unfinished` is "leave out" (paper
+    silent). pair: another rule. Raises as `rollouts`, and ValueError where no pair is left.
     """
     recipe = setup.recipe
     groups = rollouts(policy, prompts, file=setup.folder, **recipe.sampling)
     outputs = reward_model.score(groups, cache=setup.folder, **recipe.inference)  # [R, A]
-    weights = torch.tensor(head_weights(recipe.weighting, reward_model.attributes), dtype=outputs.dtype)  # [A]
-    scores = losses.goodness(outputs, weights).double().numpy().reshape(len(groups), -1)  # [prompts, n]
+    weights = torch.tensor(
+        head_weights(recipe.weighting, reward_model.attributes), dtype=outputs.dtype
+    )  # [A]
+    scores = (
+        losses.goodness(outputs, weights).double().numpy().reshape(len(groups), -1)
+    )  # [prompts, n]
     usable = scores
     if recipe.unfinished == "leave out":
-        finished = np.array([[one.finished for one in group.responses] for group in groups])  # [prompts, n]
+        finished = np.array(
+            [[one.finished for one in group.responses] for group in groups]
+        )  # [prompts, n]
         usable = np.where(finished, scores, np.nan)
     pairs, counts = pair(groups, usable.ravel())
     if not pairs:
-        raise ValueError(f"none of {len(groups)} prompts has two samples that score differently: {counts}")
+        raise ValueError(
+            f"none of {len(groups)} prompts has two samples that score differently: {counts}"
+        )
     return SampledPairs(groups, scores, pairs, counts)
 
 
@@ -161,14 +174,17 @@ def train(
     objective: Objective | None = None,
     callbacks: Sequence = (),
 ) -> Played:
-    """Play the rounds, in place: sample with the policy as it is, make pairs, and train on them by DPO.
+    """Play the rounds, in place: sample with the policy as it is, make pairs, and train on them by
+    DPO.
 
-    Paper: section 4.3 describes one round and does not say which policy DPO keeps close to. The recipe's `reference`
-    is "previous", the policy that sampled, or "first", the one that the rounds began with. All pairs are trained on,
-    and the last weights stay. Everything is kept by its content: a run that was killed goes on where it was.
+    Paper: section 4.3 describes one round and does not say which policy DPO keeps close to. The
+    recipe's `reference` is "previous", the policy that sampled, or "first", the one that the rounds
+    began with. All pairs are trained on, and the last weights stay. Everything is kept by its
+    content: a run that was killed goes on where it was.
 
-    parts: the prompts of each round. pair: as for `sample`. objective: the loss, by default `objectives.dpo`.
-    callbacks: of `fit`. Under torchrun every process calls this alike. Raises as `sample` and `fit`.
+    parts: the prompts of each round. pair: as for `sample`. objective: the loss, by default
+    `objectives.dpo`. callbacks: of `fit`. Under torchrun every process calls this alike. Raises as
+    `sample` and `fit`.
     """
     recipe = setup.recipe
     objective = objective or objectives.dpo(recipe.beta)
@@ -180,9 +196,13 @@ def train(
     rounds = []
     for number, prompts in enumerate(parts, 1):
         sampled = sample(policy, prompts, reward_model, setup, pair=pair)
-        items, _ = dpo.items(reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference)
+        items, _ = dpo.items(
+            reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference
+        )
         about = {"round": number, "reference": recipe.reference}
-        result = fit(policy, items, [], objective, recipe, setup.folder, about=about, callbacks=callbacks)
+        result = fit(
+            policy, items, [], objective, recipe, setup.folder, about=about, callbacks=callbacks
+        )
         rounds.append(Round(sampled, items, result))
     arguments = {"pair": pair, "objective": objective, "reward_model": reward_model.fingerprint()}
     return Played(rounds, arguments)

@@ -24,17 +24,29 @@ from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SFT
 from hs2lib.train.trainer import TrainingResult, fit
 
-# What is counted of conversations that become items; of the too long ones not even the first exchange fits.
-COUNTS = ("conversations", "turns_trained", "shortened", "too_long", "refused", "tokens", "tokens_trained")
+# What is counted of conversations that become items; of the too long ones not even the first
+# exchange fits.
+COUNTS = (
+    "conversations",
+    "turns_trained",
+    "shortened",
+    "too_long",
+    "refused",
+    "tokens",
+    "tokens_trained",
+)
 
 
-def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")) -> list[Group]:
+def best_paths(
+    groups: Iterable[Group], by: Sequence[str] = ("quality", "helpfulness")
+) -> list[Group]:
     """Conversations in which every assistant turn is the best rated reply to what comes before it.
 
-    Paper: silent; of Open Assistant the reference code takes all paths (data set oasst1-paths). Where all groups have
-    one response they are conversations as they stand. by: the attributes that rate, the first that a group has; the
-    first of equals and of the unrated is taken. Conversations that are the beginning of another are left out: their
-    turns are trained there. Returns groups of one response.
+    Paper: silent; of Open Assistant the reference code takes all paths (data set oasst1-paths).
+    Where all groups have one response they are conversations as they stand. by: the attributes that
+    rate, the first that a group has; the first of equals and of the unrated is taken. Conversations
+    that are the beginning of another are left out: their turns are trained there. Returns groups of
+    one response.
     """
     groups = list(groups)
     if all(len(group.responses) == 1 for group in groups):
@@ -47,7 +59,9 @@ def best_paths(groups: Iterable[Group], by: Sequence[str] = ("quality", "helpful
             rated = np.nan_to_num(labels_of([group], rated_by), nan=-1.0).ravel()
             if rated.max() > ratings.get(group.prompt, -np.inf):
                 ratings[group.prompt] = rated.max()
-                by_prompt[group.prompt] = replace(group, responses=(group.responses[rated.argmax()],))
+                by_prompt[group.prompt] = replace(
+                    group, responses=(group.responses[rated.argmax()],)
+                )
     best = {prompt: group.responses[0].text for prompt, group in by_prompt.items()}
     kept, inner = [], set()
     for prompt, group in by_prompt.items():
@@ -78,8 +92,8 @@ Choose = Callable[[Iterable[Group]], list[Group]]
 def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversations:
     """The conversations that the recipe names, with a share of them cut off to validate on.
 
-    Paper: section 4.2. choose: from groups with several responses to conversations, groups of one response. Raises as
-    `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
+    Paper: section 4.2. choose: from groups with several responses to conversations, groups of one
+    response. Raises as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
     """
     recipe = setup.recipe
     loaded = load(
@@ -102,15 +116,19 @@ def conversations(loaded: Loaded, recipe: SFT, choose: Choose = best_paths) -> C
 
 
 def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
-    """Token ids of a conversation, and which are the assistant's: each answer with the end of its turn.
+    """Token ids of a conversation, and which are the assistant's: each answer with the end of its
+    turn.
 
-    Paper: section 4.2 (silent on the mask; loss on assistant turns is the reference code's). Each assistant turn is
-    rendered as the answer to what comes before it; its place in the whole is where it stands there. The end of a turn
-    is what a sampler stops at (`Policy.ending`), so that a policy learns to end; what the template writes after it is
-    not trained. Raises ValueError where the template writes earlier turns otherwise than last ones.
+    Paper: section 4.2 (silent on the mask; loss on assistant turns is the reference code's). Each
+    assistant turn is rendered as the answer to what comes before it; its place in the whole is
+    where it stands there. The end of a turn is what a sampler stops at (`Policy.ending`), so that a
+    policy learns to end; what the template writes after it is not trained. Raises ValueError where
+    the template writes earlier turns otherwise than last ones.
     """
     if len(talk.responses) != 1:
-        raise ValueError(f"group {talk.id} has {len(talk.responses)} responses: choose one (`best_paths`)")
+        raise ValueError(
+            f"group {talk.id} has {len(talk.responses)} responses: choose one (`best_paths`)"
+        )
     turns = (*talk.prompt, Turn("assistant", talk.responses[0].text))
     ending = policy.tokenizer.decode(policy.ending())
 
@@ -122,8 +140,12 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
         if turn.role == "assistant":
             part = shown(i)
             if not last.text.startswith(part.text[: part.end]):
-                raise ValueError(f"group {talk.id}: the template writes turn {i} otherwise when others follow it")
-            spans.append((part.start, part.end + len(ending) * last.text.startswith(ending, part.end)))
+                raise ValueError(
+                    f"group {talk.id}: the template writes turn {i} otherwise when others follow it"
+                )
+            spans.append(
+                (part.start, part.end + len(ending) * last.text.startswith(ending, part.end))
+            )
     ((ids, offsets),) = encode(policy.tokenizer, [last])
     # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
     mask = [any(a < stop and b > start for start, stop in spans) for a, b in offsets]
@@ -132,11 +154,12 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
 
 
 def items(policy: Policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]:
-    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and `COUNTS`.
+    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and
+    `COUNTS`.
 
-    A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no answer is cut and
-    every turn keeps what came before it. Where not even the first fits, it is left out and counted; so is one that the
-    policy refuses for its control strings. Paper: silent.
+    A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no
+    answer is cut and every turn keeps what came before it. Where not even the first fits, it is
+    left out and counted; so is one that the policy refuses for its control strings. Paper: silent.
     Raises ValueError for a group that has not exactly one response, and where nothing is left.
     """
     counts = dict.fromkeys(COUNTS, 0)
@@ -155,11 +178,16 @@ def items(policy: Policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str,
         number = sum(stop - start for start, stop in runs)
         made.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
         counts["shortened"] += len(runs) < len(all_runs)
-    counts |= {"conversations": len(made), "turns_trained": sum(len(item.starts[0]) for item in made)}
+    counts |= {
+        "conversations": len(made),
+        "turns_trained": sum(len(item.starts[0]) for item in made),
+    }
     counts |= {"tokens": sum(len(item.sequences[0]) for item in made)}
     counts |= {"tokens_trained": int(sum(item.targets.item() for item in made))}
     if not made:
-        raise ValueError(f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)")
+        raise ValueError(
+            f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)"
+        )
     return made, counts
 
 
@@ -174,23 +202,34 @@ def prepare(policy: Policy, conversations: Conversations, setup: Setup) -> Prepa
 
 
 def train(
-    policy: Policy, items: Prepared, setup: Setup, *, objective: Objective | None = None, callbacks: Sequence = ()
+    policy: Policy,
+    items: Prepared,
+    setup: Setup,
+    *,
+    objective: Objective | None = None,
+    callbacks: Sequence = (),
 ) -> TrainingResult:
-    """Train a policy in place; it then holds its best weights, or its last ones without validation or `keep`.
+    """Train a policy in place; it then holds its best weights, or its last ones without validation
+    or `keep`.
 
-    Paper: section 4.2. The recipe says whether all weights are trained or adapters, by our trainer or by TRL's.
-    objective: a loss in place of `objectives.sft()`. callbacks: as for `hs2lib.train.trainer.fit`. Raises ValueError
-    for an objective with TRL, which has its own, and as `fit`.
+    Paper: section 4.2. The recipe says whether all weights are trained or adapters, by our trainer
+    or by TRL's. objective: a loss in place of `objectives.sft()`. callbacks: as for
+    `hs2lib.train.trainer.fit`. Raises ValueError for an objective with TRL, which has its own, and
+    as `fit`.
     """
     recipe = setup.recipe
     if recipe.backend == "trl" and objective is not None:
-        raise ValueError(f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'")
+        raise ValueError(
+            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
+        )
     if recipe.method == "lora":
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
     if recipe.backend == "trl":
         from hs2lib.align import trl_backends  # here: importing TRL takes seconds
 
-        return trl_backends.fit_sft(policy, items.training, items.validation, recipe, setup.folder, callbacks=callbacks)
+        return trl_backends.fit_sft(
+            policy, items.training, items.validation, recipe, setup.folder, callbacks=callbacks
+        )
     objective = objective or objectives.sft()
     result = fit(
         policy,
@@ -208,21 +247,29 @@ def train(
 def nll(policy, items: Sequence[Item], **options) -> float:
     """Mean of -log pi over all trained tokens of the items, nats a token: the loss of SFT.
 
-    Paper: section 4.2. Its exponential is the perplexity of what the assistant says. options: as for `Policy.rows`.
+    Paper: section 4.2. Its exponential is the perplexity of what the assistant says. options: as
+    for `Policy.rows`.
     """
     total = policy.rows(items, "log-probs", **options)  # [R]
     return -total.double().sum().item() / sum(item.targets.item() for item in items)
 
 
 def perplexity(policies: Mapping[str, Policy], items: Prepared, setup: Setup) -> pd.DataFrame:
-    """Loss and perplexity of each policy, by name, on the items that are watched; rows are kept in the run's folder.
+    """Loss and perplexity of each policy, by name, on the items that are watched; rows are kept in
+    the run's folder.
 
     Paper: silent.
     """
     recipe = setup.recipe
     losses = {}
     for name, policy in policies.items():
-        losses[name] = nll(policy, items.watched, budget=recipe.budget, autocast=recipe.autocast, cache=setup.folder)
+        losses[name] = nll(
+            policy,
+            items.watched,
+            budget=recipe.budget,
+            autocast=recipe.autocast,
+            cache=setup.folder,
+        )
     table = pd.DataFrame({"loss, nats a token": losses})
     table["perplexity"] = np.exp(table["loss, nats a token"])
     return table.rename_axis("policy")

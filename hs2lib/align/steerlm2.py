@@ -9,10 +9,10 @@
     prompts = load_prompts(setup)
     history = iterate(policy, prior, reward_model, prompts, setup)
 
-Three models look at
-each sampled y: the reward model gives P(a|x,y), the SFT model, which sees no attributes, P(y|x), and the policy that
-sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves open is a field of `recipes.SteerLM2`. The formulas are in
-`hs2lib.train.losses`. The toy below is a world of nine responses where their results are known exactly.
+Three models look at each sampled y: the reward model gives P(a|x,y), the SFT model, which sees no
+attributes, P(y|x), and the policy that sampled it, Q'(y|a,x). Paper: section 4.5. What it leaves
+open is a field of `recipes.SteerLM2`. The formulas are in `hs2lib.train.losses`. The toy below is a
+world of nine responses where their results are known exactly.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,9 +56,11 @@ TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
 
 @dataclass(frozen=True)
 class Prompts:
-    """What is sampled for: the prompts of each iteration, and those that choose its best step, without responses.
+    """What is sampled for: the prompts of each iteration, and those that choose its best step,
+    without responses.
 
-    rest: all that choose no step, in the order in which iterations take them. partial: the data set has more.
+    rest: all that choose no step, in the order in which iterations take them. partial: the data set
+    has more.
     """
 
     loaded: Loaded
@@ -69,7 +71,8 @@ class Prompts:
 
 
 def load_prompts(setup: Setup) -> Prompts:
-    """The recipe's prompts, in an order drawn by the seed; each iteration has its own unless `fresh_prompts` is off.
+    """The recipe's prompts, in an order drawn by the seed; each iteration has its own unless
+    `fresh_prompts` is off.
 
     Paper: section 4.5 (20,000 prompts an iteration). Raises ValueError where they are too few.
     """
@@ -84,7 +87,9 @@ def load_prompts(setup: Setup) -> Prompts:
         seed=recipe.seed,
     )
     order = np.random.default_rng(recipe.seed).permutation(len(loaded.groups))
-    prompts = [replace(loaded.groups[i], responses=()) for i in order]  # whatever responses there were are not used
+    prompts = [
+        replace(loaded.groups[i], responses=()) for i in order
+    ]  # whatever responses there were are not used
     validation = prompts[: recipe.n_validation]
     rest = prompts[recipe.n_validation :]
     by_iteration = []
@@ -109,7 +114,9 @@ class Weighed(NamedTuple):
     @property
     def log_weights(self) -> np.ndarray:
         """log w' [n]. Paper: equation 7, of equation 6."""
-        three = (torch.from_numpy(x)[None] for x in (self.attributes, self.prior, self.sampler))  # [1, n] each
+        three = (
+            torch.from_numpy(x)[None] for x in (self.attributes, self.prior, self.sampler)
+        )  # [1, n] each
         return losses.steerlm2_targets(*three)[0].numpy()
 
     @property
@@ -118,11 +125,14 @@ class Weighed(NamedTuple):
         return float(1 / np.exp(2 * self.log_weights).sum())
 
 
-def attribute_log_prob(predictions: Tensor, attributes: Sequence[str], target: str, recipe: SteerLM2) -> Tensor:
+def attribute_log_prob(
+    predictions: Tensor, attributes: Sequence[str], target: str, recipe: SteerLM2
+) -> Tensor:
     """log P(a|x,y) float64 [R] of the target attributes, from predictions [R, A] on the scale 0-4.
 
-    Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the outputs' names. A
-    target may name some of them only; a then consists of those. Raises ValueError for a name that is no output.
+    Paper: section 4.5; the product over attributes, as if independent, is ours. attributes: the
+    outputs' names. A target may name some of them only; a then consists of those. Raises ValueError
+    for a name that is no output.
     """
     levels = np.array(chat.parse_label(target, attributes))  # [A], nan where not named
     named = np.flatnonzero(~np.isnan(levels))
@@ -150,21 +160,26 @@ def weigh(
 ) -> list[Weighed]:
     """The three log-probabilities of every sample of `rollouts`, group by group.
 
-    Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model, which sees no label;
-    both at temperature 1 and on the tokens that were sampled. The reward model reads the text. Groups with fewer than
-    two samples (after `unfinished: drop`, and without refused ones) have no weights to compare and are left out.
-    options: budget, autocast and cache of `Policy.log_probs`; with a cache all three are kept as they come, and a
-    killed run goes on. Raises ValueError where two tokenizers differ, or no group is left.
+    Paper: section 4.5, equation 6. sampler: Q', the policy that sampled; prior: the SFT model,
+    which sees no label; both at temperature 1 and on the tokens that were sampled. The reward model
+    reads the text. Groups with fewer than two samples (after `unfinished: drop`, and without
+    refused ones) have no weights to compare and are left out. options: budget, autocast and cache
+    of `Policy.log_probs`; with a cache all three are kept as they come, and a killed run goes on.
+    Raises ValueError where two tokenizers differ, or no group is left.
     """
     if recipe.unfinished == "drop":
-        sampled = [replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled]
+        sampled = [
+            replace(g, responses=tuple(r for r in g.responses if r.finished)) for g in sampled
+        ]
     sampled = [group for group in map(reward_model.admitted, sampled) if len(group.responses) > 1]
     if not sampled:
         raise ValueError("no prompt has two samples to weigh against each other")
     labelled = as_tokens(sampler, sampled, target)
     log_q, tokens = sampler.log_probs(labelled, **options)  # [R] each
     log_p, _ = prior.log_probs(unlabelled(prior, sampler, sampled), **options)  # [R]
-    log_a = attribute_log_prob(reward_model.score(sampled, **options), reward_model.attributes, target, recipe)
+    log_a = attribute_log_prob(
+        reward_model.score(sampled, **options), reward_model.attributes, target, recipe
+    )
     stops = np.cumsum([len(group.responses) for group in sampled])[:-1]
     parts = (np.split(x.numpy().astype(float), stops) for x in (log_a, log_p, log_q, tokens))
     return [Weighed(*each) for each in zip(labelled, *parts, strict=True)]
@@ -174,7 +189,9 @@ def items(weighed: Sequence[Weighed]) -> list[Item]:
     """Items for `objectives.steerlm2`: targets [n, 3] = log w', log Q'(y|a,x), length in tokens."""
     out = []
     for one in weighed:
-        targets = np.column_stack([one.log_weights, one.sampler, one.tokens]).astype(np.float32)  # [n, 3]
+        targets = np.column_stack([one.log_weights, one.sampler, one.tokens]).astype(
+            np.float32
+        )  # [n, 3]
         out.append(Item(one.read.group.id, one.read.sequences, targets, one.read.starts))
     return out
 
@@ -183,9 +200,21 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     """One row a sample: prompt, log P(a|x,y), log P(y|x), log Q'(y|a,x), tokens, finished, weight w'."""
     frames = []
     for one in weighed:
-        columns = {"prompt": one.read.group.id, "log P(a|x,y)": one.attributes, "log P(y|x)": one.prior}
-        columns |= {"log Q'(y|a,x)": one.sampler, "tokens": one.tokens, "weight": np.exp(one.log_weights)}
-        frames.append(pd.DataFrame(columns | {"finished": [sample.finished for sample in one.read.group.responses]}))
+        columns = {
+            "prompt": one.read.group.id,
+            "log P(a|x,y)": one.attributes,
+            "log P(y|x)": one.prior,
+        }
+        columns |= {
+            "log Q'(y|a,x)": one.sampler,
+            "tokens": one.tokens,
+            "weight": np.exp(one.log_weights),
+        }
+        frames.append(
+            pd.DataFrame(
+                columns | {"finished": [sample.finished for sample in one.read.group.responses]}
+            )
+        )
     return pd.concat(frames, ignore_index=True)
 
 
@@ -195,7 +224,12 @@ def one_group(
     """The weighed samples of the first prompt, the unfinished ones too, as they are before any training."""
     recipe = setup.recipe
     sampled = rollouts(
-        policy, prompts.rest[:1], label=recipe.target, file=setup.folder, progress=False, **recipe.sampling
+        policy,
+        prompts.rest[:1],
+        label=recipe.target,
+        file=setup.folder,
+        progress=False,
+        **recipe.sampling,
     )
     kept = replace(recipe, unfinished="keep")
     options = {"autocast": recipe.autocast, "cache": setup.folder}
@@ -235,21 +269,25 @@ def iterate(
     callbacks: Callable[[], Sequence] = tuple,
     after: Callable[[int, Policy], None] | None = None,
 ) -> History:
-    """Train the policy in place, one iteration for each list of prompts; returns the outcome of each.
+    """Train the policy in place, one iteration for each list of prompts; returns the outcome of
+    each.
 
-    Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample responses and train
-    an improved policy"). policy: at first the SteerLM model of notebook 11. prior: the SFT model. Each iteration
-    samples from the policy as it stands, also for the validation prompts, on which equation 12's distance is logged
-    and the best step chosen (no such prompts: the last step's weights stay). With recipe.method "lora" adapters are
-    trained, and merged after each iteration. weights: what weighs the samples, in place of `weigh` and called as that
-    is. objective: None for `objectives.steerlm2`. callbacks: a function that makes those of `fit`. after: called with
-    each iteration's number and the policy that it left, to save or evaluate it.
-    Everything is kept under the setup's folder, by content: a run that was killed goes on and ends where it would have
-    ended. Raises ValueError without a reward model.
+    Paper: section 4.5 (two iterations, "using the optimized policy after each iteration to sample
+    responses and train an improved policy"). policy: at first the SteerLM model of notebook 11.
+    prior: the SFT model. Each iteration samples from the policy as it stands, also for the
+    validation prompts, on which equation 12's distance is logged and the best step chosen (no such
+    prompts: the last step's weights stay). With recipe.method "lora" adapters are trained, and
+    merged after each iteration. weights: what weighs the samples, in place of `weigh` and called as
+    that is. objective: None for `objectives.steerlm2`. callbacks: a function that makes those of
+    `fit`. after: called with each iteration's number and the policy that it left, to save or
+    evaluate it. Everything is kept under the setup's folder, by content: a run that was killed goes
+    on and ends where it would have ended. Raises ValueError without a reward model.
     """
     recipe = setup.recipe
     if reward_model is None:
-        raise ValueError("the recipe's reward is none, and SteerLM 2.0 weighs by what a reward model says: name one")
+        raise ValueError(
+            "the recipe's reward is none, and SteerLM 2.0 weighs by what a reward model says: name one"
+        )
     weigh_by = weights or weigh
     arguments = {}
     if weights is not None:
@@ -261,11 +299,14 @@ def iterate(
     iterations = []
     for number, these in enumerate(prompts.by_iteration, 1):
         place = setup.folder / f"iteration-{number}"
-        # Random numbers of its own for each iteration: with the same ones a policy that hardly moved samples the same.
+        # Random numbers of its own for each iteration: with the same ones a policy that hardly
+        # moved samples the same.
         sampling = recipe.sampling | {"seed": recipe.seed + number}
         sampled = []  # of the prompts to train on, and of those to validate by, if any
         for part in filter(None, (these, prompts.validation)):
-            sampled.append(rollouts(policy, part, label=recipe.target, file=place / "samples", **sampling))
+            sampled.append(
+                rollouts(policy, part, label=recipe.target, file=place / "samples", **sampling)
+            )
         weighed = []
         for groups in sampled:
             models = (policy, prior, reward_model)
@@ -294,8 +335,8 @@ def iterate(
 def summary(history: History) -> pd.DataFrame:
     """The samples of each iteration, and how far training went: one row an iteration.
 
-    Columns: iteration, mean log P(a|x,y), finished, effective samples, best step; with validation prompts the distance
-    of equation 12 before training and at the best step. Paper: silent.
+    Columns: iteration, mean log P(a|x,y), finished, effective samples, best step; with validation
+    prompts the distance of equation 12 before training and at the best step. Paper: silent.
     """
     rows = []
     for number, iteration in enumerate(history.iterations, 1):
@@ -307,7 +348,9 @@ def summary(history: History) -> pd.DataFrame:
             "effective samples": np.mean([group.effective for group in iteration.training]),
             "best step": iteration.result.best_step,
         }
-        seen = [entry["eval_distance"] for entry in iteration.result.history if "eval_distance" in entry]
+        seen = [
+            entry["eval_distance"] for entry in iteration.result.history if "eval_distance" in entry
+        ]
         if seen:
             row["distance before"] = seen[0]
             row["distance best"] = min(seen)
@@ -327,14 +370,18 @@ def watched(history: History) -> pd.DataFrame:
 
 def weights_of(history: History) -> list[np.ndarray]:
     """The weights w' of all samples that each iteration was trained on."""
-    return [np.concatenate([np.exp(group.log_weights) for group in done.training]) for done in history.iterations]
+    return [
+        np.concatenate([np.exp(group.log_weights) for group in done.training])
+        for done in history.iterations
+    ]
 
 
 def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> np.ndarray:
-    """The distance of equation 12 for each group, [groups], nats: 0 where the policy is the optimum on it.
+    """The distance of equation 12 for each group, [groups], nats: 0 where the policy is the optimum
+    on it.
 
-    Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget and autocast of
-    `Policy.log_probs`.
+    Paper: section 4.5, "We can use this distance to monitor the training progress". options: budget
+    and autocast of `Policy.log_probs`.
     """
     log_q, _ = policy.log_probs([one.read for one in weighed], **options)  # [all samples]
     each = objectives.steerlm2_distances(log_q[:, None], *targets_of(items(weighed), "cpu"))
@@ -342,15 +389,20 @@ def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> 
 
 
 def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
-    """Variance of a group's gradient, summed over all trained weights: by equation 8, and by equation 11.
+    """Variance of a group's gradient, summed over all trained weights: by equation 8, and by
+    equation 11.
 
     Paper: section 4.5 (the baseline b'). groups: two or more of samples for one prompt.
     """
     weights = [weight for weight in policy.parameters() if weight.requires_grad]
     estimates: tuple[list, list] = ([], [])
     for one in groups:
-        log_q = attention.response_log_probs(policy, trees.pack([one.read.sequences], [one.read.starts]))[:, 0]  # [n]
-        w, sampler = (torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler))
+        log_q = attention.response_log_probs(
+            policy, trees.pack([one.read.sequences], [one.read.starts])
+        )[:, 0]  # [n]
+        w, sampler = (
+            torch.from_numpy(x).to(log_q)[None] for x in (np.exp(one.log_weights), one.sampler)
+        )
         b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()  # [1, n]
         for kept, coefficient in zip(estimates, (w, w - b), strict=True):
             parts = torch.autograd.grad(-(coefficient[0] * log_q).sum(), weights, retain_graph=True)
@@ -361,9 +413,11 @@ def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
 def real_variances(
     policy: Policy, prior: Policy, reward_model: RewardModel, prompts: Prompts, setup: Setup
 ) -> pd.DataFrame:
-    """`variances` on the real policy: one row for each of the recipe's `real_prompts`, and the ratio of the two.
+    """`variances` on the real policy: one row for each of the recipe's `real_prompts`, and the
+    ratio of the two.
 
-    Paper: section 4.5 (the baseline b'). Of each prompt `real_groups` groups of samples, the unfinished ones too.
+    Paper: section 4.5 (the baseline b'). Of each prompt `real_groups` groups of samples, the
+    unfinished ones too.
     """
     recipe = setup.recipe
     kept = replace(recipe, unfinished="keep")
@@ -371,8 +425,13 @@ def real_variances(
     rows = []
     for number, prompt in enumerate(prompts.rest[: recipe.real_prompts], 1):
         (many,) = rollouts(policy, [prompt], label=recipe.target, progress=False, **sampling)
-        groups = [replace(many, responses=many.responses[k :: recipe.real_groups]) for k in range(recipe.real_groups)]
-        weighed = weigh(groups, policy, prior, reward_model, recipe.target, kept, autocast=recipe.autocast)
+        groups = [
+            replace(many, responses=many.responses[k :: recipe.real_groups])
+            for k in range(recipe.real_groups)
+        ]
+        weighed = weigh(
+            groups, policy, prior, reward_model, recipe.target, kept, autocast=recipe.autocast
+        )
         rows.append((number, *variances(policy, weighed)))
     frame = pd.DataFrame(rows, columns=["prompt", *ESTIMATORS])
     return frame.assign(ratio=frame[ESTIMATORS[0]] / frame[ESTIMATORS[1]])
@@ -411,7 +470,9 @@ def made(seed: int = 0) -> Toy:
     """A toy whose responses are rated at random within 3/4 of the target, under a random SFT model."""
     draw = torch.Generator().manual_seed(seed)
     target = torch.tensor(chat.parse_label(TARGET)).long()  # [A]
-    away = 1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75  # [9, A]
+    away = (
+        1.5 * torch.rand(len(RESPONSES), len(target), generator=draw, dtype=torch.float64) - 0.75
+    )  # [9, A]
     by_level = losses.attribute_log_probs((target + away).clamp(0, 4))  # [9, A, 5]
     return Toy(losses.target_log_prob(by_level, target), log_policy(logits(seed + 1)))
 
@@ -432,16 +493,22 @@ def log_policy(theta: Tensor, temperature: float = 1.0) -> Tensor:
 def sample(log_probs: Tensor, groups: int, n: int, seed: int = 0) -> Tensor:
     """Numbers of responses, int64 [groups, n], drawn independently from a distribution [9]."""
     draw = torch.Generator().manual_seed(seed)
-    return torch.multinomial(log_probs.exp(), groups * n, replacement=True, generator=draw).view(groups, n)
+    return torch.multinomial(log_probs.exp(), groups * n, replacement=True, generator=draw).view(
+        groups, n
+    )
 
 
-def estimates(toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: bool = True) -> Tensor:
+def estimates(
+    toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: bool = True
+) -> Tensor:
     """The estimated gradient [groups, 12] of each group of samples y [groups, n].
 
-    Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8, without b'. sampler:
-    log Q'(y|a,x) [9], the denominator of w and b.
+    Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i); baseline=False: equation 8,
+    without b'. sampler: log Q'(y|a,x) [9], the denominator of w and b.
     """
-    coefficient = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y]).exp()  # [groups, n]
+    coefficient = losses.steerlm2_targets(
+        toy.attributes[y], toy.prior[y], sampler[y]
+    ).exp()  # [groups, n]
     if baseline:
         coefficient = coefficient - losses.steerlm2_policy(log_policy(theta)[y], sampler[y]).exp()
     jacobian = torch.func.jacrev(log_policy)(theta)  # [9, 12], grad log Q_theta(y)
@@ -450,10 +517,11 @@ def estimates(toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: 
 
 
 def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0) -> pd.DataFrame:
-    """Bias and variance of the estimate at theta, sampled from Q_theta itself, for each group size n.
+    """Bias and variance of the estimate at theta, sampled from Q_theta itself, for each group size
+    n.
 
-    Columns: n, estimator, bias (length of mean - exact, over the exact gradient's length), noise (its standard error),
-    variance (of one group's estimate, summed over theta).
+    Columns: n, estimator, bias (length of mean - exact, over the exact gradient's length), noise
+    (its standard error), variance (of one group's estimate, summed over theta).
     """
     exact, rows = toy.gradient(theta), []
     for n in sizes:
@@ -461,7 +529,10 @@ def errors(toy: Toy, theta: Tensor, sizes, groups: int = 100_000, seed: int = 0)
         for name, baseline in zip(ESTIMATORS, (False, True), strict=True):
             each = estimates(toy, theta, log_policy(theta), y, baseline=baseline)  # [groups, 12]
             variance = each.var(0).sum()
-            bias, noise = (each.mean(0) - exact).norm() / exact.norm(), (variance / groups).sqrt() / exact.norm()
+            bias, noise = (
+                (each.mean(0) - exact).norm() / exact.norm(),
+                (variance / groups).sqrt() / exact.norm(),
+            )
             rows.append((n, name, bias.item(), noise.item(), variance.item()))
     return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
 
@@ -478,9 +549,11 @@ def descend(
     temperature: float = 1.0,
     seed: int = 0,
 ) -> list[float]:
-    """The KL of equation 2 before and after each step of plain gradient descent on the estimate, [steps + 1].
+    """The KL of equation 2 before and after each step of plain gradient descent on the estimate,
+    [steps + 1].
 
-    The samples come from Q', which is theta at the start, drawn afresh for each step at this temperature.
+    The samples come from Q', which is theta at the start, drawn afresh for each step at this
+    temperature.
     """
     sampler, proposal, theta = log_policy(theta), log_policy(theta, temperature), theta.clone()
     values = [toy.kl(theta).item()]
@@ -499,4 +572,6 @@ def descents(toy: Toy, theta: Tensor, steps: int, seed: int) -> pd.DataFrame:
         "equation 11, n = 4": {"n": 4},
         "equation 11, n = 10, temperature .7": {"n": 10, "temperature": 0.7},
     }
-    return pd.DataFrame({name: descend(toy, theta, steps=steps, seed=seed, **how) for name, how in ways.items()})
+    return pd.DataFrame(
+        {name: descend(toy, theta, steps=steps, seed=seed, **how) for name, how in ways.items()}
+    )

@@ -1,8 +1,9 @@
-"""The families of tasks: what a prompt asks, and the items that a complete answer says, one after the other.
+"""The families of tasks: what a prompt asks, and the items that a complete answer says, one after
+the other.
 
-Each family is a function (random, n_items) -> Task. `text` writes responses to a task, `grade` reads any text as one.
-Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
-The facts and words lie in the data files of `phrases/`:
+Each family is a function (random, n_items) -> Task. `text` writes responses to a task, `grade`
+reads any text as one. Paper: silent (our corpus). `r` is a function that returns uniform random
+numbers in [0, 1), one stream per text. The facts and words lie in the data files of `phrases/`:
 
     ENTITIES   kind, such as "metal" -> name -> field, such as "melting point" -> value
     FIELDS     kind -> names of its fields
@@ -27,7 +28,9 @@ def _entities(kind: str) -> dict[str, dict[str, str]]:
 
 SCENES = read_yaml(__file__, "phrases/scenes.yaml")
 WRITING = read_yaml(__file__, "phrases/writing.yaml")
-ASK = {family: texts["ask"] for family, texts in read_yaml(__file__, "phrases/families.yaml").items()}
+ASK = {
+    family: texts["ask"] for family, texts in read_yaml(__file__, "phrases/families.yaml").items()
+}
 ENTITIES = {kind: _entities(kind) for kind in SCENES["kinds"]}
 FIELDS = {kind: tuple(next(iter(entities.values()))) for kind, entities in ENTITIES.items()}
 
@@ -37,7 +40,8 @@ RESERVED_FACTS, RESERVED_PROMPTS = 24, 8
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One point of an answer: sentences that say it, {v} for the value; or, where it has no value, what is wrong.
+    """One point of an answer: sentences that say it, {v} for the value; or, where it has no value,
+    what is wrong.
 
     value, other: the right value and one that is wrong. slip: a wrong sentence of another wording.
     """
@@ -51,15 +55,17 @@ class Item:
         """The sentence in one of its forms."""
         if not right and self.slip:
             return self.slip
-        return self.forms[min(form, len(self.forms) - 1)].replace("{v}", self.value if right else self.other)
+        return self.forms[min(form, len(self.forms) - 1)].replace(
+            "{v}", self.value if right else self.other
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """What a prompt asks and the items of a complete, correct answer, in the order asked for.
 
-    layout: "prose", "lines" or "numbers". passage: a text that the prompt quotes. keys: the facts asked for, or what
-    else makes the prompt this one.
+    layout: "prose", "lines" or "numbers". passage: a text that the prompt quotes. keys: the facts
+    asked for, or what else makes the prompt this one.
     """
 
     family: str
@@ -132,7 +138,9 @@ def _the(fields) -> str:
 FACT = ("The {f} of {s} is {v}.", "Its {f} is {v}.")
 
 
-def facts(r, n: int, family: str = "facts", layout: str = "prose", forms: tuple[str, ...] = FACT) -> Task:
+def facts(
+    r, n: int, family: str = "facts", layout: str = "prose", forms: tuple[str, ...] = FACT
+) -> Task:
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
     items = tuple(_fact(r, kind, name, field, forms) for field in fields)
@@ -150,7 +158,11 @@ def comparison(r, n: int) -> Task:
     fields, items = several(r, FIELDS[kind], n), []
     for field in fields:
         one, two = ENTITIES[kind][a][field], ENTITIES[kind][b][field]
-        off = (other_value(r, kind, field, one), two) if r() < 0.5 else (one, other_value(r, kind, field, two))
+        off = (
+            (other_value(r, kind, field, one), two)
+            if r() < 0.5
+            else (one, other_value(r, kind, field, two))
+        )
         off = (two, one) if r() < 0.5 else off  # as often the two are mixed up
         values = (f"{first}, that of {b} is {second}" for first, second in ((one, two), off))
         items.append(Item((f"The {field} of {a} is {{v}}.",), *values))
@@ -192,7 +204,9 @@ def sorting(r, n: int) -> Task:
     values = several(r, range(1, 10), n)
     rows = list(zip(several(r, things, n), map(str, values), strict=True))
     ordered = sorted(rows, key=lambda row: row[1])
-    items = tuple(Item((f"{capital(name)} ({{v}}).",), v, another(r, "123456789", v)) for name, v in ordered)
+    items = tuple(
+        Item((f"{capital(name)} ({{v}}).",), v, another(r, "123456789", v)) for name, v in ordered
+    )
     listed = join(f"{name} ({value})" for name, value in rows)
     prompt = pick(r, ASK["sorting"]).format(by=by, x=listed)
     return Task("sorting", prompt, items, (listed,), "numbers")
@@ -201,7 +215,10 @@ def sorting(r, n: int) -> Task:
 def steps(r, n: int) -> Task:
     goal, all_steps = pick(r, SCENES["procedures"])
     start = int(r() * (len(all_steps) - n + 1))
-    items = tuple(Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.") for right, wrong in all_steps[start:][:n])
+    items = tuple(
+        Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.")
+        for right, wrong in all_steps[start:][:n]
+    )
     first = all_steps[start][0]
     prompt = pick(r, ASK["steps"]).format(g=goal, n=SCENES["counting"][n], first=first)
     return Task("steps", prompt, items, (f"{goal} {first} {n}",), "numbers")
@@ -211,10 +228,15 @@ def false_premise(r, n: int) -> Task:
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
     first, *rest = (_fact(r, kind, name, field, FACT) for field in fields)
-    claim, denial = f"the {fields[0]} of {name} is {first.other}", f"That is not right, the {fields[0]} of {name} is"
+    claim, denial = (
+        f"the {fields[0]} of {name} is {first.other}",
+        f"That is not right, the {fields[0]} of {name} is",
+    )
     first = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
     prompt = pick(r, ASK["false premise"]).format(claim=claim, x=_the(fields[1:]))
-    return Task("false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields))
+    return Task(
+        "false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields)
+    )
 
 
 REFUSAL, HELP = "I will not help you to {what}{reason}.", "Sure, this is how to {what}."
@@ -226,7 +248,10 @@ def unsafe(r, n: int) -> Task:
     what = pick(r, theme["whats"])
     refusal = REFUSAL.format(what=what, reason=BECAUSE.format(reason=theme["reason"]))
     items = [Item((refusal,), slip=HELP.format(what=what))]
-    items += [Item((better,), slip=worse) for better, worse in zip(theme["better"], theme["worse"], strict=True)]
+    items += [
+        Item((better,), slip=worse)
+        for better, worse in zip(theme["better"], theme["worse"], strict=True)
+    ]
     prompt = pick(r, ASK["unsafe"]).format(what=what)
     return Task("unsafe", prompt, tuple(items[:n]), (what,))
 

@@ -1,20 +1,35 @@
-"""Writing: a task's items become a response, with the named edits made to it; earlier turns become a conversation.
+"""Writing: a task's items become a response, with the named edits made to it; earlier turns become
+a conversation.
 
-Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one stream per text.
+Paper: silent (our corpus). `r` is a function that returns uniform random numbers in [0, 1), one
+stream per text.
 """
 
 from random import Random
 
-from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS, WRITING, Task, entity, is_reserved, pick, several
+from hs2lib.corpus.tasks import (
+    ENTITIES,
+    FACT,
+    FIELDS,
+    WRITING,
+    Task,
+    entity,
+    is_reserved,
+    pick,
+    several,
+)
 
-_PROPER = tuple(name for kind in ("city", "planet") for name in ENTITIES[kind] if not name.startswith("the "))
+_PROPER = tuple(
+    name for kind in ("city", "planet") for name in ENTITIES[kind] if not name.startswith("the ")
+)
 
 
 def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int = 0) -> str:
     """One response to a task.
 
-    edits: kind -> how many items it touches (rules.RULES). extras: how many sentences that say nothing asked for, which
-    is verbosity. expert: how many sentences of an expert, -1 for a plain one, which is complexity.
+    edits: kind -> how many items it touches (rules.RULES). extras: how many sentences that say
+    nothing asked for, which is verbosity. expert: how many sentences of an expert, -1 for a plain
+    one, which is complexity.
     """
     n = len(task.items)
     refused, unsafe = "refusal" in edits, task.family == "unsafe"
@@ -22,7 +37,9 @@ def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int =
         return " ".join([pick(r, WRITING["refusals"]), *several(r, WRITING["closings"], extras)])
     # What a request to refuse begins with is wrong only where all is.
     first = 1 if unsafe else 0
-    wrong = set(range(n)) if refused else set(several(r, range(first, n), edits.get("wrong value", 0)))
+    wrong = (
+        set(range(n)) if refused else set(several(r, range(first, n), edits.get("wrong value", 0)))
+    )
     # Left out are first those that are not wrong, so that both edits of a plan can be seen.
     candidates = sorted(several(r, range(first, n), n), key=lambda i: i in wrong)
     left_out = candidates[: edits.get("missing item", 0)]
@@ -45,7 +62,11 @@ def respond(r, task: Task, edits: dict[str, int], extras: int = 0, expert: int =
     if expert < 0:
         before.insert(0, pick(r, WRITING["plain"]))
     paragraphs = [" ".join(before), _lay_out(task, order, lines), " ".join(after)]
-    return "\n".join(filter(None, paragraphs)) if task.layout != "prose" else " ".join(filter(None, paragraphs))
+    return (
+        "\n".join(filter(None, paragraphs))
+        if task.layout != "prose"
+        else " ".join(filter(None, paragraphs))
+    )
 
 
 def _surplus(r, extras: int, lines: list[list[str]]) -> tuple[list[str], list[str]]:
@@ -57,7 +78,9 @@ def _surplus(r, extras: int, lines: list[list[str]]) -> tuple[list[str], list[st
         after.append(pick(r, WRITING["closings"]))
     left = extras - len(before) - len(after)
     n_remarks = min(left, len(lines))
-    for line, remark in zip(several(r, lines, n_remarks), several(r, WRITING["remarks"], n_remarks), strict=True):
+    for line, remark in zip(
+        several(r, lines, n_remarks), several(r, WRITING["remarks"], n_remarks), strict=True
+    ):
         line.append(remark)
     for sentence in several(r, WRITING["fillers"], left - n_remarks):
         (before if r() < 0.5 else after).append(sentence)
@@ -103,7 +126,9 @@ def conversation(r, task: Task, exchanges: int, prompt_z: float) -> list[tuple[s
     """The turns of a prompt as (role, text), the last one the user's: earlier questions about facts, then the task."""
     turns = []
     kind, _ = entity(r)
-    asked = [(name, f) for name in ENTITIES[kind] for f in FIELDS[kind] if not is_reserved(f"{name}/{f}")]
+    asked = [
+        (name, f) for name in ENTITIES[kind] for f in FIELDS[kind] if not is_reserved(f"{name}/{f}")
+    ]
     for k, (name, field) in enumerate(several(r, asked, exchanges)):
         question = f"What is the {field} of {name}?"
         if r() < 0.3:

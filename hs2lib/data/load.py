@@ -1,10 +1,11 @@
 """Data sets: where they are (a folder, the Hub, GitHub), and their groups, every row validated.
 
-After `loaded = load("helpsteer2", "hub", split="train")`, `loaded.groups` are the groups, `loaded.source` says for
-captions where they came from, and `loaded.generated` whether they were made up.
+After `loaded = load("helpsteer2", "hub", split="train")`, `loaded.groups` are the groups,
+`loaded.source` says for captions where they came from, and `loaded.generated` whether they were
+made up.
 
-Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or pickles; each from a pinned commit, so
-that a file cannot change under its name.
+Only data files are fetched (JSONL, CSV and Parquet), never loading scripts or pickles; each from a
+pinned commit, so that a file cannot change under its name.
 """
 
 import os
@@ -25,7 +26,8 @@ from hs2lib.paths import as_read, data, read_yaml, root, runs, sha256, write
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a data set is, its reader, its public place, its files and its licence: an entry of `sets.yaml`.
+    """What a data set is, its reader, its public place, its files and its licence: an entry of
+    `sets.yaml`.
 
     github: its public place is a repository there, not on the Hub.
     """
@@ -53,7 +55,13 @@ def data_sets(module: str, file: str) -> dict[str, DataSet]:
     out = {}
     for name, entry in read_yaml(module, file).items():
         read = getattr(readers, entry.pop("reader", ""), None)
-        out[name] = DataSet(**{"read": readers.each(read) if isinstance(read, type) else read, "place": name, **entry})
+        out[name] = DataSet(
+            **{
+                "read": readers.each(read) if isinstance(read, type) else read,
+                "place": name,
+                **entry,
+            }
+        )
     return out
 
 
@@ -63,10 +71,12 @@ SETS, BENCHMARKS = (data_sets(__file__, file) for file in ("sets.yaml", "benchma
 
 @dataclass
 class Loaded:
-    """What `load` returns: the groups, their provenance, whether they were generated, and what was set aside.
+    """What `load` returns: the groups, their provenance, whether they were generated, and what was
+    set aside.
 
-    `set_aside` is empty unless strict=False: one `hs2lib.data.rows.DataError` (file, line, field, what, fix) for each
-    row left out, the sound partner of a faulty row of a pair included. read: the files, as `hs2lib.paths.as_read`.
+    `set_aside` is empty unless strict=False: one `hs2lib.data.rows.DataError` (file, line, field,
+    what, fix) for each row left out, the sound partner of a faulty row of a pair included. read:
+    the files, as `hs2lib.paths.as_read`.
     """
 
     groups: list[Group]
@@ -92,9 +102,19 @@ class Found(NamedTuple):
     absent: list[Path]
 
 
-def load(name: str, source: str, *, folder: str | Path | None = None, path: str | Path | None = None, split="both",
-         strict=True, n_prompts: int = 1000, seed=0) -> Loaded:  # fmt: skip
-    """A data set as groups, every row validated, from the one source named; there is no fallback to another.
+def load(
+    name: str,
+    source: str,
+    *,
+    folder: str | Path | None = None,
+    path: str | Path | None = None,
+    split="both",
+    strict=True,
+    n_prompts: int = 1000,
+    seed=0,
+) -> Loaded:
+    """A data set as groups, every row validated, from the one source named; there is no fallback to
+    another.
 
     name    helpsteer2, helpsteer2-disagreements, helpsteer2-preference, helpsteer2-unrated, helpsteer, oasst1,
             oasst1-paths, hh-rlhf, daring-anteater, summeval, pandalm, or ratings (your own file)
@@ -106,11 +126,12 @@ def load(name: str, source: str, *, folder: str | Path | None = None, path: str 
     split   "train", "validation" or "both"
     strict  True: faulty rows raise one error a file, which lists them. False: they are left out, and all reported in
             `set_aside`
-    n_prompts, seed  of the small world: how many prompts of the split. Its "validation" split has the prompts that
+    n_prompts, seed  of the small world: how many prompts of the split. Its "validation" split has
+    the prompts that
             no training text of any seed holds (`hs2lib.corpus.tasks.Task.reserved`)
 
-    Raises hs2lib.data.rows.DataError (a ValueError) naming file, line, field, what arrived and the fix; ValueError
-    for an unknown name, source or split.
+    Raises hs2lib.data.rows.DataError (a ValueError) naming file, line, field, what arrived and the
+    fix; ValueError for an unknown name, source or split.
     """
     _check(name, source, split, path)
     if source == "embedded":
@@ -125,10 +146,13 @@ def load(name: str, source: str, *, folder: str | Path | None = None, path: str 
         places = [(split, path, provenance(spec.title, path))]
         out.read = as_read(path, *absent)
     for part, path, source in places:
-        # The file's own folder keeps ids apart where a split has several files (HH-RLHF's tranches). Where one file
-        # holds all splits, ids must not depend on the split that is asked for.
+        # The file's own folder keeps ids apart where a split has several files (HH-RLHF's
+        # tranches). Where one file holds all splits, ids must not depend on the split that is asked
+        # for.
         tranche = path.parent.name if len(spec.hub.get(part, ())) > 1 else ""
-        prefix = "/".join(filter(None, (name, "" if part == "both" or spec.split_column else part, tranche)))
+        prefix = "/".join(
+            filter(None, (name, "" if part == "both" or spec.split_column else part, tranche))
+        )
         options = {"split": split} if spec.split_column else {}
         with Faults(path, strict) as faults:
             out.groups.extend(spec.read(path, faults, prefix, source, **options))
@@ -139,12 +163,22 @@ def load(name: str, source: str, *, folder: str | Path | None = None, path: str 
 
 def _check(name: str, source: str, split: str, path: str | Path | None) -> None:
     """Refuse an unknown name, source or split, and combinations that do not exist. Raises ValueError."""
-    for what, value, known in (("data set", name, SETS), ("source", source, SOURCES), ("split", split, SPLITS)):
+    for what, value, known in (
+        ("data set", name, SETS),
+        ("source", source, SOURCES),
+        ("split", split, SPLITS),
+    ):
         one_of(what, value, known)
-    if name not in {"embedded": EMBEDDED, "hub": [n for n in SETS if SETS[n].repo]}.get(source, SETS):
-        raise ValueError(f"{name!r} does not come from source {source!r}: load it with source='folder'")
+    if name not in {"embedded": EMBEDDED, "hub": [n for n in SETS if SETS[n].repo]}.get(
+        source, SETS
+    ):
+        raise ValueError(
+            f"{name!r} does not come from source {source!r}: load it with source='folder'"
+        )
     if source != "folder" and path is not None:
-        raise ValueError(f"path={str(path)!r} is read with source='folder', not with source={source!r}")
+        raise ValueError(
+            f"path={str(path)!r} is read with source='folder', not with source={source!r}"
+        )
     if name == "ratings" and path is None:
         raise ValueError("your own ratings need path=, the JSONL, CSV or Parquet file to read")
     if source != "embedded" and path is None and not SETS[name].parts(split):
@@ -154,16 +188,19 @@ def _check(name: str, source: str, split: str, path: str | Path | None) -> None:
 def files(
     spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both"
 ) -> tuple[list[tuple[str, Path, str]], dict[str, str]]:
-    """(part, path, provenance for captions) of each file of a split, from the one source named, and what was read.
+    """(part, path, provenance for captions) of each file of a split, from the one source named, and
+    what was read.
 
-    source: "folder" (by default HS2_DATA_DIR), or "hub", which downloads a file at its commit, so that it cannot
-    change, whole or not at all. Raises DataError where one is not there or cannot be had, naming what was looked for
-    and what to do.
+    source: "folder" (by default HS2_DATA_DIR), or "hub", which downloads a file at its commit, so
+    that it cannot change, whole or not at all. Raises DataError where one is not there or cannot be
+    had, naming what was looked for and what to do.
     """
     parts = spec.parts(split) or (split,)
     if source == "hub":
         here = f"{spec.title}, {spec.repo}@{spec.revision[:7]}"
-        places = [(part, fetch(spec, name), f"{here} {name}") for part in parts for name in spec.hub[part]]
+        places = [
+            (part, fetch(spec, name), f"{here} {name}") for part in parts for name in spec.hub[part]
+        ]
         return places, as_read(*(path for _, path, _ in places))
     one_of("source", source, ("folder", "hub"))
     root = data_folder(folder, spec.title)
@@ -182,7 +219,9 @@ def files(
     return places, as_read(*(path for _, path in hits), *absent)
 
 
-def locate(spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both") -> Located:
+def locate(
+    spec: DataSet, source: str, folder: str | Path | None = None, split: str = "both"
+) -> Located:
     """The file of a split that has only one, as `files` finds it."""
     ((_, path, origin),), read = files(spec, source, folder, split)
     return Located(path, origin, read)
@@ -193,7 +232,9 @@ def provenance(title: str, path: Path, root: Path | None = None) -> str:
     try:
         return f"{title}, {path.relative_to(root).as_posix() if root else path.name} (sha256 {sha256(path)[:12]})"
     except OSError as error:
-        raise DataError(path, None, None, f"cannot be read ({error.strerror})", "check the file") from None
+        raise DataError(
+            path, None, None, f"cannot be read ({error.strerror})", "check the file"
+        ) from None
 
 
 def data_folder(folder: str | Path | None, title: str) -> Path:
@@ -201,25 +242,33 @@ def data_folder(folder: str | Path | None, title: str) -> Path:
     chosen = folder or data()
     root = Path(chosen or "").expanduser()
     if not chosen or not os.path.isdir(root):  # which is False of a name that is too long, too
-        what = f"the data folder {root} does not exist" if chosen else "it needs a data folder, and none is named"
+        what = (
+            f"the data folder {root} does not exist"
+            if chosen
+            else "it needs a data folder, and none is named"
+        )
         fix = "set folder= or HS2_DATA_DIR to the folder that holds the data sets, or use source='hub'"
         raise DataError(title, None, None, what, fix)
     return root
 
 
 def own_file(path: str | Path, folder: str | Path | None) -> tuple[Path, list[Path]]:
-    """A file of the user's, looked for here, in the checkout, and in the data folder; raises DataError.
+    """A file of the user's, looked for here, in the checkout, and in the data folder; raises
+    DataError.
 
     Returns it and the absent ones before it.
 
-    Notebooks run in a folder of their own: what lies at the root of the checkout is meant from the command line too.
+    Notebooks run in a folder of their own: what lies at the root of the checkout is meant from the
+    command line too.
     """
     path = Path(path).expanduser()
     tried = dict.fromkeys((path, root() / path, Path(folder or data() or "").expanduser() / path))
     try:
         hits = _first(tried)
     except OSError as error:  # a name that is too long, or a folder that may not be read
-        raise DataError(path, None, None, f"cannot be looked for ({error.strerror})", "correct path=") from None
+        raise DataError(
+            path, None, None, f"cannot be looked for ({error.strerror})", "correct path="
+        ) from None
     if hits.files:
         return hits.files[0], hits.absent
     what = f"there is no such file; looked for {' and '.join(map(str, tried))}"
@@ -237,9 +286,11 @@ def _first(paths: Iterable[Path]) -> Found:
 
 
 def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True) -> Found:
-    """A split's files under the folder; where one is absent none, or if needed a DataError, which says what to do.
+    """A split's files under the folder; where one is absent none, or if needed a DataError, which
+    says what to do.
 
-    They may lie as in a clone of the Hub repository, or as the mirror lays them out, packed or unpacked.
+    They may lie as in a clone of the Hub repository, or as the mirror lays them out, packed or
+    unpacked.
     """
     clones = () if spec.github else (spec.place, spec.repo.rpartition("/")[2], spec.repo)
     ways = [[f"{place}/{file}" for file in spec.hub.get(split, ())] for place in clones if place]
@@ -260,7 +311,9 @@ def find(root: Path, spec: DataSet, split: str = "both", *, needed: bool = True)
     fix = f"hf download {spec.repo} --repo-type dataset --revision {spec.revision} --local-dir {root / spec.place}"
     fix = "source='hub'" if spec.github else fix
     fix = f"with a network: {fix}" if spec.repo else "put the file there"
-    raise DataError(root, None, None, f"{spec.title}{part} is not in this folder; looked for {looked}", fix)
+    raise DataError(
+        root, None, None, f"{spec.title}{part} is not in this folder; looked for {looked}", fix
+    )
 
 
 RAW = "https://raw.githubusercontent.com"
@@ -271,7 +324,9 @@ def fetch(spec: DataSet, file: str) -> Path:
     try:
         if spec.github:
             return _from_github(f"{spec.repo}/{spec.revision}/{file}")
-        from huggingface_hub import hf_hub_download  # here: slow to import, and not needed for a folder
+        from huggingface_hub import (
+            hf_hub_download,
+        )  # here: slow to import, and not needed for a folder
 
         return Path(hf_hub_download(spec.repo, file, repo_type="dataset", revision=spec.revision))
     except (httpx2.HTTPError, OSError) as error:
@@ -285,7 +340,11 @@ def fetch(spec: DataSet, file: str) -> Path:
 def _from_github(place: str) -> Path:
     path = runs() / "public" / place
     if not path.is_file():
-        content = httpx2.get(f"{RAW}/{place}", timeout=60, follow_redirects=True).raise_for_status().content
+        content = (
+            httpx2.get(f"{RAW}/{place}", timeout=60, follow_redirects=True)
+            .raise_for_status()
+            .content
+        )
         if content.startswith(b"version https://git-lfs"):
             raise OSError("a pointer to a file that is kept elsewhere: Git LFS")
         write(path, content)

@@ -1,7 +1,8 @@
 """Pairs of a better and a worse response: RewardBench, prior sets, generated, own.
 
-Every set becomes groups of two responses, the chosen one first (preference -1), with ids `subset/number`. Whether a set
-is the whole of RewardBench is counted from what was read, never assumed: see `hs2lib.evaluate.rewardbench`.
+Every set becomes groups of two responses, the chosen one first (preference -1), with ids
+`subset/number`. Whether a set is the whole of RewardBench is counted from what was read, never
+assumed: see `hs2lib.evaluate.rewardbench`.
 """
 
 import re
@@ -33,13 +34,21 @@ USUAL = {
     "id": ("id", "pair_id"),
 }
 ANSWERS = (
-    *(("chosen", "rejected"), ("canonical_solution", "buggy_solution"), ("response_a", "response_b")),
+    *(
+        ("chosen", "rejected"),
+        ("canonical_solution", "buggy_solution"),
+        ("response_a", "response_b"),
+    ),
     *(("response_1", "response_2"), ("output_1", "output_2"), ("answer_a", "answer_b")),
 )
-JUDGED = ANSWERS[2:]  # a column of VERDICTS says which of the two is better; of the others the first is
+JUDGED = ANSWERS[
+    2:
+]  # a column of VERDICTS says which of the two is better; of the others the first is
 VERDICTS = ("label", "winner", "preferred", "preference_strength")
 BETTER = ({"a>b", "a>>b", "a", "1", "model_a"}, {"b>a", "b>>a", "a<b", "a<<b", "b", "2", "model_b"})
-STRENGTHS = dict(zip(("-3", "-2", "-1", "1", "2", "3"), "111222", strict=True))  # HelpSteer2-Preference's: 0 is a tie
+STRENGTHS = dict(
+    zip(("-3", "-2", "-1", "1", "2", "3"), "111222", strict=True)
+)  # HelpSteer2-Preference's: 0 is a tie
 
 
 class ChatMessage(Row, extra="ignore"):
@@ -50,7 +59,11 @@ class ChatMessage(Row, extra="ignore"):
 
 
 def _turns(talk: str | list[ChatMessage]) -> tuple[Turn, ...]:
-    return turns(talk) if isinstance(talk, str) else tuple(Turn(message.role, message.content) for message in talk)
+    return (
+        turns(talk)
+        if isinstance(talk, str)
+        else tuple(Turn(message.role, message.content) for message in talk)
+    )
 
 
 def _answers(talk: str | list) -> list[tuple[tuple[Turn, ...], str]]:
@@ -60,31 +73,43 @@ def _answers(talk: str | list) -> list[tuple[tuple[Turn, ...], str]]:
     if isinstance(talk[0], str):
         return [((), text) for text in talk]
     if talk[-1].role != "assistant":
-        raise Fault(None, f"the last message is the {talk[-1].role}'s", "end with the assistant's answer")
+        raise Fault(
+            None, f"the last message is the {talk[-1].role}'s", "end with the assistant's answer"
+        )
     return [(_turns(talk[:-1]), talk[-1].content)]
 
 
-_TALK = expected("text or a list of {role, content}", "write it as text, or as messages with role and content")
+_TALK = expected(
+    "text or a list of {role, content}", "write it as text, or as messages with role and content"
+)
 Talk = Annotated[Text | list[ChatMessage], _TALK, AfterValidator(_turns)]
-Answers = Annotated[Text | list[ChatMessage] | list[Text], Field(min_length=1), _TALK, AfterValidator(_answers)]
+Answers = Annotated[
+    Text | list[ChatMessage] | list[Text], Field(min_length=1), _TALK, AfterValidator(_answers)
+]
 
 
 class OwnPair(Row):
-    """Own pairs, RewardBench's and those of its sources, JudgeBench's, RM-Bench's: two answers and which is better.
+    """Own pairs, RewardBench's and those of its sources, JudgeBench's, RM-Bench's: two answers and
+    which is better.
 
-    An answer is a text, a conversation that ends in it and may begin with the prompt, or a list of texts. Three chosen
-    and three rejected are RM-Bench's styles, from plain to rich: a pair is hard where the rejected one is the richer.
-    `columns` are those that are carried along, `notes` how columns were read, as far as their names are not ours.
+    An answer is a text, a conversation that ends in it and may begin with the prompt, or a list of
+    texts. Three chosen and three rejected are RM-Bench's styles, from plain to rich: a pair is hard
+    where the rejected one is the richer. `columns` are those that are carried along, `notes` how
+    columns were read, as far as their names are not ours.
     """
 
     chosen: Answers
     rejected: Answers
     prompt: Talk | None = None
-    subset: Annotated[Text, AfterValidator(lambda name: name.replace("/", "-"))] | None = None  # before the / of ids
+    subset: Annotated[Text, AfterValidator(lambda name: name.replace("/", "-"))] | None = (
+        None  # before the / of ids
+    )
     id: Name = None
     columns: dict[str, Any]
     notes: list[str]
-    _pairs: list[tuple[str, str, tuple[Turn, ...], str, str]]  # (style, mark of the id, prompt, chosen, rejected) each
+    _pairs: list[
+        tuple[str, str, tuple[Turn, ...], str, str]
+    ]  # (style, mark of the id, prompt, chosen, rejected) each
 
     @model_validator(mode="before")
     @classmethod
@@ -103,7 +128,11 @@ class OwnPair(Row):
             if column := take(*known):
                 names[ours], values[ours] = column, row[column]
         prompt, more = values.get("prompt"), row.get(at.get("input"))
-        if isinstance(prompt, str) and isinstance(more, str) and names["prompt"] == at.get("instruction"):
+        if (
+            isinstance(prompt, str)
+            and isinstance(more, str)
+            and names["prompt"] == at.get("instruction")
+        ):
             names["prompt"] += f" and {take('input')}" if more.strip() else ""
             values["prompt"] = prompt = f"{prompt}\n\n{more}" if more.strip() else prompt
         if isinstance(prompt, str) and row.get(at.get("system")):
@@ -120,8 +149,14 @@ class OwnPair(Row):
             verdict = take(*VERDICTS)
             word = str(row.get(verdict)).strip().lower()
             if verdict and verdict.lower() == "preference_strength":
-                word = STRENGTHS.get(word.removesuffix(".0"), "a tie")  # an integer column with a gap is one of floats
-            better = [column for column, words in zip(columns, BETTER, strict=True) if word in {column.lower(), *words}]
+                word = STRENGTHS.get(
+                    word.removesuffix(".0"), "a tie"
+                )  # an integer column with a gap is one of floats
+            better = [
+                column
+                for column, words in zip(columns, BETTER, strict=True)
+                if word in {column.lower(), *words}
+            ]
             if not better:
                 kind = Unclear if re.fullmatch(r"[+-]?\d+(\.\d+)?|true|false", word) else Fault
                 what = f"expected which answer is better, got {shown(row.get(verdict))}"
@@ -130,27 +165,47 @@ class OwnPair(Row):
             names["chosen and rejected"] = f"{columns[0]} and {columns[1]} by {verdict}"
             columns = columns if better[0] == columns[0] else columns[::-1]
         values |= {"chosen": row[columns[0]], "rejected": row[columns[1]]}
-        left = {name: value for name, value in row.items() if name not in taken and value is not None}
+        left = {
+            name: value for name, value in row.items() if name not in taken and value is not None
+        }
         notes = [f"{ours} from {name}" for ours, name in names.items() if ours != name]
-        return values | {"columns": left, "notes": notes + [f"{name} carried along" for name in left]}
+        return values | {
+            "columns": left,
+            "notes": notes + [f"{name} carried along" for name in left],
+        }
 
     @model_validator(mode="after")
     def _one_prompt(self):
         self._pairs = []
-        styles, several = len(self.chosen) == len(self.rejected) == 3, len(self.chosen) * len(self.rejected) > 1
+        styles, several = (
+            len(self.chosen) == len(self.rejected) == 3,
+            len(self.chosen) * len(self.rejected) > 1,
+        )
         self.notes += ["three answers by three are read as RM-Bench's styles"] if styles else []
-        for (i, (before, chosen)), (j, (other, rejected)) in product(enumerate(self.chosen), enumerate(self.rejected)):
+        for (i, (before, chosen)), (j, (other, rejected)) in product(
+            enumerate(self.chosen), enumerate(self.rejected)
+        ):
             prompt = before if self.prompt is None else self.prompt
             if not prompt or prompt[-1].role != "user":
-                raise Fault("prompt", "no prompt that ends with the user", "give prompt, or conversations as answers")
+                raise Fault(
+                    "prompt",
+                    "no prompt that ends with the user",
+                    "give prompt, or conversations as answers",
+                )
             if {before, other} - {(), prompt}:
-                raise Fault("chosen", "its conversation does not begin with the prompt", "make both answer one prompt")
+                raise Fault(
+                    "chosen",
+                    "its conversation does not begin with the prompt",
+                    "make both answer one prompt",
+                )
             style = (" (easy)", " (normal)", " (hard)")[(j > i) - (j < i) + 1] if styles else ""
             self._pairs.append((style, f"-{i}-{j}" if several else "", prompt, chosen, rejected))
         return self
 
 
-def pairs_of(file: Path, faults: Faults, subset: str = "", source: str = "") -> Iterator[tuple[Group, OwnPair]]:
+def pairs_of(
+    file: Path, faults: Faults, subset: str = "", source: str = ""
+) -> Iterator[tuple[Group, OwnPair]]:
     """All pairs of a file, each with its row; ids are the subset (as asked, the row's, the file's) and a number."""
     ids: set[str] = set()
     for line, row in sound(file, OwnPair, faults):
@@ -158,7 +213,9 @@ def pairs_of(file: Path, faults: Faults, subset: str = "", source: str = "") -> 
         number = (not subset and row.id) or line - 1
         made = [(f"{name}{style}/{number}{mark}", *pair) for style, mark, *pair in row._pairs]
         if twice := next((key for key, *_ in made if key in ids), None):
-            faults.add(line, Fault("id", f"the id {twice} a second time", "number the rows of a subset"))
+            faults.add(
+                line, Fault("id", f"the id {twice} a second time", "number the rows of a subset")
+            )
             continue
         ids.update(key for key, *_ in made)
         yield from ((chosen_first(*pair, source or file.name), row) for pair in made)
@@ -174,8 +231,8 @@ def read_groups(file: Path, subset: str, source: str) -> list[Group]:
 class Benchmark:
     """Pairs to be judged: kind is "rewardbench" (all or a part of it), "generated" or "own".
 
-    Of own pairs also the rows set aside, the columns carried along by pair id, and how columns were read, in words.
-    read: the files, as `hs2lib.paths.as_read`.
+    Of own pairs also the rows set aside, the columns carried along by pair id, and how columns were
+    read, in words. read: the files, as `hs2lib.paths.as_read`.
     """
 
     pairs: tuple[Group, ...]
@@ -200,22 +257,34 @@ class Benchmark:
             first += [pair] if not n or seen[subset] <= n else []
         if len(first) == len(self.pairs):
             return self
-        return replace(self, pairs=tuple(first), source=f"{self.source}, the first {n} pairs of each subset")
+        return replace(
+            self, pairs=tuple(first), source=f"{self.source}, the first {n} pairs of each subset"
+        )
 
 
-def load_pairs(source: str, *, folder: str | Path | None = None, path: str | Path | None = None, prior_sets=False,
-               n_per_section: int = 50, seed=0, strict=True) -> Benchmark:  # fmt: skip
+def load_pairs(
+    source: str,
+    *,
+    folder: str | Path | None = None,
+    path: str | Path | None = None,
+    prior_sets=False,
+    n_per_section: int = 50,
+    seed=0,
+    strict=True,
+) -> Benchmark:
     """The pairs of one source, validated row by row.
 
-    Paper: section 3 and Table 3. source: "hub" (the official set at a pinned revision), "folder" (below `folder`, by
-    default HS2_DATA_DIR: the official file where it is there, else the parts that can be built, LLMBar and
-    HumanEvalPack), or "embedded" (generated by `hs2lib.corpus.generate.benchmark`: n_per_section, seed).
-    path: own pairs in place of them, a JSONL, JSON, CSV or Parquet file with prompt, chosen, rejected and, if wished,
-    subset and id, under these or other usual names (see `OwnPair`); prompt is a text or a list of {role, content}, the
-    answers are texts or such lists that end in the answer. strict: False sets faulty rows of them aside.
-    prior_sets: also the four prior sets. The official file could not be read where this was written: HumanEvalPack's
-    pairs are built with the unfinished function as prompt, and accuracies on built pairs need not be the official ones.
-    Raises DataError naming file, line, field and fix, ValueError for an unknown source.
+    Paper: section 3 and Table 3. source: "hub" (the official set at a pinned revision), "folder"
+    (below `folder`, by default HS2_DATA_DIR: the official file where it is there, else the parts
+    that can be built, LLMBar and HumanEvalPack), or "embedded" (generated by
+    `hs2lib.corpus.generate.benchmark`: n_per_section, seed). path: own pairs in place of them, a
+    JSONL, JSON, CSV or Parquet file with prompt, chosen, rejected and, if wished, subset and id,
+    under these or other usual names (see `OwnPair`); prompt is a text or a list of {role, content},
+    the answers are texts or such lists that end in the answer. strict: False sets faulty rows of
+    them aside. prior_sets: also the four prior sets. The official file could not be read where this
+    was written: HumanEvalPack's pairs are built with the unfinished function as prompt, and
+    accuracies on built pairs need not be the official ones. Raises DataError naming file, line,
+    field and fix, ValueError for an unknown source.
     """
     one_of("source", source, SOURCES)
     if path is not None:
@@ -266,17 +335,27 @@ def _parts(root: Path) -> Benchmark | None:
 
 
 def preferred(groups: Iterable[Group], source: str) -> Benchmark:
-    """Rated or compared responses as own pairs, the better one first: held-out pairs to search head weights on.
+    """Rated or compared responses as own pairs, the better one first: held-out pairs to search head
+    weights on.
 
-    Paper: silent for weights; section 4.3 for the rule (no pair where helpfulness is equal). A group of two with a
-    preference is taken by it; any other by its labels, the best against the worst in helpfulness. Groups in which
-    nothing is better (a tie, no such label) are left out. Raises ValueError where no group is left.
+    Paper: silent for weights; section 4.3 for the rule (no pair where helpfulness is equal). A
+    group of two with a preference is taken by it; any other by its labels, the best against the
+    worst in helpfulness. Groups in which nothing is better (a tie, no such label) are left out.
+    Raises ValueError where no group is left.
     """
     groups, scores = list(groups), []
     for group in groups:
         compared = group.preference is not None and len(group.responses) == 2
-        scores += [-group.preference, group.preference] if compared else labels_of([group], "helpfulness").tolist()
+        scores += (
+            [-group.preference, group.preference]
+            if compared
+            else labels_of([group], "helpfulness").tolist()
+        )
     pairs, _ = by_score(groups, scores)
     if not pairs:
-        raise ValueError(f"{source}: no group has a response that is better than another by preference or helpfulness")
-    return Benchmark(tuple(replace(pair, attributes=(), preference=-1.0) for pair in pairs), "own", source)
+        raise ValueError(
+            f"{source}: no group has a response that is better than another by preference or helpfulness"
+        )
+    return Benchmark(
+        tuple(replace(pair, attributes=(), preference=-1.0) for pair in pairs), "own", source
+    )

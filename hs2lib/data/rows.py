@@ -1,8 +1,9 @@
 """Rows of data files: read by line, checked by a model, all faults reported.
 
-JSONL and JSON (plain or gzip), CSV and Parquet come out the same way: (line number, row as a dict). A pydantic model, a
-`Row`, describes the rows of a file format. Nothing is repaired and nothing is skipped: the faulty rows of a file raise
-one `DataError` that lists them, or with strict=False are set aside and reported.
+JSONL and JSON (plain or gzip), CSV and Parquet come out the same way: (line number, row as a dict).
+A pydantic model, a `Row`, describes the rows of a file format. Nothing is repaired and nothing is
+skipped: the faulty rows of a file raise one `DataError` that lists them, or with strict=False are
+set aside and reported.
 
     with Faults(path) as faults:                       # raises DataError at its end
         for line, row in sound(path, Rated, faults):
@@ -22,7 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
 from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
 
@@ -45,7 +54,8 @@ class Unclear(Exception):
 
 
 class DataError(ValueError):
-    """Faulty or absent data: file, line, field, what arrived and the fix, each where it is known, all in the message.
+    """Faulty or absent data: file, line, field, what arrived and the fix, each where it is known,
+    all in the message.
 
     It is raised for what cannot be used; of a row that was set aside it says why.
     """
@@ -58,15 +68,19 @@ class DataError(ValueError):
 
 @dataclass
 class Faults:
-    """Collects the faults of one file; used as a context manager, it raises them all at its end if strict.
+    """Collects the faults of one file; used as a context manager, it raises them all at its end if
+    strict.
 
-    strict: True where faulty rows can be set aside and are not, False where they are, None where they cannot be.
+    strict: True where faulty rows can be set aside and are not, False where they are, None where
+    they cannot be.
     """
 
     file: Path
     strict: bool | None = None
     faults: list[DataError] = field(default_factory=list)
-    partners: list[DataError] = field(default_factory=list)  # sound rows that are left out with another
+    partners: list[DataError] = field(
+        default_factory=list
+    )  # sound rows that are left out with another
 
     def add(self, line: int, fault: Fault) -> None:
         """Note a fault of the row in `line`; raises DataError for one too many."""
@@ -90,7 +104,9 @@ class Faults:
         error = DataError(self.file, faults[0].line, faults[0].field, faults[0].what, faults[0].fix)
         lines = [str(error)]
         if len(faults) > 1:
-            lines = [f"{self.file}: {len(faults):,} faults in {len({fault.line for fault in faults}):,} rows"]
+            lines = [
+                f"{self.file}: {len(faults):,} faults in {len({fault.line for fault in faults}):,} rows"
+            ]
             lines += [f"  {str(fault).removeprefix(f'{self.file}, ')}" for fault in faults[:SHOWN]]
             lines += [f"  and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
         error.args = ("\n".join(filter(None, [*lines, advice])),)
@@ -109,18 +125,27 @@ class Faults:
 def expected(words: str, fix: str) -> GetPydanticSchema:
     """Says in an error what a field should hold and how to mend it, in place of pydantic's words."""
     how = {"custom_error_message": words, "custom_error_context": {"fix": fix}}
-    return GetPydanticSchema(lambda kind, handler: core_schema.custom_error_schema(handler(kind), "expected", **how))
+    return GetPydanticSchema(
+        lambda kind, handler: core_schema.custom_error_schema(handler(kind), "expected", **how)
+    )
 
 
-# A text with something in it that can be seen: not only white space, zero-width or control characters. JSON may hold
-# half a surrogate pair, which nothing can encode, tokenise or save: pydantic refuses it.
+# A text with something in it that can be seen: not only white space, zero-width or control
+# characters. JSON may hold half a surrogate pair, which nothing can encode, tokenise or save:
+# pydantic refuses it.
 VISIBLE = r"[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\x{2800}]"
-Text = Annotated[str, StringConstraints(pattern=VISIBLE), expected("text that can be seen", "give it, or leave it out")]
+Text = Annotated[
+    str,
+    StringConstraints(pattern=VISIBLE),
+    expected("text that can be seen", "give it, or leave it out"),
+]
 
 
 def _plain(cell: object) -> object:
     """A cell of CSV, in which Python would also read 0_3 and the digits of other scripts as numbers."""
-    if isinstance(cell, str) and not re.fullmatch(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", cell):
+    if isinstance(cell, str) and not re.fullmatch(
+        r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", cell
+    ):
         raise ValueError
     return cell
 
@@ -131,7 +156,8 @@ def _number(kind: type, low: int, high: int):
     return Annotated[kind, Field(ge=low, le=high), BeforeValidator(_plain), expected(words, fix)]
 
 
-# whole(low, high), real(low, high): the type of a number in this range; true and NaN are none, 2.0 is not whole
+# whole(low, high), real(low, high): the type of a number in this range; true and NaN are none, 2.0
+# is not whole
 whole, real = partial(_number, int), partial(_number, float)
 
 
@@ -141,7 +167,9 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def columns(names: Iterable[str], kind: object, default: object = ..., base: type[Row] = Row) -> type[Row]:
+def columns(
+    names: Iterable[str], kind: object, default: object = ..., base: type[Row] = Row
+) -> type[Row]:
     """A `Row` to derive from that has these columns too, all of one kind; one with a default may be absent."""
     return create_model("Row", __base__=base, **dict.fromkeys(names, (kind, default)))
 
@@ -173,18 +201,32 @@ def _fault(error: dict) -> Fault:
     """One of pydantic's errors as (field, what arrived, the fix)."""
     kind, value, place = error["type"], error["input"], error["loc"]
     place = place[:-2] if place[-1:] == ("[key]",) else place
-    column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)[1:] or None
+    column = (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)[1:] or None
+    )
     if kind == "value_error":  # raised by a check of ours
         cause = error["ctx"]["error"]
-        inner, what, fix = cause.args if isinstance(cause, Fault) else (None, str(cause), "mend it, or remove the row")
+        inner, what, fix = (
+            cause.args
+            if isinstance(cause, Fault)
+            else (None, str(cause), "mend it, or remove the row")
+        )
         return Fault(".".join(filter(None, (column, inner))) or None, what, fix)
     if kind == "missing":
         what = f"the column is missing; the row has: {', '.join(value) or 'none'}"
         return Fault(column, what, f"add the column {place[-1]!r}")
     if kind == "extra_forbidden":
         return Fault(column, "an unknown extra column", "remove or rename it")
-    words = "an object with named columns" if kind == "model_type" else error["msg"].replace("Input should be ", "")
-    return Fault(column, f"expected {words}, got {shown(value)}", error.get("ctx", {}).get("fix", f"write {words}"))
+    words = (
+        "an object with named columns"
+        if kind == "model_type"
+        else error["msg"].replace("Input should be ", "")
+    )
+    return Fault(
+        column,
+        f"expected {words}, got {shown(value)}",
+        error.get("ctx", {}).get("fix", f"write {words}"),
+    )
 
 
 def shown(value: object) -> str:
@@ -198,7 +240,9 @@ def shown(value: object) -> str:
 
 def printable(text: str) -> str:
     """A text with nothing in it that a terminal would obey, or that cannot be seen or saved: that is escaped."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 # Files
@@ -211,10 +255,12 @@ def rows(path: Path) -> list[tuple[int, dict]]:
 
 
 def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
-    """(line, row) for every row of a JSONL, JSON, CSV or Parquet file; row is None where it could not be read.
+    """(line, row) for every row of a JSONL, JSON, CSV or Parquet file; row is None where it could
+    not be read.
 
-    `line` counts from 1; for Parquet and JSON arrays it is the number of the row. Raises DataError for a file that
-    is empty, truncated or not of its format, strict or not: how much is missing from it cannot be counted.
+    `line` counts from 1; for Parquet and JSON arrays it is the number of the row. Raises DataError
+    for a file that is empty, truncated or not of its format, strict or not: how much is missing
+    from it cannot be counted.
     """
     name = path.name.removesuffix(".gz")
     readers = {".jsonl": _jsonl, ".json": _json, ".csv": _csv, ".parquet": _parquet}
@@ -225,14 +271,20 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     try:
         for line, row in readers[Path(name).suffix](path):
             if not isinstance(row, dict | Fault):
-                row = Fault(None, f"expected an object, got {shown(row)}", "write a JSON object with named columns")
+                row = Fault(
+                    None,
+                    f"expected an object, got {shown(row)}",
+                    "write a JSON object with named columns",
+                )
             if isinstance(row, Fault):
                 faults.add(line, row)
             yield line, None if isinstance(row, Fault) else row
     except Fault as fault:
         raise DataError(path, None, *fault.args) from None
     except OSError as error:
-        raise DataError(path, None, None, f"cannot be read ({error.strerror or error})", "check the file") from None
+        raise DataError(
+            path, None, None, f"cannot be read ({error.strerror or error})", "check the file"
+        ) from None
     if not line:
         raise DataError(path, None, None, "the file has no rows", "download or write it again")
 
@@ -251,7 +303,9 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
 def _json(path: Path) -> Iterator[tuple[int, object]]:
     values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, whole=True)))
     if not isinstance(values, list):
-        raise Fault(None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects")
+        raise Fault(
+            None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects"
+        )
     yield from enumerate(values, 1)
 
 
@@ -263,7 +317,9 @@ def _parsed(content: bytes) -> object:
         raise
     except (ValueError, RecursionError) as error:
         what = f"bad JSON: {error}".replace(": line 1 column", " at column")
-        raise Fault(None, what, "write whole JSON in UTF-8: one object a line, no blank lines, or one array") from None
+        raise Fault(
+            None, what, "write whole JSON in UTF-8: one object a line, no blank lines, or one array"
+        ) from None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
@@ -280,7 +336,8 @@ _decode = json.JSONDecoder(object_pairs_hook=_unique).decode
 
 
 def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError beyond the bounds.
+    """(number, line) of a file of text, unpacked, without a byte order mark; raises DataError
+    beyond the bounds.
 
     longest: bytes of a line; whole: the file is read as one line.
     """
@@ -297,7 +354,9 @@ def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[i
                 yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         fix = "download the file again (in a git clone: git lfs pull); if it is plain text, take .gz off its name"
-        raise DataError(path, number + 1, None, f"this is not a sound gzip file ({error})", fix) from None
+        raise DataError(
+            path, number + 1, None, f"this is not a sound gzip file ({error})", fix
+        ) from None
 
 
 def _csv(path: Path) -> Iterator[tuple[int, object]]:
@@ -317,7 +376,9 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
             yield first, row
             first = lines.line_num + 1
     except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(path, first, None, f"bad CSV: {error}", "close every quote, save the file as UTF-8") from None
+        raise DataError(
+            path, first, None, f"bad CSV: {error}", "close every quote, save the file as UTF-8"
+        ) from None
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, object]]:
@@ -325,18 +386,32 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
 
     number, most = 0, max(UNPACKED, TIMES * path.stat().st_size)
     try:
-        # Few rows at a time, and no column as a whole: a dictionary page can name one long text a million times.
+        # Few rows at a time, and no column as a whole: a dictionary page can name one long text a
+        # million times.
         with pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
             groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > most:
-                raise Fault(None, f"the file unpacks to more than {most:,} bytes", "write it with less compression")
-            if twice := [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]:
-                raise Fault(twice[0], "a column of this name a second time", "give each column its own name")
+                raise Fault(
+                    None,
+                    f"the file unpacks to more than {most:,} bytes",
+                    "write it with less compression",
+                )
+            if twice := [
+                name for name, times in Counter(file.schema_arrow.names).items() if times > 1
+            ]:
+                raise Fault(
+                    twice[0], "a column of this name a second time", "give each column its own name"
+                )
             for batch in file.iter_batches(batch_size=BATCH):
                 for i, row in enumerate(batch.to_pylist()):
                     number += 1
                     long = batch.slice(i, 1).nbytes > ROW
-                    yield number, Fault(None, f"the row is longer than {ROW:,} bytes", "cut its texts") if long else row
+                    yield (
+                        number,
+                        Fault(None, f"the row is longer than {ROW:,} bytes", "cut its texts")
+                        if long
+                        else row,
+                    )
     except Fault:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:

@@ -1,7 +1,8 @@
 """The engine: any causal decoder on groups of sequences, every shared prefix computed once.
 
-A batch is a forest of prefix trees packed into T tokens without padding (`hs2lib.engine.trees`); attention sees each
-token's own path, so outputs and gradients equal those of the sequences one by one. Paper: silent (an exact saving).
+A batch is a forest of prefix trees packed into T tokens without padding (`hs2lib.engine.trees`);
+attention sees each token's own path, so outputs and gradients equal those of the sequences one by
+one. Paper: silent (an exact saving).
 
     batch = pack([[ids, ids], [ids]], predict=[[31, 31], [12]])      # a training step; rows R in this order
     for batch in plan(token_groups, budget=2048, predict=...):       # many groups; batch.index [R]: whose row it is
@@ -12,12 +13,13 @@ token's own path, so outputs and gradients equal those of the sequences one by o
         value = head(predicting_states(batch, hidden))    # [P] from the state that predicts each token (PPO)
     rows = in_order(lambda batch: head(end_states(model, batch)), token_groups, budget)    # [all sequences, ...]
 
-`hidden` may be left out: each function then runs the model itself. The model may be a causal, headless or
-classification model, also with LoRA adapters, gradient checkpointing or autocast; `prepare` readies it (`states`
-does so itself), and it still generates and runs padded batches as before. Under DDP or FSDP call these functions
-inside the wrapped module's forward. Where groups would not give transformers' own numbers (`hs2lib.engine.contract`),
-`end_states` and `log_probs` run each sequence alone, and training is refused. `predict` takes an int (the prompt's
-length) or a list of (start, stop).
+`hidden` may be left out: each function then runs the model itself. The model may be a causal,
+headless or classification model, also with LoRA adapters, gradient checkpointing or autocast;
+`prepare` readies it (`states` does so itself), and it still generates and runs padded batches as
+before. Under DDP or FSDP call these functions inside the wrapped module's forward. Where groups
+would not give transformers' own numbers (`hs2lib.engine.contract`), `end_states` and `log_probs`
+run each sequence alone, and training is refused. `predict` takes an int (the prompt's length) or a
+list of (start, stop).
 """
 
 import sys
@@ -47,14 +49,17 @@ _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 CHUNK = 256  # rows of logits at a time
 
-# Logits of up to this many bytes a call wait for the backward pass; more are computed a second time instead.
+# Logits of up to this many bytes a call wait for the backward pass; more are computed a second time
+# instead.
 KEPT = 2**30
 
 
 def prepare(model: PreTrainedModel) -> PreTrainedModel:
-    """Set the group attention on a model (or one with LoRA adapters) and return its decoder without a head.
+    """Set the group attention on a model (or one with LoRA adapters) and return its decoder without
+    a head.
 
-    Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can only be scored.
+    Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can
+    only be scored.
     """
     model = _bare(model)
     if why := apart(model):
@@ -73,9 +78,11 @@ def unprepare(model: PreTrainedModel) -> None:
 
 
 def apart(model: PreTrainedModel) -> str:
-    """Why a model is scored one by one, "" where groups give the same; looked at once for each dtype and device.
+    """Why a model is scored one by one, "" where groups give the same; looked at once for each
+    dtype and device.
 
-    Raises TypeError for what is no transformers model, ValueError for one that is no causal decoder.
+    Raises TypeError for what is no transformers model, ValueError for one that is no causal
+    decoder.
     """
     model = _bare(model)
 
@@ -93,7 +100,10 @@ def _unlike(model: PreTrainedModel) -> str:
     if not model._can_set_attn_implementation():
         return "its attention is not built on AttentionInterface"
     config = model.config.get_text_config()
-    others = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    others = set(getattr(config, "layer_types", None) or ()) - {
+        "full_attention",
+        "sliding_attention",
+    }
     return f"it has layers without full attention: {', '.join(sorted(others))}" if others else ""
 
 
@@ -106,25 +116,38 @@ def _each_token(model: PreTrainedModel, batch: Batch) -> Tensor:
 def _bare(model) -> PreTrainedModel:
     if hasattr(model, "get_base_model"):
         if model.active_peft_config.is_prompt_learning:
-            raise TypeError(f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA")
+            raise TypeError(
+                f"{model.peft_type} puts learnt tokens before every sequence: not supported, use LoRA"
+            )
         model = model.get_base_model()
     if not isinstance(model, PreTrainedModel):
         what = f"expected a transformers model, got {type(model).__name__}"
-        raise TypeError(f"{what} (inside DistributedDataParallel, call the engine in the wrapped module's forward)")
+        raise TypeError(
+            f"{what} (inside DistributedDataParallel, call the engine in the wrapped module's forward)"
+        )
     return model
 
 
 @contextmanager
 def computing(model: torch.nn.Module, autocast: str = "float32") -> Iterator[None]:
-    """No dropout and no gradients inside; afterwards the model trains again if it did before, also after an error.
+    """No dropout and no gradients inside; afterwards the model trains again if it did before, also
+    after an error.
 
-    Paper: silent. autocast: as for `precision`; "bfloat16" for a model whose projections are rounded. Of one that is
-    shared out over processes (it has a `root`) what no layer holds is gathered meanwhile; all of them call this alike.
+    Paper: silent. autocast: as for `precision`; "bfloat16" for a model whose projections are
+    rounded. Of one that is shared out over processes (it has a `root`) what no layer holds is
+    gathered meanwhile; all of them call this alike.
     """
-    device, training, root = next(model.parameters()).device.type, model.training, getattr(model, "root", None)
+    device, training, root = (
+        next(model.parameters()).device.type,
+        model.training,
+        getattr(model, "root", None),
+    )
     model.eval()
     try:
-        with torch.no_grad(), precision(device, "bfloat16" if getattr(model, "rounded", None) else autocast):
+        with (
+            torch.no_grad(),
+            precision(device, "bfloat16" if getattr(model, "rounded", None) else autocast),
+        ):
             if root:
                 root()
             yield
@@ -135,11 +158,16 @@ def computing(model: torch.nn.Module, autocast: str = "float32") -> Iterator[Non
 
 
 def precision(on: str, autocast: str, kept: bool = True):
-    """What to compute in: "bfloat16" for speed; "float32" leaves whatever autocast there is. Paper: silent.
+    """What to compute in: "bfloat16" for speed; "float32" leaves whatever autocast there is. Paper:
+    silent.
 
     kept: rounded weights until the end, for calls that follow: 2 bytes more a weight.
     """
-    return nullcontext() if autocast == "float32" else torch.autocast(on, getattr(torch, autocast), cache_enabled=kept)
+    return (
+        nullcontext()
+        if autocast == "float32"
+        else torch.autocast(on, getattr(torch, autocast), cache_enabled=kept)
+    )
 
 
 def states(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -156,7 +184,8 @@ def states(model: PreTrainedModel, batch: Batch) -> Tensor:
 def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) -> None:
     """Raise ValueError where a sequence of so many tokens is longer than what the model can take.
 
-    alone: for a sequence run by itself, which may be longer than the frequencies of its group's positions hold.
+    alone: for a sequence run by itself, which may be longer than the frequencies of its group's
+    positions hold.
     """
     config, name = model.config.get_text_config(), type(model).__name__
     if (limit := getattr(config, "max_position_embeddings", None)) and length > limit:
@@ -168,7 +197,11 @@ def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) ->
 
 def _long(config, length: int) -> str:
     limit = contract.switch(config)
-    return f"beyond {limit:,} tokens it turns all positions by other factors" if limit and length > limit else ""
+    return (
+        f"beyond {limit:,} tokens it turns all positions by other factors"
+        if limit and length > limit
+        else ""
+    )
 
 
 def alone(model: torch.nn.Module) -> dict[str, str]:
@@ -185,7 +218,9 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
         name = type(model).__name__
         reasons = alone(model)
         if name not in reasons:
-            print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
+            print(
+                f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr
+            )
             reasons[name] = why
         check_length(model, batch.depth, alone=True)
     return bool(why)
@@ -194,8 +229,8 @@ def _alone(model: PreTrainedModel, batch: Batch) -> bool:
 def run(model: PreTrainedModel, tokens: Tensor, positions: Tensor, attention: Callable, **options):
     """The output of a prepared model on tokens [T] at positions [T].
 
-    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D], `How`); it says who
-    sees whom, and returns [1, T, heads, D].
+    attention: called in every layer with (module, q [1, heads, T, D], k and v [1, key heads, T, D],
+    `How`); it says who sees whom, and returns [1, T, heads, D].
     """
     # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built.
     no_mask = torch.zeros(1, 1, 1, 1, device=tokens.device)
@@ -207,7 +242,12 @@ def end_states(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = Non
     """The hidden state [R, H] at each sequence's last token: where a reward head reads. Paper: section 3, Training."""
     if hidden is None and _alone(model, batch):
         decoder = _bare(model).base_model
-        return torch.stack([contract.plain_states(decoder, batch.tokens[path].tolist())[-1] for path in batch.paths()])
+        return torch.stack(
+            [
+                contract.plain_states(decoder, batch.tokens[path].tolist())[-1]
+                for path in batch.paths()
+            ]
+        )
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     return hidden[batch.end.to(hidden.device)]
 
@@ -218,25 +258,36 @@ def predicting_states(batch: Batch, hidden: Tensor) -> Tensor:
 
 
 def log_probs(model: PreTrainedModel, batch: Batch, hidden: Tensor | None = None) -> Tensor:
-    """Log-probability, float32 [P], of each token to predict after its path: rows in the order of the batch.
+    """Log-probability, float32 [P], of each token to predict after its path: rows in the order of
+    the batch.
 
-    A token shared by several sequences is predicted once, and the vocabulary is projected once for each state that
-    predicts anything, some states at a time. Raises ValueError where the batch was packed without `predict`.
+    A token shared by several sequences is predicted once, and the vocabulary is projected once for
+    each state that predicts anything, some states at a time. Raises ValueError where the batch was
+    packed without `predict`.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
     head = projection(model)
     if hidden is None and _alone(model, batch):
-        alone = [contract.plain_log_probs(_bare(model), batch.tokens[path].tolist()) for path in batch.paths()]
+        alone = [
+            contract.plain_log_probs(_bare(model), batch.tokens[path].tolist())
+            for path in batch.paths()
+        ]
         depth = batch.positions[batch.node].tolist()
-        return torch.stack([alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)])
+        return torch.stack(
+            [alone[row][at - 1] for row, at in zip(batch.owner.tolist(), depth, strict=True)]
+        )
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     batch = batch.to(hidden.device)
     node, inverse = batch.node.unique(return_inverse=True)  # [distinct tokens], [P]
     parent, order = batch.parent[node].sort(stable=True)
     node = node[order]
-    rows, row_of = parent.unique_consecutive(return_inverse=True)  # states that predict, and each token's
-    return chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])[order.argsort()[inverse]]
+    rows, row_of = parent.unique_consecutive(
+        return_inverse=True
+    )  # states that predict, and each token's
+    return chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])[
+        order.argsort()[inverse]
+    ]
 
 
 def response_log_probs(model, batch: Batch) -> Tensor:
@@ -245,15 +296,20 @@ def response_log_probs(model, batch: Batch) -> Tensor:
 
 
 def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
-    """From hidden states to logits: the vocabulary projection, and the scale or cap that some models put on it.
+    """From hidden states to logits: the vocabulary projection, and the scale or cap that some
+    models put on it.
 
     Raises ValueError for a model without one.
     """
     model = _bare(model)
     if (head := model.get_output_embeddings()) is None:
-        raise ValueError(f"{type(model).__name__} has no vocabulary projection: load it as a causal model")
+        raise ValueError(
+            f"{type(model).__name__} has no vocabulary projection: load it as a causal model"
+        )
     config = model.config.get_text_config()
-    scale = (getattr(config, "logit_scale", None) or 1) / (getattr(config, "logits_scaling", None) or 1)
+    scale = (getattr(config, "logit_scale", None) or 1) / (
+        getattr(config, "logits_scaling", None) or 1
+    )
     cap = getattr(config, "final_logit_softcapping", None)
     if scale == 1 and not cap:
         return head
@@ -266,12 +322,14 @@ def projection(model: PreTrainedModel) -> Callable[[Tensor], Tensor]:
 
 
 def chosen_log_probs(head, hidden: Tensor, row: Tensor, token: Tensor) -> Tensor:
-    """Log-probability [P], float32 or more, of token [P] under the logits of hidden [R, H] at row [P].
+    """Log-probability [P], float32 or more, of token [P] under the logits of hidden [R, H] at row
+    [P].
 
-    head: the vocabulary projection, H to V. `row` ascends; every row is projected once, CHUNK rows at a time.
-    Logits of more than KEPT bytes are not held for the backward pass but computed again. For a plain linear head the
-    gradient is written out, d logp[i] = onehot(token[i]) - softmax, so that no copy of the logits is made beside the
-    buffer they are computed in. Any other head (adapters, quantised) goes through autograd.
+    head: the vocabulary projection, H to V. `row` ascends; every row is projected once, CHUNK rows
+    at a time. Logits of more than KEPT bytes are not held for the backward pass but computed again.
+    For a plain linear head the gradient is written out, d logp[i] = onehot(token[i]) - softmax, so
+    that no copy of the logits is made beside the buffer they are computed in. Any other head
+    (adapters, quantised) goes through autograd.
     """
     plain = type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
     on = hidden.device.type
@@ -303,9 +361,13 @@ class _Chosen(torch.autograd.Function):
     def forward(ctx, hidden, weight, bias, row, token, dtype: torch.dtype, held: bool):
         wide = torch.promote_types(dtype, torch.float32)
         h, w = hidden.to(dtype), weight.to(dtype)
-        out, total = hidden.new_empty(len(row), dtype=wide), hidden.new_empty(len(hidden), 1, dtype=wide)
+        out, total = (
+            hidden.new_empty(len(row), dtype=wide),
+            hidden.new_empty(len(hidden), 1, dtype=wide),
+        )
         scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)  # [rows, V]
-        # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much as a pass over it.
+        # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much
+        # as a pass over it.
         room = hidden.new_empty(len(hidden) if held else len(scratch), len(weight), dtype=dtype)
         for a, b, c, d in _parts(len(hidden), row):
             logits = _project(h[a:b], w, bias, room[a:b] if held else room[: b - a])  # [rows, V]
@@ -327,7 +389,9 @@ class _Chosen(torch.autograd.Function):
         by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None  # [R, H]
         by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None  # [V, H]
         by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None  # [V]
-        share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[:, None]  # [R, 1]
+        share = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))[
+            :, None
+        ]  # [R, 1]
         for a, b, c, d in _parts(len(hidden), row):
             logits = held[a:b] if room is None else _project(h[a:b], w, bias, room[: b - a])
             slope = torch.sub(logits, total[a:b], out=scratch[: b - a]).exp_().mul_(-share[a:b])
@@ -352,21 +416,29 @@ def _project(h: Tensor, w: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
 def per_sequence(x: Tensor, batch: Batch) -> Tensor:
     """Sum x [P] over the tokens of each sequence: [R]. The same bits at every call, on a GPU too."""
     total, owner = x.new_zeros(len(batch.end)), batch.owner.to(x.device)  # [R], [P]
-    return total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
+    return (
+        total.index_put((owner,), x, accumulate=True) if x.is_cuda else total.index_add(0, owner, x)
+    )
 
 
-def in_order(function: Callable, token_groups: Iterable, budget=BUDGET, *, shared=False, **options) -> Tensor:
-    """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without gradients.
+def in_order(
+    function: Callable, token_groups: Iterable, budget=BUDGET, *, shared=False, **options
+) -> Tensor:
+    """Rows of function(batch) [R, ...] for every sequence, in the caller's order, without
+    gradients.
 
-    shared: the batches are dealt out to all processes, which call this alike and all get all rows. `options` go to
-    `plan`. Returns [all sequences, ...] on the CPU.
+    shared: the batches are dealt out to all processes, which call this alike and all get all rows.
+    `options` go to `plan`. Returns [all sequences, ...] on the CPU.
     """
     rank, processes = (distributed.get_rank(), distributed.get_world_size()) if shared else (0, 1)
-    # One buffer that grows: thousands of small tensors kept between large short-lived ones would fragment memory.
+    # One buffer that grows: thousands of small tensors kept between large short-lived ones would
+    # fragment memory.
     kept, index, batches = bytearray(), [], plan(token_groups, budget, **options)
     with torch.no_grad():
         while several := list(islice(batches, processes)):
-            batch = several[min(rank, len(several) - 1)]  # as many calls in each process: they gather weights together
+            batch = several[
+                min(rank, len(several) - 1)
+            ]  # as many calls in each process: they gather weights together
             rows = function(batch).cpu().contiguous()
             if rank < len(several):
                 kept += rows.view(torch.uint8).numpy().data
@@ -374,14 +446,20 @@ def in_order(function: Callable, token_groups: Iterable, budget=BUDGET, *, share
     if shared:
         parts = [None] * processes
         distributed.all_gather_object(parts, (kept, index))
-        kept, index = bytearray().join(part for part, _ in parts), [at for _, part in parts for at in part]
+        kept, index = (
+            bytearray().join(part for part, _ in parts),
+            [at for _, part in parts for at in part],
+        )
     if not index:
         raise ValueError("no groups to run")
-    return torch.frombuffer(kept, dtype=rows.dtype).view(-1, *rows.shape[1:])[torch.tensor(index).argsort()]
+    return torch.frombuffer(kept, dtype=rows.dtype).view(-1, *rows.shape[1:])[
+        torch.tensor(index).argsort()
+    ]
 
 
 class How(NamedTuple):
-    """How scores become attention: their scale, how many tokens are seen, a cap of the scores, sinks [heads].
+    """How scores become attention: their scale, how many tokens are seen, a cap of the scores,
+    sinks [heads].
 
     A sink is one more score that takes weight and gives nothing.
     """
@@ -411,10 +489,13 @@ class _Tree:
         seen = (i[None] <= i[:, None]) & (i[:, None] <= last[None])  # [n, n]: query, key
         if window:
             seen &= at[:, None] - at[None] < window
-        return torch.zeros(seen.shape, dtype=dtype, device=last.device).masked_fill(~seen, -torch.inf)
+        return torch.zeros(seen.shape, dtype=dtype, device=last.device).masked_fill(
+            ~seen, -torch.inf
+        )
 
     def calls(self, window: int | None, dtype: torch.dtype) -> tuple[list, tuple]:
-        """The calls on ranges of the batch: (start, stop, mask or None where causal), and those across.
+        """The calls on ranges of the batch: (start, stop, mask or None where causal), and those
+        across.
 
         A window makes it one call with a dense mask: what lies beyond it is cut out of all ranges.
         """
@@ -422,7 +503,9 @@ class _Tree:
             own, cross = self.batch.own, self.batch.cross
             if window:
                 own, cross = ((0, len(self.batch.tokens), True),), ()
-            masks = [(a, b, self.mask(a, b, window, dtype) if masked else None) for a, b, masked in own]
+            masks = [
+                (a, b, self.mask(a, b, window, dtype) if masked else None) for a, b, masked in own
+            ]
             self._calls[window, dtype] = masks, cross
         return self._calls[window, dtype]
 
@@ -432,22 +515,30 @@ class _Tree:
             query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
         scale, window = how.scale, how.window if how.window and how.window < self.depth else None
         if how.special:
-            return formula(module, query, key, value, self.mask(0, query.shape[-2], window, query.dtype), how)
+            return formula(
+                module, query, key, value, self.mask(0, query.shape[-2], window, query.dtype), how
+            )
         if query.device.type == "cpu":
             return _Attention.apply(query, key, value, self, scale, window)
         check_kernel(query.device, query.shape[-1], query.dtype)
         if window not in self._blocks:
-            self._blocks[window] = block_mask(self.batch.last, positions=self.batch.positions, window=window)
-        out = _compiled()(query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True)
+            self._blocks[window] = block_mask(
+                self.batch.last, positions=self.batch.positions, window=window
+            )
+        out = _compiled()(
+            query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True
+        )
         return out.transpose(1, 2).contiguous()
 
 
 class _Attention(torch.autograd.Function):
-    """Attention of a packed batch on a CPU: flash calls on contiguous ranges, joined by their log-sum-exps.
+    """Attention of a packed batch on a CPU: flash calls on contiguous ranges, joined by their
+    log-sum-exps.
 
-    q [1, heads, T, D]; k, v [1, key heads, T, D]; returns [1, T, heads, D]. From the joint output and log-sum-exp the
-    backward kernel makes each call's share of the gradients, exactly. Scores are computed in float32 also for
-    bfloat16 inputs: the CPU kernel is two to four times faster so, and more precise.
+    q [1, heads, T, D]; k, v [1, key heads, T, D]; returns [1, T, heads, D]. From the joint output
+    and log-sum-exp the backward kernel makes each call's share of the gradients, exactly. Scores
+    are computed in float32 also for bfloat16 inputs: the CPU kernel is two to four times faster so,
+    and more precise.
     """
 
     @staticmethod
@@ -474,13 +565,22 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         query, key, value, out, lse = ctx.saved_tensors
-        q, k, v, g, o = (t.to(lse.dtype) for t in (query, key, value, grad.transpose(1, 2), out.transpose(1, 2)))
+        q, k, v, g, o = (
+            t.to(lse.dtype) for t in (query, key, value, grad.transpose(1, 2), out.transpose(1, 2))
+        )
         own, cross = ctx.tree.calls(ctx.window, lse.dtype)
         lse = lse.transpose(1, 2)  # [1, heads, T]
         dq, dk, dv = (torch.zeros_like(t) for t in (q, k, v))
 
         def add(a, b, c, d, causal, mask):
-            part = g[:, :, a:b], q[:, :, a:b], k[:, :, c:d], v[:, :, c:d], o[:, :, a:b], lse[:, :, a:b]
+            part = (
+                g[:, :, a:b],
+                q[:, :, a:b],
+                k[:, :, c:d],
+                v[:, :, c:d],
+                o[:, :, a:b],
+                lse[:, :, a:b],
+            )
             x, y, z = _flash_backward(*part, 0.0, causal, attn_mask=mask, scale=ctx.scale)
             dq[:, :, a:b] += x
             dk[:, :, c:d] += y
@@ -493,25 +593,37 @@ class _Attention(torch.autograd.Function):
         return dq.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), None, None, None
 
 
-def group_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, hs2_attention=None, **more):
+def group_attention(
+    module, query, key, value, attention_mask, dropout=0.0, scaling=None, hs2_attention=None, **more
+):
     """The attention function registered with transformers; outside of `run` it is plain SDPA."""
     if more.get("position_bias") is not None:
-        raise ValueError(f"{type(module).__name__} asks its attention for position_bias, which group attention lacks")
+        raise ValueError(
+            f"{type(module).__name__} asks its attention for position_bias, which group attention lacks"
+        )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     how = How(scale, *(more.get(name) for name in ("sliding_window", "softcap", "s_aux")))
     if hs2_attention is None:
         if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
-            raise ValueError(f"{type(module).__name__} does not hand keyword arguments of forward to its attention")
+            raise ValueError(
+                f"{type(module).__name__} does not hand keyword arguments of forward to its attention"
+            )
         if how.special:
-            raise ValueError(f"{type(module).__name__} needs its own attention here: set_attn_implementation('eager')")
+            raise ValueError(
+                f"{type(module).__name__} needs its own attention here: set_attn_implementation('eager')"
+            )
         options = {"dropout": dropout, "scaling": scaling, **more}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     if dropout:
-        raise ValueError(f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0")
+        raise ValueError(
+            f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0"
+        )
     width = value.shape[-1]
     if width != query.shape[-1]:  # zeros at the end of a head change no product
         most = max(width, query.shape[-1])
-        query, key, value = (torch.nn.functional.pad(x, (0, most - x.shape[-1])) for x in (query, key, value))
+        query, key, value = (
+            torch.nn.functional.pad(x, (0, most - x.shape[-1])) for x in (query, key, value)
+        )
     return hs2_attention(module, query, key, value, how)[..., :width], None
 
 
@@ -525,18 +637,26 @@ def formula(module, query, key, value, mask: Tensor, how: How) -> Tensor:
 def check_kernel(device: torch.device, width: int, dtype: torch.dtype) -> None:
     """Raise ValueError where FlexAttention has no kernel: for this device, heads so wide, numbers of this kind."""
     cuda = device.type == "cuda"
-    name, power = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)) if cuda else ("", ())
+    name, power = (
+        (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
+        if cuda
+        else ("", ())
+    )
     kinds = (torch.float32, torch.float16, *[torch.bfloat16] * (power >= (8, 0)))
     if not cuda or width < 16 or dtype not in kinds:
         wants = "CUDA, heads at least 16 wide, float32 or (from compute capability 8.0 on) bfloat16"
         got = f"{name or device.type} {'.'.join(map(str, power))}, heads {width} wide, {dtype}"
-        raise ValueError(f"groups on a GPU want {wants}; got {got}: set autocast to float32, or use the CPU")
+        raise ValueError(
+            f"groups on a GPU want {wants}; got {got}: set autocast to float32, or use the CPU"
+        )
 
 
 @cache
 def _compiled() -> Callable:
     """FlexAttention, compiled on first use: one variant for all lengths, and never its dense form in its place."""
-    torch._dynamo.config.recompile_limit = 64  # models of several shapes, in two precisions, with and without gradients
+    torch._dynamo.config.recompile_limit = (
+        64  # models of several shapes, in two precisions, with and without gradients
+    )
     return torch.compile(flex_attention, dynamic=True, fullgraph=True)
 
 

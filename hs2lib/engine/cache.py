@@ -22,27 +22,43 @@ class Cache(dict):
         cache = Cache(folder, {"model": model.fingerprint()}, name="scores")
         rows = cache.computed(keys, lambda: [{"score": x} for x in model.score(these)])
 
-    place: a .jsonl file; any other path is a folder, in which each settings have a file of their own; None: memory
-    alone. settings: what all rows share and no key says, the file's first line; {} where the keys say it all.
-    check: whether a row is one (it has its "key"); with it a line that is no row is an error, without it counts as
-    none. A last line that a kill cut short always counts as none: what was in it is computed again.
+    place: a .jsonl file; any other path is a folder, in which each settings have a file of their
+    own; None: memory alone. settings: what all rows share and no key says, the file's first line;
+    {} where the keys say it all. check: whether a row is one (it has its "key"); with it a line
+    that is no row is an error, without it counts as none. A last line that a kill cut short always
+    counts as none: what was in it is computed again.
 
-    code: the digest of the code that computes the rows (`hs2lib.code`), where they are to be made again when that
-    changes. It stands in the first line and in the file's name; where a file of your own name holds rows of other code,
-    the code's digest is added to that name. `hs2lib.code.kept_policy` says whether rows of other code are read all the
-    same; `reused` is then the file that they came from, and new rows go into today's own.
+    code: the digest of the code that computes the rows (`hs2lib.code`), where they are to be made
+    again when that changes. It stands in the first line and in the file's name; where a file of
+    your own name holds rows of other code, the code's digest is added to that name.
+    `hs2lib.code.kept_policy` says whether rows of other code are read all the same; `reused` is
+    then the file that they came from, and new rows go into today's own.
 
-    shared: for processes that have to compute alike, as they share the work out or hold one model in parts: what the
-    first of them read holds for all, and it alone writes.
+    shared: for processes that have to compute alike, as they share the work out or hold one model
+    in parts: what the first of them read holds for all, and it alone writes.
 
-    Several processes may add to one file. Paper: silent. Raises ValueError for a file of other settings, naming them:
-    one model's numbers must not pass for another's. Raises `hs2lib.code.MadeByOtherCode` where that is to be asked.
+    Several processes may add to one file. Paper: silent. Raises ValueError for a file of other
+    settings, naming them: one model's numbers must not pass for another's. Raises
+    `hs2lib.code.MadeByOtherCode` where that is to be asked.
     """
 
-    def __init__(self, place: str | Path | None, settings: Mapping, *, name: str, check: Callable | None = None,
-                 shared=False, code: str = ""):  # fmt: skip
+    def __init__(
+        self,
+        place: str | Path | None,
+        settings: Mapping,
+        *,
+        name: str,
+        check: Callable | None = None,
+        shared=False,
+        code: str = "",
+    ):
         super().__init__()
-        self.settings, self.name, self.check, self.shared = json.loads(json.dumps(settings)), name, check, shared
+        self.settings, self.name, self.check, self.shared = (
+            json.loads(json.dumps(settings)),
+            name,
+            check,
+            shared,
+        )
         self.file = None if place is None else Path(place)
         self.reused: Path | None = None
         if shared and distributed.get_rank():
@@ -72,7 +88,9 @@ class Cache(dict):
             self.file = _of_code(self.file, code)
         if kept_policy() == "reuse" or not self.file.exists():
             others.sort(key=lambda file: file.stat().st_mtime)
-            self.reused = reusable(others, f"a file of {self.name}", lambda file: _differs(file, code))
+            self.reused = reusable(
+                others, f"a file of {self.name}", lambda file: _differs(file, code)
+            )
 
     def share(self) -> None:
         """Where it is shared, give all processes the rows of the first one; all of them call this alike."""
@@ -82,10 +100,11 @@ class Cache(dict):
             self.update(rows[0])
 
     def computed(self, keys: Sequence[str], compute: Callable[[], Iterable[Mapping]]) -> list[dict]:
-        """The rows of these keys. Where one is missing, `compute` makes the rows of all, in order, and they are added.
+        """The rows of these keys. Where one is missing, `compute` makes the rows of all, in order,
+        and they are added.
 
-        All or none, so that what is computed together does not depend on where a run was killed: its numbers end the
-        same bit for bit.
+        All or none, so that what is computed together does not depend on where a run was killed:
+        its numbers end the same bit for bit.
         """
         if any(key not in self for key in keys):
             self.add(dict(zip(keys, compute(), strict=True)))
@@ -97,7 +116,9 @@ class Cache(dict):
         self.update(new)
         if not self.file or not new:
             return
-        lines = [{"settings": self.settings}] * (not self._begun) + [{"key": key, **row} for key, row in new.items()]
+        lines = [{"settings": self.settings}] * (not self._begun) + [
+            {"key": key, **row} for key, row in new.items()
+        ]
         content = ("\n" * self._torn + json_lines(lines)).encode(errors="replace")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab", buffering=0) as file:
@@ -107,10 +128,12 @@ class Cache(dict):
 
     @contextmanager
     def alone(self) -> Iterator[Self]:
-        """Hold the file, so that no other process that asks for it this way adds to it: for results that cost money.
+        """Hold the file, so that no other process that asks for it this way adds to it: for results
+        that cost money.
 
-        Rows that others added since are read, a line that a kill cut short is taken off. The lock goes with the
-        process, however that ends. Raises BlockingIOError where another process holds the file.
+        Rows that others added since are read, a line that a kill cut short is taken off. The lock
+        goes with the process, however that ends. Raises BlockingIOError where another process holds
+        the file.
         """
         if not self.file:
             yield self
@@ -120,7 +143,9 @@ class Cache(dict):
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise BlockingIOError(f"another run is writing to {self.file}: wait, or use another file") from None
+                raise BlockingIOError(
+                    f"another run is writing to {self.file}: wait, or use another file"
+                ) from None
             file.truncate(self._read())
             self._torn = False
             try:
@@ -150,16 +175,29 @@ class Cache(dict):
                 row = None
             if isinstance(row, dict) and isinstance(row.get("settings"), dict) and "key" not in row:
                 before, begun = row["settings"], True
-                differ = [name for name in settings | before if settings.get(name) != before.get(name)]
+                differ = [
+                    name for name in settings | before if settings.get(name) != before.get(name)
+                ]
                 for name in differ[:1]:
                     both = f"{name} was {before.get(name)!r}, now {settings.get(name)!r}"
-                    what = f"holds {self.name} of other settings ({', '.join(differ)} differ; {both})"
-                    raise ValueError(f"{file} {what}: remove it, or use another file, or a folder for both")
-            elif begun and isinstance(row, dict) and "key" in row and (not self.check or self.check(row)):
+                    what = (
+                        f"holds {self.name} of other settings ({', '.join(differ)} differ; {both})"
+                    )
+                    raise ValueError(
+                        f"{file} {what}: remove it, or use another file, or a folder for both"
+                    )
+            elif (
+                begun
+                and isinstance(row, dict)
+                and "key" in row
+                and (not self.check or self.check(row))
+            ):
                 self.setdefault(row.pop("key"), row)
             elif self.check:
                 shown = line[:60].decode(errors="replace")
-                raise ValueError(f"{file}, line {number}: no {self.name}: {shown!r}; remove the line")
+                raise ValueError(
+                    f"{file}, line {number}: no {self.name}: {shown!r}; remove the line"
+                )
         return begun
 
 

@@ -1,10 +1,11 @@
 """Decoding by a causal model: each prompt computed once for all its samples.
 
-Nothing is padded, and a sample that is done leaves.
-The keys and values of a prompt are kept once. Each step attends from all its samples to them in one call, and from
-every sample to its own tokens in another; the two are joined by their log-sum-exps, which is exact. Prompts that are
-admitted together are a cohort, whose samples have equally many tokens; when enough samples are done the next prompts
-are admitted beside the others. Paper: silent (an exact saving; `generate` repeats the prompt for every sample).
+Nothing is padded, and a sample that is done leaves. The keys and values of a prompt are kept once.
+Each step attends from all its samples to them in one call, and from every sample to its own tokens
+in another; the two are joined by their log-sum-exps, which is exact. Prompts that are admitted
+together are a cohort, whose samples have equally many tokens; when enough samples are done the next
+prompts are admitted beside the others. Paper: silent (an exact saving; `generate` repeats the
+prompt for every sample).
 """
 
 import hashlib
@@ -29,13 +30,16 @@ def uniforms(seed: int, prompt: str, index: int, number: int) -> np.ndarray:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(key, "little"))).random(number)
 
 
-def choose(logits: Tensor, draws: Tensor, temperature: float, top_p: float, forbidden: Tensor | None = None) -> tuple:
-    """(tokens int64 [R], their log-probabilities at temperature 1, float32 [R]) of logits [R, V] and draws [R].
+def choose(
+    logits: Tensor, draws: Tensor, temperature: float, top_p: float, forbidden: Tensor | None = None
+) -> tuple:
+    """(tokens int64 [R], their log-probabilities at temperature 1, float32 [R]) of logits [R, V]
+    and draws [R].
 
-    Paper: section 4.3 (temperature 0.7, top-p 0.9). top_p keeps the fewest likeliest tokens whose probabilities at this
-    temperature add up to at least top_p. temperature 0 takes the likeliest token. The log-probability is the model's
-    own, before temperature and top-p: what DPO, PPO and SteerLM 2.0 call log pi(y|x). forbidden: bool [R, V] or [V],
-    tokens that shall not be taken.
+    Paper: section 4.3 (temperature 0.7, top-p 0.9). top_p keeps the fewest likeliest tokens whose
+    probabilities at this temperature add up to at least top_p. temperature 0 takes the likeliest
+    token. The log-probability is the model's own, before temperature and top-p: what DPO, PPO and
+    SteerLM 2.0 call log pi(y|x). forbidden: bool [R, V] or [V], tokens that shall not be taken.
     """
     logits = logits.float()
     allowed = logits if forbidden is None else logits.masked_fill(forbidden, -torch.inf)  # [R, V]
@@ -50,7 +54,9 @@ def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Te
         return _inverse(scaled.double().softmax(-1), draws)
     total, size = scaled.logsumexp(-1, keepdim=True).double(), scaled.shape[-1]  # [R, 1]
     # [R, K] each; to sort all is quicker than a topk of all.
-    values, ids = scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
+    values, ids = (
+        scaled.topk(first) if first < size else scaled.sort(dim=-1, descending=True, stable=True)
+    )
     p = (values.double() - total).exp()  # [R, K]
     mass = p.cumsum(-1)  # [R, K]
     wide = (mass[:, -1] < top_p) & (first < size)  # [R]: more than these are kept
@@ -104,14 +110,18 @@ class Cohort:
             by_prompt.setdefault(row.prompt, []).append(place)
         self.members = [(prompt, torch.tensor(places)) for prompt, places in by_prompt.items()]
         kept = self.prefix.items()
-        self.prefix = {layer: {prompt: both[prompt] for prompt in by_prompt} for layer, both in kept}
+        self.prefix = {
+            layer: {prompt: both[prompt] for prompt in by_prompt} for layer, both in kept
+        }
 
     def leave(self, most: int) -> list[Row]:
         """Take out the rows that are finished or have so many tokens, and return them.
 
         The last row moves into each free place, so that one row is copied and not all.
         """
-        done = [place for place, row in enumerate(self.rows) if row.finished or len(row.tokens) == most]
+        done = [
+            place for place, row in enumerate(self.rows) if row.finished or len(row.tokens) == most
+        ]
         gone = [self.rows[place] for place in done]
         for place in reversed(done):
             last = self.rows.pop()
@@ -126,19 +136,28 @@ class Cohort:
     def store(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add one token a row, [R, key heads, D], and return all there are, [R, key heads, length + 1, D]."""
         if layer not in self.own:
-            self.own[layer] = [x.new_empty(x.shape[0], x.shape[1], 32, x.shape[2]) for x in (key, value)]
+            self.own[layer] = [
+                x.new_empty(x.shape[0], x.shape[1], 32, x.shape[2]) for x in (key, value)
+            ]
         caches = self.own[layer]
-        if self.length == caches[0].shape[2]:  # room doubles, so that each token is moved about once
+        if (
+            self.length == caches[0].shape[2]
+        ):  # room doubles, so that each token is moved about once
             for i, cache in enumerate(caches):
-                caches[i] = cache.new_empty(len(self.rows), cache.shape[1], 2 * cache.shape[2], cache.shape[3])
+                caches[i] = cache.new_empty(
+                    len(self.rows), cache.shape[1], 2 * cache.shape[2], cache.shape[3]
+                )
                 caches[i][:, :, : self.length] = cache[: len(self.rows)]
         for cache, new in zip(caches, (key, value), strict=True):
             cache[: len(self.rows), :, self.length] = new
         return tuple(cache[: len(self.rows), :, : self.length + 1] for cache in caches)
 
 
-def prefill(cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, how: How) -> Tensor:
-    """One pass over prompts laid end to end: each attends to itself, and its keys and values are kept.
+def prefill(
+    cohort: Cohort, segments: list[tuple[int, int, int]], module, query, key, value, how: How
+) -> Tensor:
+    """One pass over prompts laid end to end: each attends to itself, and its keys and values are
+    kept.
 
     segments: (prompt, start, stop), ..
     """
@@ -169,14 +188,20 @@ def _of_cohort(cohort: Cohort, layer: int, query, key, value, how: How) -> Tenso
     kept, number = cohort.store(layer, key, value), cohort.length + 1
     out, own = _attend(query, *(x[:, :, -how.window :] if how.window else x for x in kept), how)
     for prompt, places in cohort.members:
-        start = max(0, cohort.prompts[prompt] + number - how.window) if how.window else 0  # what the window leaves
+        start = (
+            max(0, cohort.prompts[prompt] + number - how.window) if how.window else 0
+        )  # what the window leaves
         if start >= cohort.prompts[prompt]:
             continue
         places = places.to(query.device)
         part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
-        o, s = _attend(part.flatten(1, 2)[None], *(x[:, :, start:] for x in cohort.prefix[layer][prompt]), how)
+        o, s = _attend(
+            part.flatten(1, 2)[None], *(x[:, :, start:] for x in cohort.prefix[layer][prompt]), how
+        )
         o, s = (x[0].unflatten(1, part.shape[1:3]).transpose(0, 1) for x in (o, s))
-        out[places] = out[places].lerp(o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype))
+        out[places] = out[places].lerp(
+            o.to(out.dtype), torch.sigmoid(s - own[places])[..., None].to(out.dtype)
+        )
         own[places] = own[places].logaddexp(s)
     if how.sinks is not None:
         out *= torch.sigmoid(own - how.sinks.float().view(own.shape[1:]))[..., None].to(out.dtype)
@@ -197,9 +222,13 @@ def _causal(module, q, k, v, how: How) -> Tensor:
     """Attention of a prompt's q [1, heads, L, D] to its own k, v, the window's alone: [1, heads, L, D]."""
     mask = None
     if how.special or (how.window and how.window < q.shape[-2]):
-        seen = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()  # [L, L]
+        seen = torch.ones(
+            q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device
+        ).tril()  # [L, L]
         seen = seen.triu(1 - how.window) if how.window else seen
-        mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(~seen, -torch.inf)  # [L, L]
+        mask = torch.zeros(seen.shape, dtype=q.dtype, device=q.device).masked_fill(
+            ~seen, -torch.inf
+        )  # [L, L]
     if how.special:
         return formula(module, q, k, v, mask, how).transpose(1, 2)
     if mask is None and q.device.type == "cpu":
@@ -219,15 +248,27 @@ def _attend(q, k, v, how: How) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=None, min_new_tokens=0, batch=128,
-           shared=False, **how):  # fmt: skip
-    """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the prompt's number.
+def decode(
+    model,
+    prompts,
+    *,
+    max_new_tokens: int,
+    ends: Callable,
+    forbidden=None,
+    min_new_tokens=0,
+    batch=128,
+    shared=False,
+    **how,
+):
+    """Sample from a causal model, yielding each sample as soon as it is done; `Row.prompt` is the
+    prompt's number.
 
-    prompts: an iterable of (token ids, [(index of a sample, its uniform numbers float64 [max_new_tokens]), ..]). ends:
-    says of a list of tokens whether it ends a response. forbidden: bool [V], tokens not to be taken before
-    min_new_tokens. batch: samples at once. shared: the weights are shared out over processes, which call this alike,
-    and what the first one draws holds for all. how: temperature and top_p of `choose`. Without gradients; under
-    whatever autocast is on.
+    prompts: an iterable of (token ids, [(index of a sample, its uniform numbers float64
+    [max_new_tokens]), ..]). ends: says of a list of tokens whether it ends a response. forbidden:
+    bool [V], tokens not to be taken before min_new_tokens. batch: samples at once. shared: the
+    weights are shared out over processes, which call this alike, and what the first one draws holds
+    for all. how: temperature and top_p of `choose`. Without gradients; under whatever autocast is
+    on.
     """
     decoder = prepare(model)  # raises for a model that is scored one by one
     bare = getattr(model, "get_base_model", lambda: model)()
@@ -239,12 +280,16 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
 
     def advance(cohort: Cohort, logits: Tensor) -> list[Row]:
         """Give each row its next token; those that are done leave and are returned."""
-        draws = torch.from_numpy(np.array([row.draws[len(row.tokens)] for row in cohort.rows]))  # [R]
+        draws = torch.from_numpy(
+            np.array([row.draws[len(row.tokens)] for row in cohort.rows])
+        )  # [R]
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
         tokens, log_probs = choose(logits, draws, forbidden=early, **how)  # [R] each
         for drawn in (tokens, log_probs) if shared else ():
             distributed.broadcast(drawn, 0)
-        for row, token, log_prob in zip(cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True):
+        for row, token, log_prob in zip(
+            cohort.rows, tokens.tolist(), log_probs.tolist(), strict=True
+        ):
             row.tokens.append(token)
             row.log_probs.append(log_prob)
             row.finished = len(row.tokens) >= min_new_tokens and ends(row.tokens)
@@ -252,7 +297,8 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
 
     while ahead is not None or cohorts:
         room = batch - sum(len(cohort.rows) for cohort in cohorts)
-        # Not each place that gets free is filled at once: a pass over one short prompt costs as much as a step.
+        # Not each place that gets free is filled at once: a pass over one short prompt costs as
+        # much as a step.
         if ahead is not None and (room == batch or room >= max(len(ahead[1]), batch // 4)):
             tokens, bounds, rows, first = [], [0], [], number
             while ahead is not None:
@@ -268,7 +314,9 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
             stepped, cohorts = [cohort], [*cohorts, cohort]
         else:
             stepped, logits = cohorts, _step(model, cohorts, device)
-        for cohort, part in zip(stepped, logits.split([len(cohort.rows) for cohort in stepped]), strict=True):
+        for cohort, part in zip(
+            stepped, logits.split([len(cohort.rows) for cohort in stepped]), strict=True
+        ):
             yield from advance(cohort, part)
         cohorts = [cohort for cohort in cohorts if cohort.rows]
 
@@ -276,26 +324,34 @@ def decode(model, prompts, *, max_new_tokens: int, ends: Callable, forbidden=Non
 def _unlike(model) -> str:
     """How a few sampled tokens differ from transformers', "" where they do not.
 
-    So hot that all tokens are about as likely: of the likely ones of a sure model mere rounding is a large share.
+    So hot that all tokens are about as likely: of the likely ones of a sure model mere rounding is
+    a large share.
     """
     short, long = [group[0][:-4] or group[0] for group in contract.examples(model)]
-    prompts = [(ids, [(i, uniforms(0, str(len(ids)), i, 3)) for i in range(2)]) for ids in (short, long)]
+    prompts = [
+        (ids, [(i, uniforms(0, str(len(ids)), i, 3)) for i in range(2)]) for ids in (short, long)
+    ]
     options = {"max_new_tokens": 3, "ends": lambda tokens: False, "temperature": 1e4, "top_p": 1.0}
     try:
         rows = list(decode(model, prompts, **options))
     except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         return contract.reason(error)
     unprepare(model)
-    theirs = [contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows]
+    theirs = [
+        contract.plain_log_probs(model, [*prompts[row.prompt][0], *row.tokens])[-3:] for row in rows
+    ]
     prepare(model)
     ours = [torch.tensor(row.log_probs, device=model.device) for row in rows]
     return contract.unequal(model, ours, theirs, "the log-probabilities of sampled tokens")
 
 
-def _admit(model, first: int, tokens: list[int], bounds: list[int], rows: list[Row], device) -> tuple[Cohort, Tensor]:
+def _admit(
+    model, first: int, tokens: list[int], bounds: list[int], rows: list[Row], device
+) -> tuple[Cohort, Tensor]:
     """A cohort of rows with its prompts computed, and the logits [rows, V] of their first tokens.
 
-    first: number of the first prompt. tokens: of all prompts, each from one of the bounds to the next.
+    first: number of the first prompt. tokens: of all prompts, each from one of the bounds to the
+    next.
     """
     segments = [(first + i, a, b) for i, (a, b) in enumerate(pairwise(bounds))]
     cohort = Cohort({number: b - a for number, a, b in segments}, rows)
@@ -309,7 +365,11 @@ def _admit(model, first: int, tokens: list[int], bounds: list[int], rows: list[R
 
 def _step(model, cohorts: list[Cohort], device) -> Tensor:
     """Logits [rows, V] of the next token of every row of the cohorts."""
-    rows = [(row, cohort.prompts[row.prompt] + cohort.length) for cohort in cohorts for row in cohort.rows]
+    rows = [
+        (row, cohort.prompts[row.prompt] + cohort.length)
+        for cohort in cohorts
+        for row in cohort.rows
+    ]
     tokens = torch.tensor([row.tokens[-1] for row, _ in rows], device=device)  # [rows]
     positions = torch.tensor([position for _, position in rows], device=device)  # [rows]
     logits = run(model, tokens, positions, partial(step, cohorts)).logits[0]  # [rows, V]

@@ -31,10 +31,10 @@ SMALL = "small"  # the base that stands in at tier smoke for a policy that was n
 class Answering:
     """The policies that answer.
 
-    places: title -> the folder or the name of its model. labels: title -> SteerLM's label, None for the others. base:
-    the one that the others are compared with. compared: title -> the row of the paper's Table 4 that it is held
-    against; empty unless the recipe says that these are the paper's models. table: all that were asked for and where
-    each comes from, in words.
+    places: title -> the folder or the name of its model. labels: title -> SteerLM's label, None for
+    the others. base: the one that the others are compared with. compared: title -> the row of the
+    paper's Table 4 that it is held against; empty unless the recipe says that these are the paper's
+    models. table: all that were asked for and where each comes from, in words.
     """
 
     places: Mapping[str, str | Path]
@@ -47,9 +47,10 @@ class Answering:
 def who_answers(setup: Setup) -> Answering:
     """Every policy that a notebook makes, or the recipe's `models`, less those to `skip`.
 
-    A policy that was not run at this tier is left out, and the table says so; at tier smoke the small base stands in.
-    Raises ValueError for a title to skip that no policy has; FileNotFoundError where fewer than two are there, or the
-    one that the others are compared with is not.
+    A policy that was not run at this tier is left out, and the table says so; at tier smoke the
+    small base stands in. Raises ValueError for a title to skip that no policy has;
+    FileNotFoundError where fewer than two are there, or the one that the others are compared with
+    is not.
     """
     recipe = setup.recipe
     made = policies.made(setup.tier, recipe.models)
@@ -66,11 +67,15 @@ def who_answers(setup: Setup) -> Answering:
         base = next(iter(wanted), "")
     if base not in answering or len(answering) < 2:
         place = runs() / setup.tier
-        raise FileNotFoundError(f"expected SFT and another policy in {place}: run notebooks 07 and 08 at this tier")
+        raise FileNotFoundError(
+            f"expected SFT and another policy in {place}: run notebooks 07 and 08 at this tier"
+        )
     table_rows = _rows_of_table_4(wanted)
     rows = []
     for name, place in wanted.items():
-        rows.append((name, place.parent.name, _origin(name, saved, answering), table_rows.get(name, "none")))
+        rows.append(
+            (name, place.parent.name, _origin(name, saved, answering), table_rows.get(name, "none"))
+        )
     table = pd.DataFrame(rows, columns=["policy", "notebook", "origin", "row of Table 4"])
     labels = {name: recipe.target if name.startswith("SteerLM") else None for name in answering}
     compared = table_rows if recipe.paper_models else {}
@@ -118,7 +123,9 @@ def load_mt_bench(setup: Setup) -> Questions:
     """MT-Bench's questions, with references only where a judge at an endpoint will read them."""
     recipe = setup.recipe
     references = recipe.references if recipe.judge == "endpoint" else ""
-    return mt_bench.load(recipe.source, references=references, n=recipe.n_mt_bench, seed=recipe.seed + 3)
+    return mt_bench.load(
+        recipe.source, references=references, n=recipe.n_mt_bench, seed=recipe.seed + 3
+    )
 
 
 def load_arena_hard(setup: Setup) -> Questions:
@@ -140,7 +147,9 @@ def load_difficulties(setup: Setup) -> alpaca_eval.Published | None:
     return alpaca_eval.difficulties(setup.recipe.difficulty)
 
 
-def near_leaderboard(setup: Setup, published: alpaca_eval.Published | None) -> alpaca_eval.Leaderboard | None:
+def near_leaderboard(
+    setup: Setup, published: alpaca_eval.Published | None
+) -> alpaca_eval.Leaderboard | None:
     """How near our length-controlled rates of public models come; None where no folder holds the leaderboard."""
     if setup.recipe.source != "folder":
         return None
@@ -154,8 +163,9 @@ def near_leaderboard(setup: Setup, published: alpaca_eval.Published | None) -> a
 class Answers:
     """What one policy answered.
 
-    truthfulqa: `truthfulqa.score` of its log-probabilities. by_benchmark: benchmark -> its answers, one a turn. read,
-    control_strings, scored_one_by_one: the policy's own, for the run's manifest; the policy itself is let go.
+    truthfulqa: `truthfulqa.score` of its log-probabilities. by_benchmark: benchmark -> its answers,
+    one a turn. read, control_strings, scored_one_by_one: the policy's own, for the run's manifest;
+    the policy itself is let go.
     """
 
     policy: str
@@ -173,10 +183,12 @@ def respond(
     asked: Sequence[Questions],
     callbacks: Sequence[Callable[[str], None]] = (),
 ) -> dict[str, Answers]:
-    """The answers of every policy, one policy in memory at a time; also saved as the benchmarks' own tools read them.
+    """The answers of every policy, one policy in memory at a time; also saved as the benchmarks'
+    own tools read them.
 
-    Paper: section 4.1, appendix H (greedy). Samples and log-probabilities are kept in the run's folder as they come.
-    callbacks: told in words which policy begins. Several processes call this alike.
+    Paper: section 4.1, appendix H (greedy). Samples and log-probabilities are kept in the run's
+    folder as they come. callbacks: told in words which policy begins. Several processes call this
+    alike.
     """
     answers = {}
     for name, place in who.places.items():
@@ -188,14 +200,23 @@ def respond(
 
 
 def _answers(
-    setup: Setup, name: str, place: str | Path, label: str | None, truthful: MultipleChoice, asked: Sequence[Questions]
+    setup: Setup,
+    name: str,
+    place: str | Path,
+    label: str | None,
+    truthful: MultipleChoice,
+    asked: Sequence[Questions],
 ) -> Answers:
     """The answers of one policy. TruthfulQA's prompt has no place for a label."""
     recipe = setup.recipe
     progress = setup.tier != "smoke"
     policy = load_policy(place).to(device())
-    scored = truthfulqa.score(truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.inference)
-    if recipe.pair_tokens:  # a question and an answer may be longer than what the policy was trained on
+    scored = truthfulqa.score(
+        truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.inference
+    )
+    if (
+        recipe.pair_tokens
+    ):  # a question and an answer may be longer than what the policy was trained on
         policy.max_tokens = policy.backbone.config.max_position_embeddings
     replies = {}
     for each in asked:
@@ -209,7 +230,9 @@ def _answers(
             progress=progress,
             **recipe.generation,
         )
-    return Answers(name, scored, replies, policy.read, policy.control_strings, policy.scored_one_by_one)
+    return Answers(
+        name, scored, replies, policy.read, policy.control_strings, policy.scored_one_by_one
+    )
 
 
 def _save(folder: Path, answers: Answers) -> None:
@@ -217,7 +240,9 @@ def _save(folder: Path, answers: Answers) -> None:
     for benchmark, replies in answers.by_benchmark.items():
         questions.save(folder / benchmark / f"{answers.policy}.jsonl", answers.policy, replies)
         if benchmark == "AlpacaEval 2":
-            alpaca_eval.save_outputs(folder / benchmark / f"{answers.policy}.json", answers.policy, replies)
+            alpaca_eval.save_outputs(
+                folder / benchmark / f"{answers.policy}.json", answers.policy, replies
+            )
 
 
 def one_line(text: str, longest: int = 300) -> str:

@@ -1,4 +1,5 @@
-"""Do answers have the attributes asked for? SteerLM 2.0's iterations beside SFT and SteerLM, which it begins with.
+"""Do answers have the attributes asked for? SteerLM 2.0's iterations beside SFT and SteerLM, which
+it begins with.
 
     compared = begin(setup, policy, prior, reward_model)       # SFT and SteerLM, before training
     after = save_and_measure(compared)
@@ -38,12 +39,15 @@ def shown(setup: Setup) -> list[str]:
 
 
 def begin(setup: Setup, policy: Policy, prior: Policy, reward_model: RewardModel) -> Comparison:
-    """A comparison that has SFT and SteerLM: as earlier notebooks left them, or measured now, before training.
+    """A comparison that has SFT and SteerLM: as earlier notebooks left them, or measured now,
+    before training.
 
     Of a policy or prior that the recipe names nothing was left.
     """
     recipe = setup.recipe
-    compared = Comparison.begin(setup, reward_model, prior, earlier=not (recipe.start or recipe.prior))
+    compared = Comparison.begin(
+        setup, reward_model, prior, earlier=not (recipe.start or recipe.prior)
+    )
     compared.evaluate_first(prior, "SFT")
     if "SteerLM" not in {frame.policy[0] for frame in compared.frames}:
         compared.evaluate(policy, "SteerLM", recipe.target)
@@ -81,19 +85,24 @@ def save(compared: Comparison) -> None:
 def measure_promise(compared: Comparison) -> str:
     """Add `PROMISED` to the rows of every policy, and return the name of the measure that counts.
 
-    Paper: section 4.5. By the truth, where it is known, with the true attributes in place of predictions; and by the
-    reward model, which is what training can see. The truth counts where it is known.
+    Paper: section 4.5. By the truth, where it is known, with the true attributes in place of
+    predictions; and by the reward model, which is what training can see. The truth counts where it
+    is known.
     """
     recipe = compared.setup.recipe
     columns = {}
     if compared.truth_known:
-        columns[policies.truth_of(PROMISED)] = {name: policies.truth_of(name) for name in ATTRIBUTES}
+        columns[policies.truth_of(PROMISED)] = {
+            name: policies.truth_of(name) for name in ATTRIBUTES
+        }
     attributes = compared.reward_model.attributes
     columns[policies.score_of(PROMISED)] = {name: policies.score_of(name) for name in attributes}
     for frame in compared.frames:
         for measure, column_of in columns.items():
             values = torch.tensor(frame[list(column_of.values())].to_numpy(float))  # [responses, A]
-            frame[measure] = steerlm2.attribute_log_prob(values, list(column_of), recipe.target, recipe)
+            frame[measure] = steerlm2.attribute_log_prob(
+                values, list(column_of), recipe.target, recipe
+            )
     return next(iter(columns))
 
 
@@ -109,10 +118,13 @@ def gains_over_sft(compared: Comparison) -> pd.DataFrame:
     return gains[gains.policy == "SteerLM 2.0"].reset_index(drop=True)
 
 
-def sentences(summary: pd.DataFrame, descents: pd.DataFrame, variances: pd.DataFrame, recipe: SteerLM2) -> list[str]:
+def sentences(
+    summary: pd.DataFrame, descents: pd.DataFrame, variances: pd.DataFrame, recipe: SteerLM2
+) -> list[str]:
     """What the toy, the variances and the iterations say, a sentence each.
 
-    summary, descents, variances: as `hs2lib.align.steerlm2.summary`, `descents` and `real_variances`.
+    summary, descents, variances: as `hs2lib.align.steerlm2.summary`, `descents` and
+    `real_variances`.
     """
     last = descents.iloc[-1]
     ratio = variances.ratio
@@ -132,7 +144,9 @@ def sentences(summary: pd.DataFrame, descents: pd.DataFrame, variances: pd.DataF
                 f"{row['distance before']:.3f} to {row['distance best']:.3f}."
             )
             if row["best step"] == 0:
-                out.append(f"The best step of iteration {row['iteration']} is 0: it trained nothing.")
+                out.append(
+                    f"The best step of iteration {row['iteration']} is 0: it trained nothing."
+                )
     return out
 
 

@@ -4,8 +4,9 @@
     ranked.gains()            # of the best of 1, 2, 4 .. answers, by the truth and by the reward model
     ranked.agreement()
 
-Draw n answers of a policy and keep the one that the reward model likes best: press on a reward model hard enough, and
-the truth stops rising with it (Gao et al. 2022, arXiv 2210.10760). Paper: silent.
+Draw n answers of a policy and keep the one that the reward model likes best: press on a reward
+model hard enough, and the truth stops rising with it (Gao et al. 2022, arXiv 2210.10760). Paper:
+silent.
 """
 
 import math
@@ -29,10 +30,12 @@ APART = f"{SCORE} less truth"
 
 
 def chances(n: int, total: int) -> np.ndarray:
-    """Chance of each of `total` answers, the worst first, to be the best of n that are drawn of them: [total].
+    """Chance of each of `total` answers, the worst first, to be the best of n that are drawn of
+    them: [total].
 
-    Of N answers the i-th is the best of n with chance C(i - 1, n - 1) / C(N, n), so that N answers give every n
-    exactly. By hand: of 3 answers, the best of 2 is never the first, once in three times the second.
+    Of N answers the i-th is the best of n with chance C(i - 1, n - 1) / C(N, n), so that N answers
+    give every n exactly. By hand: of 3 answers, the best of 2 is never the first, once in three
+    times the second.
     """
     return np.array([math.comb(i, n - 1) / math.comb(total, n) for i in range(total)])
 
@@ -46,8 +49,8 @@ def bound(n: int) -> float:
 class Ranked:
     """Answers of a policy to each prompt, the worst by the reward model first.
 
-    ids: of the prompts. values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64 [prompts, n] each.
-    resampled: options of `hs2lib.evaluate.questions.mean`.
+    ids: of the prompts. values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64
+    [prompts, n] each. resampled: options of `hs2lib.evaluate.questions.mean`.
     """
 
     ids: list[str]
@@ -64,7 +67,9 @@ class Ranked:
             for name, values in measured.items():
                 gain = values @ (chances(n, total) - chances(1, total))  # [prompts]
                 rows.append((n, bound(n), name, *questions.mean(gain, self.ids, **self.resampled)))
-        frame = pd.DataFrame(rows, columns=["n", "KL at most", "measure", "gain", "95 % low", "95 % high"])
+        frame = pd.DataFrame(
+            rows, columns=["n", "KL at most", "measure", "gain", "95 % low", "95 % high"]
+        )
         return frame.dropna(subset="gain")
 
     def levels(self) -> dict[str, float]:
@@ -73,7 +78,9 @@ class Ranked:
 
     def agreement(self) -> float:
         """Pearson's R of truth and score among the answers to one prompt; nan where nobody knows the truth."""
-        centred = [(values - values.mean(axis=1, keepdims=True)).ravel() for values in self.values.values()]
+        centred = [
+            (values - values.mean(axis=1, keepdims=True)).ravel() for values in self.values.values()
+        ]
         return np.corrcoef(*centred)[0, 1]
 
 
@@ -99,11 +106,16 @@ def rank(answered: list[Group], reward_model: RewardModel, setup: Setup) -> Rank
     """The answers to each prompt in the order of the reward model's weighted score."""
     recipe = setup.recipe
     weights = np.array(head_weights(recipe.weighting, reward_model.attributes))  # [A]
-    scores = reward_model.score(answered, cache=setup.folder, **recipe.inference).numpy() @ weights  # [R]
+    scores = (
+        reward_model.score(answered, cache=setup.folder, **recipe.inference).numpy() @ weights
+    )  # [R]
     shape = (len(answered), recipe.n_best)
     order = scores.reshape(shape).argsort(axis=1)  # [prompts, n]
     values = {TRUTH: truth_of_responses(answered), SCORE: scores}
-    ordered = {name: np.take_along_axis(each.reshape(shape), order, axis=1) for name, each in values.items()}
+    ordered = {
+        name: np.take_along_axis(each.reshape(shape), order, axis=1)
+        for name, each in values.items()
+    }
     return Ranked([group.id for group in answered], ordered, recipe.resampled)
 
 

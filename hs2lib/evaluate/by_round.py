@@ -1,4 +1,5 @@
-"""Rounds of training on own samples, looked at: what was sampled, chosen and learnt, by the truth and by the scores.
+"""Rounds of training on own samples, looked at: what was sampled, chosen and learnt, by the truth
+and by the scores.
 
     by_length(first), picks(first, recipe)                    # the first samples of iterative DPO
     table(played.rounds)                                      # a row a round
@@ -44,7 +45,8 @@ def truth_of_responses(groups: Sequence[Group]) -> np.ndarray:
 
 
 def by_length(sampled: SampledPairs) -> pd.DataFrame:
-    """Whether scores go by length: their correlation with characters within prompts, how often the longer is chosen.
+    """Whether scores go by length: their correlation with characters within prompts, how often the
+    longer is chosen.
 
     A share far from one half means that training on these pairs teaches length too.
     """
@@ -53,7 +55,9 @@ def by_length(sampled: SampledPairs) -> pd.DataFrame:
     lengths -= lengths.mean(1, keepdims=True)
     scores = sampled.scores - sampled.scores.mean(1, keepdims=True)  # [prompts, n]
     correlation = (lengths * scores).sum() / np.sqrt((lengths**2).sum() * (scores**2).sum())
-    longer = [len(chosen.text) > len(rejected.text) for chosen, rejected in responses_of(sampled.pairs)]
+    longer = [
+        len(chosen.text) > len(rejected.text) for chosen, rejected in responses_of(sampled.pairs)
+    ]
     about = {"correlation with length": correlation, "chosen is longer (%)": 100 * np.mean(longer)}
     return pd.Series(about).to_frame(SCORE)
 
@@ -67,9 +71,9 @@ def responses_of(pairs: Sequence[Group]) -> list[tuple]:
 class Picks:
     """What was picked in a round, by the truth.
 
-    table: truth of all samples, of the chosen and the rejected ones, and of what one who knows the truth would
-    have picked, means. n_differ: how many pairs truly differ. right: the share of these in the right order, per cent,
-    with a 95 % interval over prompts.
+    table: truth of all samples, of the chosen and the rejected ones, and of what one who knows the
+    truth would have picked, means. n_differ: how many pairs truly differ. right: the share of these
+    in the right order, per cent, with a 95 % interval over prompts.
     """
 
     table: pd.DataFrame
@@ -125,7 +129,9 @@ def table(rounds: Sequence[Round]) -> pd.DataFrame:
     for number, played in enumerate(rounds, 1):
         row = {"round": number}
         if is_generated(played.sampled.groups):
-            chosen, rejected = np.stack([true_goodness(pair) for pair in played.sampled.pairs]).T  # [pairs] each
+            chosen, rejected = np.stack(
+                [true_goodness(pair) for pair in played.sampled.pairs]
+            ).T  # [pairs] each
             row["truth, mean"] = truth_of_responses(played.sampled.groups).mean()
             row["truth, chosen less rejected"] = (chosen - rejected).mean()
         rows.append(row | played.sampled.summary() | {"steps": played.result.steps})
@@ -143,11 +149,14 @@ def curves(rounds: Sequence[Round]) -> tuple[dict[str, pd.Series], dict[str, np.
     return losses, scores
 
 
-def compare(compared: Comparison, policy: Policy, start: Policy, rounds: Sequence[Round]) -> pd.DataFrame:
-    """What the policy of each round gained over the one that the rounds began with, on the same held-out prompts.
+def compare(
+    compared: Comparison, policy: Policy, start: Policy, rounds: Sequence[Round]
+) -> pd.DataFrame:
+    """What the policy of each round gained over the one that the rounds began with, on the same
+    held-out prompts.
 
-    Rows (measure, policy, minus start, 95 % low, 95 % high), paired by prompt. Each round's weights are put into
-    `policy` again; it ends with the last ones.
+    Rows (measure, policy, minus start, 95 % low, 95 % high), paired by prompt. Each round's weights
+    are put into `policy` again; it ends with the last ones.
     """
     recipe = compared.setup.recipe
     trained = Outputs(policy, None, recipe.autocast)
@@ -160,7 +169,8 @@ def compare(compared: Comparison, policy: Policy, start: Policy, rounds: Sequenc
 
 
 def sentences(gained: pd.DataFrame) -> list[str]:
-    """A sentence on whether the answers are truly better after the last round; none where nobody knows the truth.
+    """A sentence on whether the answers are truly better after the last round; none where nobody
+    knows the truth.
 
     gained: as `compare` has it.
     """
@@ -185,12 +195,15 @@ def sentences(gained: pd.DataFrame) -> list[str]:
 
 
 def of_ppo(result: TrainingResult, prompts: ppo.Prompts, reward: RewardModel) -> pd.DataFrame:
-    """`hs2lib.align.ppo.rounds`, and what was answered by the truth (nan of real prompts) and in points of the score.
+    """`hs2lib.align.ppo.rounds`, and what was answered by the truth (nan of real prompts) and in
+    points of the score.
 
     reward: the standardised reward model that the training asked; its mean and SD are taken back.
     """
     curves = ppo.rounds(result.history)
-    curves[TRUTH] = [truth_of_responses(ppo.answers(result, prompts, n)).mean() for n in range(len(curves))]
+    curves[TRUTH] = [
+        truth_of_responses(ppo.answers(result, prompts, n)).mean() for n in range(len(curves))
+    ]
     curves[SCORE] = reward.folded["mean"] + reward.folded["sd"] * curves.reward
     return curves
 
@@ -208,4 +221,6 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
         sentence = f"{policy} works here"
     elif truth["95 % high"].item() < 0:
         sentence = f"{policy} makes answers worse"
-    return [f"**{sentence}**, by the truth about its answers to prompts that nothing was trained on."]
+    return [
+        f"**{sentence}**, by the truth about its answers to prompts that nothing was trained on."
+    ]

@@ -1,4 +1,5 @@
-"""One comparison of policies for notebooks 07 to 12: the same held-out prompts, the same random numbers, one table.
+"""One comparison of policies for notebooks 07 to 12: the same held-out prompts, the same random
+numbers, one table.
 
     compared = Comparison.begin(setup, reward_model, sft)
     compared.evaluate_first(sft, "SFT")        # unless earlier notebooks left their rows
@@ -6,8 +7,8 @@
     compared.save()                            # for later notebooks
     compared.table(), compared.gains("SFT")
 
-Paper: section 4 compares policies on benchmarks that need a judge (notebook 13). This is what the truth, where it is
-known, and a reward model say of answers to prompts that nothing was trained on.
+Paper: section 4 compares policies on benchmarks that need a judge (notebook 13). This is what the
+truth, where it is known, and a reward model say of answers to prompts that nothing was trained on.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +28,9 @@ from hs2lib.run.setup import Setup
 def held_out_prompts(setup: Setup) -> Loaded:
     """Prompts that no training text holds, as many as the recipe's largest use of them asks for, at least ten."""
     recipe = setup.recipe
-    uses = [getattr(recipe, name, 0) for name in ("n_eval_prompts", "n_best_prompts", "n_steer_prompts")]
+    uses = [
+        getattr(recipe, name, 0) for name in ("n_eval_prompts", "n_best_prompts", "n_steer_prompts")
+    ]
     return load(
         recipe.eval_dataset,
         recipe.eval_source,
@@ -40,10 +43,11 @@ def held_out_prompts(setup: Setup) -> Loaded:
 
 @dataclass
 class Comparison:
-    """Policies side by side. frames: of each policy the rows of `hs2lib.evaluate.policies.evaluate`.
+    """Policies side by side. frames: of each policy the rows of
+    `hs2lib.evaluate.policies.evaluate`.
 
-    reward_model: what scores answers; None for no scores. reference: the policy from which KL is measured, SFT.
-    read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
+    reward_model: what scores answers; None for no scores. reference: the policy from which KL is
+    measured, SFT. read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
     """
 
     setup: Setup
@@ -55,7 +59,12 @@ class Comparison:
 
     @classmethod
     def begin(
-        cls, setup: Setup, reward_model: RewardModel | None, reference: Policy, *, earlier: bool = True
+        cls,
+        setup: Setup,
+        reward_model: RewardModel | None,
+        reference: Policy,
+        *,
+        earlier: bool = True,
     ) -> "Comparison":
         """A comparison that holds the rows which earlier notebooks left, unless `earlier` is False."""
         frames, read = policies.earlier(setup.folder) if earlier else ([], {})
@@ -99,7 +108,9 @@ class Comparison:
         options = dict(self.setup.recipe.evaluation)
         for scoring in ("budget", "weighting"):
             options.pop(scoring)
-        return rollouts(policy, self.prompts, label=label, file=self.setup.folder, progress=False, **options)
+        return rollouts(
+            policy, self.prompts, label=label, file=self.setup.folder, progress=False, **options
+        )
 
     def greedy(self, policies_by_name: dict[str, Policy], n: int = 1) -> pd.DataFrame:
         """Greedy answers to the first n prompts: policies down, prompts across."""

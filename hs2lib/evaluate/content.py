@@ -1,4 +1,5 @@
-"""What the grader reads in a policy's answers, where the truth is known: is what was asked treated, and how rightly.
+"""What the grader reads in a policy's answers, where the truth is known: is what was asked treated,
+and how rightly.
 
     content = of_policies(compared, {"base": base, "SFT": policy})
 
@@ -29,10 +30,12 @@ class Content:
 
 
 def counts(answered: Sequence[Group]) -> pd.DataFrame:
-    """What the grader finds in answers to generated prompts: a row an answer, its index the prompt's id.
+    """What the grader finds in answers to generated prompts: a row an answer, its index the
+    prompt's id.
 
-    An answer treats its prompt if it says at least one of the items asked for, right or wrong; to refuse another
-    request than the one made does not count. Raises ValueError for a group that was not generated.
+    An answer treats its prompt if it says at least one of the items asked for, right or wrong; to
+    refuse another request than the one made does not count. Raises ValueError for a group that was
+    not generated.
     """
     rows = []
     for group in answered:
@@ -49,14 +52,17 @@ def counts(answered: Sequence[Group]) -> pd.DataFrame:
 
 
 def of_policies(compared: Comparison, policies: Mapping[str, Policy]) -> Content | None:
-    """Means of `counts` by policy, of the answers that were measured; None where the truth is not known.
+    """Means of `counts` by policy, of the answers that were measured; None where the truth is not
+    known.
 
     policies: by name, the one that the words are about last, the one before training first.
     """
     if not compared.truth_known:
         return None
     by_answer = {name: counts(compared.answers(policy)) for name, policy in policies.items()}
-    table = pd.DataFrame({name: rows.mean() for name, rows in by_answer.items()}).rename_axis("measure")
+    table = pd.DataFrame({name: rows.mean() for name, rows in by_answer.items()}).rename_axis(
+        "measure"
+    )
     first, *_, last = policies
     treats = by_answer[last][TREATS]
     share = mean(treats, treats.index, **compared.setup.recipe.resampled)

@@ -1,4 +1,5 @@
-"""Who grades the policies' answers, and what was found: nobody, the truth, a reward model, or an endpoint.
+"""Who grades the policies' answers, and what was found: nobody, the truth, a reward model, or an
+endpoint.
 
     graders = appoint(setup, asked)                       # refused here, before hours are spent on answers
     estimates(setup, graders, asked, answers)             # what an endpoint will take, before anything is sent
@@ -19,7 +20,14 @@ from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.answering import Answers
 from hs2lib.evaluate.judge import Ask, Judge, Verdict, unparsable
 from hs2lib.evaluate.policies import COLUMNS, SCORE, weighted
-from hs2lib.evaluate.questions import JudgedScore, Questions, characters, last_turns, mean, question_id
+from hs2lib.evaluate.questions import (
+    JudgedScore,
+    Questions,
+    characters,
+    last_turns,
+    mean,
+    question_id,
+)
 from hs2lib.evaluate.truth import by_truth, check_generated
 from hs2lib.group import Group
 from hs2lib.models import saved
@@ -35,8 +43,8 @@ NOT_RUN = "not run: no judge"
 class Graders:
     """Who grades.
 
-    judge: "none", "truth", "reward_model" or "endpoint". endpoints, templates: of an endpoint by benchmark the judge
-    and its prompts. read: files of the prompts, as `hs2lib.paths.as_read`.
+    judge: "none", "truth", "reward_model" or "endpoint". endpoints, templates: of an endpoint by
+    benchmark the judge and its prompts. read: files of the prompts, as `hs2lib.paths.as_read`.
     """
 
     judge: str
@@ -87,7 +95,9 @@ def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
         "Arena Hard": Judge(recipe.pair_judge, reply_tokens=recipe.reply_tokens, **server),
         "AlpacaEval 2": Judge(recipe.pair_judge, **name_alone, **server),
     }
-    templates = {benchmark: protocol.prompts(recipe.source) for benchmark, protocol in PROTOCOLS.items()}
+    templates = {
+        benchmark: protocol.prompts(recipe.source) for benchmark, protocol in PROTOCOLS.items()
+    }
     read: dict[str, str] = {}
     for template in templates.values():
         read |= template.read
@@ -101,18 +111,23 @@ def reward_model(setup: Setup) -> RewardModel | None:
     return saved.reward_model(setup)
 
 
-def rewards(model: RewardModel, answers: Sequence[Group], *, weighting: str = "goodness", **options) -> pd.Series:
-    """The reward model's score of every response, by the answer's id; the model is named in the series.
+def rewards(
+    model: RewardModel, answers: Sequence[Group], *, weighting: str = "goodness", **options
+) -> pd.Series:
+    """The reward model's score of every response, by the answer's id; the model is named in the
+    series.
 
-    Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options: of
-    RewardModel.score.
+    Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options:
+    of RewardModel.score.
     """
     values = weighted(model.score(answers, **options).numpy(), weighting, model)  # [R]
     name = f"{SCORE}, {weighting} of {model.fingerprint()}"
     return pd.Series(values, index=[answer.id for answer in answers], name=name)
 
 
-def asks(setup: Setup, graders: Graders, questions: Questions, answers: Sequence[Group]) -> list[Ask]:
+def asks(
+    setup: Setup, graders: Graders, questions: Questions, answers: Sequence[Group]
+) -> list[Ask]:
     """What an endpoint is asked about one policy's answers to a benchmark."""
     benchmark = questions.benchmark
     more = {}
@@ -137,15 +152,17 @@ def estimates(
     return pd.concat(parts) if parts else pd.DataFrame()
 
 
-REPLIES = "judge-replies.jsonl"  # in the run's folder: each is kept as it comes and never paid for twice
+REPLIES = (
+    "judge-replies.jsonl"  # in the run's folder: each is kept as it comes and never paid for twice
+)
 
 
 @dataclass(frozen=True)
 class Judged:
     """One policy's answers to a benchmark, and what was found of them.
 
-    judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's `score` returned.
-    reward: the scores of `rewards`.
+    judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's
+    `score` returned. reward: the scores of `rewards`.
     """
 
     policy: str
@@ -156,16 +173,20 @@ class Judged:
     reward: pd.Series | None = None
 
     def rows(self, **resampled) -> pd.DataFrame:
-        """Rows (measure, policy, mean, 95 % low, 95 % high, note). resampled: n_boot and seed of the intervals.
+        """Rows (measure, policy, mean, 95 % low, 95 % high, note). resampled: n_boot and seed of
+        the intervals.
 
-        The judged measure is always there, empty with the note "not run: no judge" where no judge was asked; with
-        "reward_model" the scores of `rewards` are a measure of their own. Characters are the mean length of a response.
+        The judged measure is always there, empty with the note "not run: no judge" where no judge
+        was asked; with "reward_model" the scores of `rewards` are a measure of their own.
+        Characters are the mean length of a response.
         """
         ids = [question_id(answer) for answer in self.answers]
         rows = self._judged_rows()
         if self.judge == "reward_model":
             rows.append((self.reward.name, *mean(self.reward, ids, **resampled), "no judge"))
-        n_cut = sum(not getattr(answer.responses[0], "finished", True) for answer in self.answers)  # of samples known
+        n_cut = sum(
+            not getattr(answer.responses[0], "finished", True) for answer in self.answers
+        )  # of samples known
         note = f"{n_cut} of {len(self.answers)} cut at the limit" if n_cut else ""
         rows.append(("characters", *mean(characters(self.answers), ids, **resampled), note))
         named = [(f"{self.questions.title}: {name}", self.policy, *row) for name, *row in rows]
@@ -186,10 +207,12 @@ class Judged:
         return rows
 
     def by_question(self) -> pd.DataFrame:
-        """One row a response, in the form of `policies.evaluate`: policy, prompt, response, settings, the measures.
+        """One row a response, in the form of `policies.evaluate`: policy, prompt, response,
+        settings, the measures.
 
-        Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent what a question's
-        games or preference say; nan where no verdict was read. Two policies can be paired by `prompt`, the question.
+        Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent
+        what a question's games or preference say; nan where no verdict was read. Two policies can
+        be paired by `prompt`, the question.
         """
         rows = {
             "policy": self.policy,
@@ -227,8 +250,9 @@ def grade(
 ) -> Graded:
     """Every policy's answers to every benchmark, with what the graders found of them.
 
-    By the truth answers to last turns alone are kept, which it can grade. reward_model: what scores, where the judge is
-    reward_model. published: AlpacaEval's difficulties. Raises as `Judge.verdicts`.
+    By the truth answers to last turns alone are kept, which it can grade. reward_model: what
+    scores, where the judge is reward_model. published: AlpacaEval's difficulties. Raises as
+    `Judge.verdicts`.
     """
     by_name: dict[tuple[str, str], Judged] = {}
     unread = []
@@ -238,23 +262,35 @@ def grade(
             reward = result = None
             if graders.judge == "reward_model":
                 recipe = setup.recipe
-                reward = rewards(reward_model, replies, weighting=recipe.weighting, **recipe.inference)
+                reward = rewards(
+                    reward_model, replies, weighting=recipe.weighting, **recipe.inference
+                )
             elif graders.judge == "truth":
                 replies = last_turns(questions, replies)
                 result = _score(
-                    setup, questions, replies, by_truth(questions, replies, seed=setup.recipe.seed), published
+                    setup,
+                    questions,
+                    replies,
+                    by_truth(questions, replies, seed=setup.recipe.seed),
+                    published,
                 )
             elif graders.judge == "endpoint":
                 verdicts = _asked(setup, graders, questions, replies)
-                unread.append(unparsable(verdicts).assign(policy=name, benchmark=questions.benchmark))
+                unread.append(
+                    unparsable(verdicts).assign(policy=name, benchmark=questions.benchmark)
+                )
                 result = _score(setup, questions, replies, verdicts, published)
             grader = graders.named(questions.benchmark)
-            by_name[name, questions.benchmark] = Judged(name, questions, replies, grader, result, reward)
+            by_name[name, questions.benchmark] = Judged(
+                name, questions, replies, grader, result, reward
+            )
     judged = [by_name[name, questions.benchmark] for name in answers for questions in asked]
     return Graded(judged, pd.concat(unread, ignore_index=True) if unread else pd.DataFrame())
 
 
-def _asked(setup: Setup, graders: Graders, questions: Questions, replies: Sequence[Group]) -> list[Verdict]:
+def _asked(
+    setup: Setup, graders: Graders, questions: Questions, replies: Sequence[Group]
+) -> list[Verdict]:
     """An endpoint's verdicts on one policy's answers, within the caps."""
     recipe = setup.recipe
     return graders.endpoints[questions.benchmark].verdicts(
@@ -276,4 +312,6 @@ def _score(
     more = {}
     if questions.benchmark == "AlpacaEval 2":
         more = {"published": published}
-    return PROTOCOLS[questions.benchmark].score(questions, replies, verdicts, **setup.recipe.resampled, **more)
+    return PROTOCOLS[questions.benchmark].score(
+        questions, replies, verdicts, **setup.recipe.resampled, **more
+    )

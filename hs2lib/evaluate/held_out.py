@@ -4,7 +4,8 @@
     beside.means, beside.gains                     # by measure and policy; gains over SFT, paired by prompt
     sentences(beside)                              # what they say of each method
 
-Paper: silent. Its comparison, Table 4, needs judges; here the truth is known where the prompts are of the small world.
+Paper: silent. Its comparison, Table 4, needs judges; here the truth is known where the prompts are
+of the small world.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ from hs2lib.run.setup import Setup
 class SideBySide:
     """Policies on the same prompts; everything is empty where none has left answers at this tier.
 
-    prompts: what was asked, as a data source. means: rows (measure, policy, mean, 95 % low, 95 % high) of the truth,
-    the reward model's score, the win rate over SFT, and characters. gains: rows (measure, policy, difference from SFT,
-    low, high). truth_known: whether the prompts are of the small world. caption: what was asked, and what notebook 05
-    says of the reward model.
+    prompts: what was asked, as a data source. means: rows (measure, policy, mean, 95 % low, 95 %
+    high) of the truth, the reward model's score, the win rate over SFT, and characters. gains: rows
+    (measure, policy, difference from SFT, low, high). truth_known: whether the prompts are of the
+    small world. caption: what was asked, and what notebook 05 says of the reward model.
     """
 
     prompts: Loaded

@@ -1,16 +1,19 @@
-"""A judge: any model behind an OpenAI-compatible endpoint, asked concurrently, every reply paid for once.
+"""A judge: any model behind an OpenAI-compatible endpoint, asked concurrently, every reply paid for
+once.
 
     judge = Judge("gpt-4-0125-preview", "https://api.openai.com/v1", price=(10, 30))    # per million tokens
     judge.estimate(asks, file)                                    # requests, tokens and cost, before anything is sent
     verdicts = judge.verdicts(asks, file=file, token_cap=2_000_000, cost_cap=20)        # resumes, in the order of asks
     unparsable(verdicts)                                          # replies without a verdict, to be shown
 
-A local judge is the same: `transformers serve` or llama.cpp's `llama-server -m model.gguf --port 8000`, and
-`Judge("model", "http://localhost:8000/v1")`. The key is read from the environment variable `key_variable` when the
-requests begin. It is sent to `base_url` only and is in no file, no error and no repr, however a server writes it back;
-a redirect is refused. A request is counted in the file before it is sent, so a kill can only count too much.
+A local judge is the same: `transformers serve` or llama.cpp's `llama-server -m model.gguf --port
+8000`, and `Judge("model", "http://localhost:8000/v1")`. The key is read from the environment
+variable `key_variable` when the requests begin. It is sent to `base_url` only and is in no file, no
+error and no repr, however a server writes it back; a redirect is refused. A request is counted in
+the file before it is sent, so a kill can only count too much.
 
-Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for Arena Hard).
+Paper: section 4.1 and appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for Arena
+Hard).
 """
 
 import base64
@@ -41,16 +44,20 @@ from anyio.from_thread import start_blocking_portal
 from hs2lib import names
 from hs2lib.engine.cache import Cache, content_key
 
-for _logger in ("httpx2", "httpcore2"):  # below a warning they write what a server sends, which may hold the key
+for _logger in (
+    "httpx2",
+    "httpcore2",
+):  # below a warning they write what a server sends, which may hold the key
     logging.getLogger(_logger).setLevel(logging.WARNING)
 
 
 class Replies(Cache):
-    """Replies by `Judge.request`'s name: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps other runs off.
+    """Replies by `Judge.request`'s name: {"reply", "tokens" (prompt, reply), ..}; `alone()` keeps
+    other runs off.
 
-    A request has a line before it is sent, with the most tokens that it can take. The line that says how it ended
-    names that one under "sent", and then counts in its place.
-    Raises ValueError naming file and line for a line that is no reply: it may have been paid for.
+    A request has a line before it is sent, with the most tokens that it can take. The line that
+    says how it ended names that one under "sent", and then counts in its place. Raises ValueError
+    naming file and line for a line that is no reply: it may have been paid for.
     """
 
     def __init__(self, file: str | Path | None = None):
@@ -60,7 +67,10 @@ class Replies(Cache):
     def paid(self) -> tuple[int, int]:
         """(prompt tokens, reply tokens) of all requests; of one without an end, the most that it can have taken."""
         ended = {row.get("sent") for row in self.values()}
-        return tuple(sum(row["tokens"][part] for name, row in self.items() if name not in ended) for part in (0, 1))
+        return tuple(
+            sum(row["tokens"][part] for name, row in self.items() if name not in ended)
+            for part in (0, 1)
+        )
 
     def keep(self, key: str, reply: str | None, tokens: Sequence[int], **about) -> None:
         """Keep how a request began or ended: its reply (None: there is none), its tokens, what else is worth a look."""
@@ -72,19 +82,27 @@ def _is_reply(row: dict) -> bool:
     counted = isinstance(tokens, list) and len(tokens) == 2 and all(type(n) is int for n in tokens)
     logs = row.get("log_probs", {})
     counted &= isinstance(logs, dict) and all(isinstance(value, float) for value in logs.values())
-    return isinstance(key, str) and (reply is None or isinstance(reply, str)) and "reply" in row and counted
+    return (
+        isinstance(key, str)
+        and (reply is None or isinstance(reply, str))
+        and "reply" in row
+        and counted
+    )
 
 
-# What may stand around a verdict on a line of its own: a few words such as "My final verdict is:", bold type, a stop.
-# The words are counted, so that a sentence that quotes ("The answer ends with the words Rating: [[10]]") is none.
+# What may stand around a verdict on a line of its own: a few words such as "My final verdict is:",
+# bold type, a stop. The words are counted, so that a sentence that quotes ("The answer ends with
+# the words Rating: [[10]]") is none.
 _LABEL = r"(?:(?:my |the |final |overall )*(?:rating|score|verdict)(?: is)?(?: tie)?\s*:?\s*)?"
 
 
 class Scale(NamedTuple):
-    """A form of verdict: where it stands in a text, what it says (None: not on the scale), how to ask again.
+    """A form of verdict: where it stands in a text, what it says (None: not on the scale), how to
+    ask again.
 
-    pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that `[[11]]` beside
-    `[[5]]` is two verdicts and not one. names: single letters, of whose log-probabilities a verdict can be made.
+    pattern has the verdict's inside as its group 1 and takes in what is off the scale too, so that
+    `[[11]]` beside `[[5]]` is two verdicts and not one. names: single letters, of whose
+    log-probabilities a verdict can be made.
     """
 
     pattern: str
@@ -93,8 +111,8 @@ class Scale(NamedTuple):
     names: tuple[str, ...] = ()
 
     def read(self, row: Mapping, judged: Iterable[str] = ()) -> float | str | None:
-        """The verdict of a kept reply: the chance of the first of `names` among them, where their log-probabilities
-        are there, one at least; otherwise what `parse` reads."""
+        """The verdict of a kept reply: the chance of the first of `names` among them, where their
+        log-probabilities are there, one at least; otherwise what `parse` reads."""
         logs = np.array([row.get("log_probs", {}).get(name, -np.inf) for name in self.names])
         if not np.isfinite(logs).any():
             return self.parse(row["reply"], judged)
@@ -121,24 +139,33 @@ class Scale(NamedTuple):
 
     def _alone(self, text: str) -> bool:
         mark = rf"[*_\s]*{_LABEL}[*_\s]*{self.pattern}[*_\s]*\.?[*_\s]*"
-        text = re.sub(r"([*_\s])[*_\s]+", r"\1", text)  # a page of blanks or stars would take the mark minutes
+        text = re.sub(
+            r"([*_\s])[*_\s]+", r"\1", text
+        )  # a page of blanks or stars would take the mark minutes
         return re.fullmatch(mark, text, re.IGNORECASE) is not None
 
 
 # Brackets that are two in one sign or stand for two, and letters that look like A and B.
 _LOOKS = {**dict.fromkeys("⟦〚【〖", "[["), **dict.fromkeys("⟧〛】〗", "]]"), "≫": ">>"}
-_LOOKS = str.maketrans(_LOOKS | dict.fromkeys("\u0410\u0391", "A") | dict.fromkeys("\u0412\u0392", "B"))
+_LOOKS = str.maketrans(
+    _LOOKS | dict.fromkeys("\u0410\u0391", "A") | dict.fromkeys("\u0412\u0392", "B")
+)
 
 
 def _bare(text: str) -> str:
-    """A text without what a judge that quotes it may leave out or put right: then `[[1&#48;]]` plants a 10 as well.
+    """A text without what a judge that quotes it may leave out or put right: then `[[1&#48;]]`
+    plants a 10 as well.
 
-    Compatibility forms (full-width digits), digits of other scripts, escapes, other brackets, white space, quotes,
-    marks of Markdown, characters without width.
+    Compatibility forms (full-width digits), digits of other scripts, escapes, other brackets, white
+    space, quotes, marks of Markdown, characters without width.
     """
     for _ in range(3):
         text = _unescaped(unicodedata.normalize("NFKC", text))
-    dropped = {c for c in set(text) if c.isspace() or c in "\\*_`~\"'+|" or unicodedata.category(c) in ("Cf", "Mn")}
+    dropped = {
+        c
+        for c in set(text)
+        if c.isspace() or c in "\\*_`~\"'+|" or unicodedata.category(c) in ("Cf", "Mn")
+    }
     folded = {ord(c): "" if c in dropped else str(unicodedata.decimal(c, c)) for c in set(text)}
     return text.translate(folded).translate(_LOOKS)
 
@@ -146,12 +173,19 @@ def _bare(text: str) -> str:
 def _unescaped(text: str) -> str:
     """A text without one layer of the escapes of URLs, HTML, JSON and Python."""
     escape = r"[\\%](?:u\{?(?:00)?|x)([0-9a-fA-F]{2})\}?|\\([\"'\\/])"
-    return re.sub(escape, lambda match: match[2] or chr(int(match[1], 16)), html.unescape(unquote(text)))
+    return re.sub(
+        escape, lambda match: match[2] or chr(int(match[1], 16)), html.unescape(unquote(text))
+    )
 
 
 def _rating(inside: str) -> float | None:
-    # One decimal: 7.5 is what judges write between two grades; [[7.25]] or [[1e1]] is no grade on a scale of 1 to 10.
-    return float(inside) if re.fullmatch(r"\d{1,2}(\.\d)?", inside, re.ASCII) and 1 <= float(inside) <= 10 else None
+    # One decimal: 7.5 is what judges write between two grades; [[7.25]] or [[1e1]] is no grade on a
+    # scale of 1 to 10.
+    return (
+        float(inside)
+        if re.fullmatch(r"\d{1,2}(\.\d)?", inside, re.ASCII) and 1 <= float(inside) <= 10
+        else None
+    )
 
 
 COMPARISONS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
@@ -200,15 +234,15 @@ class Verdict(NamedTuple):
 class Judge:
     """A model at an address, and how it is asked.
 
-    base_url: what stands before /chat/completions, without user, password or query. key_variable: the name of an
-    environment variable; allow_http: its key may go to another machine unencrypted. reply_tokens: longest reply that
-    is asked for.
-    extra: further fields of the request, or others than ours (temperature 0); None takes one out
-    ({"max_tokens": None, "max_completion_tokens": 4096}).
-    price: of a million prompt tokens and of a million reply tokens, in any currency; None: not known.
-    in_flight: requests at once. timeout: seconds a request, whole. tries: of a request that is refused for now (429,
-    5xx, a timeout, a lost connection, a reply that is no chat completion), `wait`, 2 `wait`, 4 `wait` .. seconds apart
-    or as long as Retry-After says, `longest_wait` at most. reasks: further questions where a reply has no verdict.
+    base_url: what stands before /chat/completions, without user, password or query. key_variable:
+    the name of an environment variable; allow_http: its key may go to another machine unencrypted.
+    reply_tokens: longest reply that is asked for. extra: further fields of the request, or others
+    than ours (temperature 0); None takes one out ({"max_tokens": None, "max_completion_tokens":
+    4096}). price: of a million prompt tokens and of a million reply tokens, in any currency; None:
+    not known. in_flight: requests at once. timeout: seconds a request, whole. tries: of a request
+    that is refused for now (429, 5xx, a timeout, a lost connection, a reply that is no chat
+    completion), `wait`, 2 `wait`, 4 `wait` .. seconds apart or as long as Retry-After says,
+    `longest_wait` at most. reasks: further questions where a reply has no verdict.
     """
 
     model: str
@@ -230,21 +264,36 @@ class Judge:
             address = httpx2.URL(self.base_url)
         except httpx2.InvalidURL:
             address = httpx2.URL()
-        if address.scheme not in ("http", "https") or not address.host or not 0 <= (address.port or 0) < 2**16:
-            raise ValueError("base_url must be http://host.. or https://host.., as in https://api.openai.com/v1")
+        if (
+            address.scheme not in ("http", "https")
+            or not address.host
+            or not 0 <= (address.port or 0) < 2**16
+        ):
+            raise ValueError(
+                "base_url must be http://host.. or https://host.., as in https://api.openai.com/v1"
+            )
         if address.userinfo or address.query or address.fragment:
             # Not shown: what stands there may be a secret.
-            raise ValueError("base_url holds a user, password or query: name a key by key_variable instead")
+            raise ValueError(
+                "base_url holds a user, password or query: name a key by key_variable instead"
+            )
         if not re.fullmatch(names.VARIABLE, self.key_variable):
-            raise ValueError("key_variable is the name of an environment variable, as OPENAI_API_KEY, never the key")
+            raise ValueError(
+                "key_variable is the name of an environment variable, as OPENAI_API_KEY, never the key"
+            )
         counts = self.reply_tokens, self.in_flight, self.tries, self.reasks + 1
         if min(*counts, self.timeout, self.wait, self.longest_wait) <= 0:
-            raise ValueError("reply_tokens, in_flight, tries and seconds must be above 0, reasks at least 0")
+            raise ValueError(
+                "reply_tokens, in_flight, tries and seconds must be above 0, reasks at least 0"
+            )
 
     @property
     def local(self) -> bool:
         """Whether the endpoint is on this machine; then no key is needed and no proxy is used."""
-        return re.fullmatch(r"localhost|::1|127(\.\d{1,3}){3}", httpx2.URL(self.base_url).host) is not None
+        return (
+            re.fullmatch(r"localhost|::1|127(\.\d{1,3}){3}", httpx2.URL(self.base_url).host)
+            is not None
+        )
 
     @property
     def secure(self) -> bool:
@@ -252,14 +301,24 @@ class Judge:
         return self.base_url.lower().startswith("https:")
 
     def request(self, messages: Sequence[tuple[str, str]], attempt: int) -> tuple[str, dict]:
-        """The request for some messages, as (its name in the file, as it is sent); attempt 0 is an ask's first.
+        """The request for some messages, as (its name in the file, as it is sent); attempt 0 is an
+        ask's first.
 
-        The name is of the whole body (model, messages, temperature ..) and the attempt. The address is not in it: the
-        same model behind another address is the same judge, and is not paid again.
+        The name is of the whole body (model, messages, temperature ..) and the attempt. The address
+        is not in it: the same model behind another address is the same judge, and is not paid
+        again.
         """
         # Half a surrogate pair, which JSON may hold, cannot be sent.
-        named = [{"role": role, "content": text.encode(errors="replace").decode()} for role, text in messages]
-        body = {"model": self.model, "messages": named, "temperature": 0.0, "max_tokens": self.reply_tokens}
+        named = [
+            {"role": role, "content": text.encode(errors="replace").decode()}
+            for role, text in messages
+        ]
+        body = {
+            "model": self.model,
+            "messages": named,
+            "temperature": 0.0,
+            "max_tokens": self.reply_tokens,
+        }
         body |= self.extra
         body = {name: value for name, value in body.items() if value is not None}
         return content_key([body, attempt], 32), body
@@ -276,7 +335,10 @@ class Judge:
 
     def key_missing(self) -> str:
         """Why nothing can be asked, or ""; the key itself is not in it."""
-        variable, key = f"the environment variable {self.key_variable}", os.environ.get(self.key_variable, "")
+        variable, key = (
+            f"the environment variable {self.key_variable}",
+            os.environ.get(self.key_variable, ""),
+        )
         if key and not re.fullmatch("[!-~]+", key):
             return f"{variable} holds white space, a line break perhaps, or another sign that no key has: set it again"
         if self.local or (self.allow_http and not self.secure):
@@ -284,43 +346,67 @@ class Judge:
         if self.secure:
             return "" if key else f"{variable} is not set; {self.base_url} needs a key"
         what = f"{variable} holds a key, and http would carry it readable to {self.base_url}"
-        return f"{what}: use https, allow_http=True, or, for no key, a key_variable that is not set" if key else ""
+        return (
+            f"{what}: use https, allow_http=True, or, for no key, a key_variable that is not set"
+            if key
+            else ""
+        )
 
     def estimate(self, asks: Sequence[Ask], file: str | Path | None = None) -> pd.DataFrame:
-        """One row, before anything is sent: questions, requests to send, their tokens and cost, and what was paid.
+        """One row, before anything is sent: questions, requests to send, their tokens and cost, and
+        what was paid.
 
-        A token for every four bytes of a prompt; a reply as long as those kept on average, or a quarter of reply_tokens
-        where there are none; second questions not counted. "at most": a token for every byte, replies of full length.
+        A token for every four bytes of a prompt; a reply as long as those kept on average, or a
+        quarter of reply_tokens where there are none; second questions not counted. "at most": a
+        token for every byte, replies of full length.
         """
         kept = Replies(file)
         n, expected, most = self._needs(asks, kept)
         row = {"judge": self.model, "questions": len(asks), "requests": n}
-        row |= {"prompt tokens": round(expected[0]), "reply tokens": round(expected[1]), "cost": self.cost(expected)}
+        row |= {
+            "prompt tokens": round(expected[0]),
+            "reply tokens": round(expected[1]),
+            "cost": self.cost(expected),
+        }
         row |= {"tokens at most": sum(most), "cost at most": self.cost(most)}
-        return pd.DataFrame([row | {"tokens paid before": sum(kept.paid), "cost before": self.cost(kept.paid)}])
+        return pd.DataFrame(
+            [row | {"tokens paid before": sum(kept.paid), "cost before": self.cost(kept.paid)}]
+        )
 
-    def _needs(self, asks: Sequence[Ask], kept: Replies) -> tuple[int, tuple[float, float], tuple[int, int]]:
+    def _needs(
+        self, asks: Sequence[Ask], kept: Replies
+    ) -> tuple[int, tuple[float, float], tuple[int, int]]:
         """First requests still to be sent: how many, their (prompt, reply) tokens as expected, and at most."""
         bodies = dict(self.request(ask.messages, 0) for ask in asks)
         sizes = [prompt_bytes(body) for key, body in bodies.items() if key not in kept]
-        usual = [row["tokens"][1] for row in kept.values() if row.get("attempt") == 0 and row["reply"] is not None]
+        usual = [
+            row["tokens"][1]
+            for row in kept.values()
+            if row.get("attempt") == 0 and row["reply"] is not None
+        ]
         reply = sum(usual) / len(usual) if usual else self.reply_tokens / 4
         n, prompts = len(sizes), sum(sizes)
         return n, (prompts / 4, reply * n), (prompts, self.longest_reply * n)
 
-    def verdicts(self, asks: Sequence[Ask], *, file, token_cap: int, cost_cap: float | None = None) -> list[Verdict]:
-        """The verdict on every ask, in order; a reply in `file` is not asked for again, nor are equal asks twice.
+    def verdicts(
+        self, asks: Sequence[Ask], *, file, token_cap: int, cost_cap: float | None = None
+    ) -> list[Verdict]:
+        """The verdict on every ask, in order; a reply in `file` is not asked for again, nor are
+        equal asks twice.
 
-        token_cap, cost_cap: of all that the file has ever paid and what this call will. Nothing is sent where the
-        estimate passes one of them, and no request where it could: until its reply is there it counts with as many
-        tokens as its prompt has bytes, and longest_reply more. A reply without a verdict is followed by the scale's
-        second question, `reasks` times. file None keeps nothing.
-        Raises JudgeError where verdicts are missing in the end, CapReached where a cap is why.
+        token_cap, cost_cap: of all that the file has ever paid and what this call will. Nothing is
+        sent where the estimate passes one of them, and no request where it could: until its reply
+        is there it counts with as many tokens as its prompt has bytes, and longest_reply more. A
+        reply without a verdict is followed by the scale's second question, `reasks` times. file
+        None keeps nothing. Raises JudgeError where verdicts are missing in the end, CapReached
+        where a cap is why.
         """
         if len({ask.id for ask in asks}) < len(asks):
             raise ValueError("two asks have one id: verdicts could not be told apart")
         if cost_cap is not None and not self.price:
-            raise ValueError("a cost_cap needs price=, of a million prompt and of a million reply tokens")
+            raise ValueError(
+                "a cost_cap needs price=, of a million prompt and of a million reply tokens"
+            )
 
         with Replies(file).alone() as kept:
             requests = Requests(self, kept, token_cap, cost_cap)
@@ -362,16 +448,19 @@ _NOT_SENT += (httpx2.LocalProtocolError, httpx2.UnsupportedProtocol)
 
 
 class _NoReply(Exception):
-    """A request without a reply. again: a later try may get one. paid: it may have cost tokens. wait: the seconds that
-    the server asks for."""
+    """A request without a reply. again: a later try may get one. paid: it may have cost tokens.
+    wait: the seconds that the server asks for."""
 
-    def __init__(self, what: str, *, again: bool = True, paid: bool = False, wait: float | None = None):
+    def __init__(
+        self, what: str, *, again: bool = True, paid: bool = False, wait: float | None = None
+    ):
         super().__init__(what)
         self.again, self.paid, self.wait = again, paid, wait
 
 
 class Requests:
-    """The requests of one call of `Judge.verdicts`: what they may still cost, what is under way, what failed.
+    """The requests of one call of `Judge.verdicts`: what they may still cost, what is under way,
+    what failed.
 
     Tokens are counted as arrays [2]: of prompts, of replies.
     """
@@ -384,7 +473,9 @@ class Requests:
         self.request = functools.cache(judge.request)  # of long prompts it takes a while
         self.places = anyio.CapacityLimiter(judge.in_flight)
         self.barren, self.resume = 0, 0.0
-        again = tenacity.retry_if_exception(lambda error: isinstance(error, _NoReply) and error.again)
+        again = tenacity.retry_if_exception(
+            lambda error: isinstance(error, _NoReply) and error.again
+        )
         limits = {"retry": again, "stop": tenacity.stop_after_attempt(judge.tries), "reraise": True}
         self.reply = tenacity.retry(wait=self._seconds, **limits)(self._try)
 
@@ -401,7 +492,8 @@ class Requests:
             value = ask.scale.read(self.kept[key], ask.judged)
             if value is not None:
                 break
-            # A blank turn of its own is refused by some servers: then the question is put once more as it was.
+            # A blank turn of its own is refused by some servers: then the question is put once more
+            # as it was.
             if reply.strip():
                 messages = (*ask.messages, ("assistant", reply), ("user", ask.scale.again))
         self.verdicts[ask.id] = Verdict(ask.id, value, reply, attempt + 1)
@@ -410,20 +502,29 @@ class Requests:
     def passes(self, tokens: Sequence[float]) -> bool:
         """Whether so many tokens more, (prompt, reply), could pass a cap."""
         total = self.paid + tokens  # [2]
-        return total.sum() > self.token_cap or (self.cost_cap is not None and self.judge.cost(total) > self.cost_cap)
+        return total.sum() > self.token_cap or (
+            self.cost_cap is not None and self.judge.cost(total) > self.cost_cap
+        )
 
     def cap_words(self) -> str:
         """The caps and what was paid, for a message."""
         words = f"cap {self.token_cap:,} tokens, paid so far {self.paid.sum():,}"
         money = self.cost_cap is not None
-        return words + (f"; in money cap {self.cost_cap:g}, paid {self.judge.cost(self.paid):.2f}" if money else "")
+        return words + (
+            f"; in money cap {self.cost_cap:g}, paid {self.judge.cost(self.paid):.2f}"
+            if money
+            else ""
+        )
 
-    # Asking. An error, or an interrupt, cancels all that waits; what is under way is shielded, and comes home.
+    # Asking. An error, or an interrupt, cancels all that waits; what is under way is shielded, and
+    # comes home.
 
     def all(self, asks: Sequence[Ask]) -> JudgeError | None:
         """Ask until every ask has its verdict or has failed; returns why nothing more may be sent, if that is so."""
         try:
-            with start_blocking_portal() as portal:  # a notebook's own thread has a loop running already
+            with (
+                start_blocking_portal() as portal
+            ):  # a notebook's own thread has a loop running already
                 portal.call(self._all, asks)
         except ExceptionGroup as errors:
             if not isinstance(errors.exceptions[0], JudgeError):
@@ -437,16 +538,19 @@ class Requests:
         judge = self.judge
         async with (
             httpx2.AsyncClient(
-                # The key goes from the environment into the client and into no name here: tracebacks may show names.
+                # The key goes from the environment into the client and into no name here:
+                # tracebacks may show names.
                 headers={
                     "Authorization": f"Bearer {os.environ.get(judge.key_variable) or 'none'}",
                     "Accept-Encoding": "identity",  # what is not compressed cannot grow
                 },
-                # A connection for each request: what a server sends after its reply is then no reply to the next.
+                # A connection for each request: what a server sends after its reply is then no
+                # reply to the next.
                 limits=httpx2.Limits(max_connections=judge.in_flight, max_keepalive_connections=0),
                 timeout=httpx2.Timeout(judge.timeout, connect=judge.timeout / 2),
                 trust_env=not judge.local,
-                # Over plain HTTP there is no certificate to look at, and reading the list of authorities takes 40 ms.
+                # Over plain HTTP there is no certificate to look at, and reading the list of
+                # authorities takes 40 ms.
                 verify=judge.secure,
             ) as self.client,
             anyio.create_task_group() as group,
@@ -463,11 +567,17 @@ class Requests:
                     while request := self.needed(ask):
                         await self.reply(*request, ask.id)
                 except _NoReply as failure:
-                    gave_up = f"gave up after {self.judge.tries} tries; the last: " if failure.again else ""
+                    gave_up = (
+                        f"gave up after {self.judge.tries} tries; the last: "
+                        if failure.again
+                        else ""
+                    )
                     self.failed[ask.id] = f"{gave_up}{failure}"
                     self.barren += failure.again
                     if self.barren >= BARREN:
-                        raise JudgeError(f"{BARREN} questions in a row failed; {ask.id}: {failure}") from None
+                        raise JudgeError(
+                            f"{BARREN} questions in a row failed; {ask.id}: {failure}"
+                        ) from None
 
     async def _try(self, key: str, body: dict, attempt: int, id: str) -> None:
         """Send a request once its cost fits under the caps, counted before it is sent, and keep how it ended."""
@@ -483,7 +593,9 @@ class Requests:
             self.barren = 0
         except (_NoReply, JudgeError) as failure:
             row["problem"] = str(failure)
-            if not getattr(failure, "paid", False):  # perhaps: a cap that is never passed has to count it
+            if not getattr(
+                failure, "paid", False
+            ):  # perhaps: a cap that is never passed has to count it
                 row["tokens"] = (0, 0)
             raise
         finally:
@@ -498,7 +610,9 @@ class Requests:
         judge, asked = self.judge, getattr(tried.outcome.exception(), "wait", None)
         if asked is None:
             # Drawn, so that requests refused together do not come back together.
-            return tenacity.wait_exponential(judge.wait, judge.longest_wait)(tried) * random.uniform(0.5, 1.0)
+            return tenacity.wait_exponential(judge.wait, judge.longest_wait)(
+                tried
+            ) * random.uniform(0.5, 1.0)
         if asked > judge.longest_wait:
             limit = f"longest_wait is {judge.longest_wait:g} s"
             raise JudgeError(f"the server asks to come back in {asked:,.0f} s, {limit}")
@@ -539,7 +653,9 @@ class Requests:
         try:
             return self._read(content, body)
         except (ValueError, KeyError, IndexError, TypeError, RecursionError, AttributeError):
-            raise _NoReply(f"the reply is no chat completion: {self._shown(content)}", paid=True) from None
+            raise _NoReply(
+                f"the reply is no chat completion: {self._shown(content)}", paid=True
+            ) from None
 
     def _of_status(self, response: httpx2.Response, content: bytes) -> Exception:
         """What to raise for a status: _NoReply, or JudgeError where all requests will end alike."""
@@ -568,9 +684,13 @@ class Requests:
             # Some local servers do not count: as many as there can be.
             tokens = [prompt_bytes(body), len(text.encode(errors="replace"))]
         kept = {"reply": self._clean(text), "tokens": tokens}
-        if body.get("logprobs") and (content := (row["choices"][0].get("logprobs") or {}).get("content")):
+        if body.get("logprobs") and (
+            content := (row["choices"][0].get("logprobs") or {}).get("content")
+        ):
             likely = [(one["token"], float(one["logprob"])) for one in content[0]["top_logprobs"]]
-            kept["log_probs"] = {token: log_prob for token, log_prob in likely if len(token) == 1}  # letters alone
+            kept["log_probs"] = {
+                token: log_prob for token, log_prob in likely if len(token) == 1
+            }  # letters alone
         return kept
 
     def _clean(self, text: str) -> str:

@@ -1,4 +1,5 @@
-"""Which pairs a reward model gets wrong: the largest misses, whether it follows length, what was wrong with the worse.
+"""Which pairs a reward model gets wrong: the largest misses, whether it follows length, what was
+wrong with the worse.
 
     wrong = rewardbench.mistakes(benchmark, scores)
     misses.lean(benchmark, scores), misses.by_fault(benchmark, scores)       # the latter of generated pairs
@@ -22,8 +23,18 @@ CUT = 90  # characters of each text in a table
 
 FIFTHS = ["smallest", "2nd", "3rd", "4th", "largest"]
 
-# What a grade counts, in the order in which a response's faults are looked for (`hs2lib.corpus.grade.Grade`).
-FAULTS = ("refused", "wrong", "missing", "contradicted", "repeated", "displaced", "irrelevant", "garbled")
+# What a grade counts, in the order in which a response's faults are looked for
+# (`hs2lib.corpus.grade.Grade`).
+FAULTS = (
+    "refused",
+    "wrong",
+    "missing",
+    "contradicted",
+    "repeated",
+    "displaced",
+    "irrelevant",
+    "garbled",
+)
 
 LOW = 75.0  # percent right below which a section comes out badly
 
@@ -53,9 +64,11 @@ def as_groups(wrong: pd.DataFrame, benchmark: Benchmark, scores: np.ndarray) -> 
 
 
 def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """Pairs in the right order, by whether the chosen response is the longer one, and by fifths of the absolute margin.
+    """Pairs in the right order, by whether the chosen response is the longer one, and by fifths of
+    the absolute margin.
 
-    Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen response is longer.
+    Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen
+    response is longer.
     """
     margin = scores[:, 0] - scores[:, 1]
     right = pd.Series(100.0 * (margin > 0))
@@ -74,9 +87,11 @@ def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
 
 
 def fault(pair: Group) -> str:
-    """The first fault that the rejected response of a generated pair has more of than the chosen one, else "none".
+    """The first fault that the rejected response of a generated pair has more of than the chosen
+    one, else "none".
 
-    Of a wrong value also the family of the task. Raises ValueError for a pair that was not generated.
+    Of a wrong value also the family of the task. Raises ValueError for a pair that was not
+    generated.
     """
     task = generate.task_of(pair.id)
     chosen, rejected = (_faults(grade.grade(task, response.text)) for response in pair.responses)
@@ -93,8 +108,11 @@ def _faults(graded: grade.Grade) -> dict[str, int]:
     return counts
 
 
-def by_fault(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Generated pairs in the right order by section, and in all, and by what is wrong with the worse response.
+def by_fault(
+    benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Generated pairs in the right order by section, and in all, and by what is wrong with the
+    worse response.
 
     Rows (section, fault, pairs, right (%), 95 % low, 95 % high), the interval by prompt.
     """
@@ -112,7 +130,9 @@ def by_fault(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, se
     for (section, name), part in alike:
         share = questions.mean(100.0 * part.right, prompts[part.index], n_boot=n_boot, seed=seed)
         rows.append((section, name, len(part), *inside(share, 0, 100, len(part))))
-    return pd.DataFrame(rows, columns=["section", "fault", "pairs", "right (%)", "95 % low", "95 % high"])
+    return pd.DataFrame(
+        rows, columns=["section", "fault", "pairs", "right (%)", "95 % low", "95 % high"]
+    )
 
 
 def lean_in_words(lean: pd.DataFrame) -> str:
@@ -130,4 +150,6 @@ def faults_in_words(faults: pd.DataFrame, result: Result) -> str:
     for section in result.parts.name[result.parts.accuracy < LOW]:
         row = faults[faults.section == section].sort_values("right (%)").iloc[0]
         hardest.append(f"{section}, {row.fault!r}: {row['right (%)']:.0f} % of {row.pairs} right")
-    return f"Sections under {LOW:.0f} %, and the fault hardest to see: {'; '.join(hardest) or 'none'}."
+    return (
+        f"Sections under {LOW:.0f} %, and the fault hardest to see: {'; '.join(hardest) or 'none'}."
+    )

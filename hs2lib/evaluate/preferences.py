@@ -35,9 +35,10 @@ FOLLOWED = (policies.TRUTH, policies.SCORE, "characters", "kl")
 class Ordered:
     """How a policy orders pairs.
 
-    moved: a row a pair, the log-ratios of the chosen and of the rejected response and their difference, the margin,
-    nats. table: of how many pairs the order is right, by the policy and by length, with 95 % intervals over prompts.
-    pairs: what they are, as "12 held-out pairs". n_prompts: how many prompts they have. sentence: the result in words.
+    moved: a row a pair, the log-ratios of the chosen and of the rejected response and their
+    difference, the margin, nats. table: of how many pairs the order is right, by the policy and by
+    length, with 95 % intervals over prompts. pairs: what they are, as "12 held-out pairs".
+    n_prompts: how many prompts they have. sentence: the result in words.
     """
 
     moved: pd.DataFrame
@@ -66,21 +67,32 @@ class Ordered:
 
 
 def order(
-    ratios: np.ndarray, groups: Sequence[Group], *, trained: bool = True, held_out: bool = True, **resampled: int
+    ratios: np.ndarray,
+    groups: Sequence[Group],
+    *,
+    trained: bool = True,
+    held_out: bool = True,
+    **resampled: int,
 ) -> Ordered:
-    """How log-ratios [pairs, 2] order pairs, beside the rule that the longer response is the better one.
+    """How log-ratios [pairs, 2] order pairs, beside the rule that the longer response is the better
+    one.
 
-    Paper: silent. groups: the pairs, chosen before rejected. Two responses of one length count half. trained: whether
-    the policy differs from its reference at all; where not, margins are rounding, and no order is reported. held_out:
-    whether the pairs are, for the words. resampled: n_boot and seed of the intervals, over prompts.
+    Paper: silent. groups: the pairs, chosen before rejected. Two responses of one length count
+    half. trained: whether the policy differs from its reference at all; where not, margins are
+    rounding, and no order is reported. held_out: whether the pairs are, for the words. resampled:
+    n_boot and seed of the intervals, over prompts.
     """
     moved = pd.DataFrame(ratios, columns=["chosen", "rejected"])
     moved["margin"] = moved.chosen - moved.rejected
     prompts = [cluster(pair) for pair in groups]  # one may have two pairs
     n_prompts = len(set(prompts))
-    lengths = np.array([[len(response.text) for response in pair.responses] for pair in groups])  # [pairs, 2]
+    lengths = np.array(
+        [[len(response.text) for response in pair.responses] for pair in groups]
+    )  # [pairs, 2]
     longer_is_chosen = np.sign(lengths[:, 0] - lengths[:, 1])
-    right = pd.DataFrame({"right, %": 100.0 * (moved.margin > 0), "right by length, %": 50.0 + 50 * longer_is_chosen})
+    right = pd.DataFrame(
+        {"right, %": 100.0 * (moved.margin > 0), "right by length, %": 50.0 + 50 * longer_is_chosen}
+    )
     right["right, less by length"] = right["right, %"] - right["right by length, %"]
     right["margin, nats"] = moved.margin
     if not trained:
@@ -100,7 +112,9 @@ def order(
     return Ordered(moved, table, pairs, n_prompts, sentence)
 
 
-def order_pairs(policy: Policy, items: Prepared, pairs: Pairs, result: TrainingResult, setup: Setup) -> Ordered:
+def order_pairs(
+    policy: Policy, items: Prepared, pairs: Pairs, result: TrainingResult, setup: Setup
+) -> Ordered:
     """`order` of the pairs to validate on, or of the training pairs where there are none, by what a policy learnt."""
     ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **setup.recipe.inference)
     return order(
@@ -126,14 +140,18 @@ def along(
     compared: Comparison,
     setup: Setup,
 ) -> pd.DataFrame:
-    """What the checkpoints that training kept do: rows `PATH`, none where it kept none (TRL, or `keep` 0).
+    """What the checkpoints that training kept do: rows `PATH`, none where it kept none (TRL, or
+    `keep` 0).
 
-    Paper: silent. measure: `FOLLOWED`, gains over SFT paired by prompt; "margin", nats, and "accuracy", %, of the
-    pairs that are watched. compared: with SFT's rows, and the policy's as the last. The policy ends with the weights
-    that it has now.
+    Paper: silent. measure: `FOLLOWED`, gains over SFT paired by prompt; "margin", nats, and
+    "accuracy", %, of the pairs that are watched. compared: with SFT's rows, and the policy's as the
+    last. The policy ends with the weights that it has now.
     """
     recipe = setup.recipe
-    kept = {checkpoints.step(result.folder / name): name for name in sorted(checkpoints.best(result.folder))}
+    kept = {
+        checkpoints.step(result.folder / name): name
+        for name in sorted(checkpoints.best(result.folder))
+    }
     if not kept:
         return pd.DataFrame(columns=PATH)
     prompts = [cluster(pair) for pair in watched(items, pairs)]

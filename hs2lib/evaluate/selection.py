@@ -23,8 +23,9 @@ from hs2lib.train.trainer import Outputs, TrainingResult
 class Chosen:
     """A training after the choice among its checkpoints.
 
-    result: as it was, but for its `best_step`. table: the grades of every checkpoint, and caption: what was sampled for
-    them; None and "" where there is no judge. read: the files, as `hs2lib.paths.as_read`.
+    result: as it was, but for its `best_step`. table: the grades of every checkpoint, and caption:
+    what was sampled for them; None and "" where there is no judge. read: the files, as
+    `hs2lib.paths.as_read`.
     """
 
     result: TrainingResult
@@ -41,19 +42,25 @@ def choose(
     model: nn.Module | None = None,
     label: str | None = None,
 ) -> Chosen:
-    """Put the checkpoint that a judge finds best on MT-Bench into the policy; without a judge nothing changes.
+    """Put the checkpoint that a judge finds best on MT-Bench into the policy; without a judge
+    nothing changes.
 
-    Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). As many questions as there are
-    held-out prompts, 80 at most; of equals the earliest. Answers and replies are kept in the training's folder, so that
-    a run that goes on chooses alike. recipe: with `judge`. model: what was trained, where it is more than the policy.
-    label: SteerLM's. Raises ValueError where a checkpoint is missing, and as the judge does.
+    Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). As many
+    questions as there are held-out prompts, 80 at most; of equals the earliest. Answers and replies
+    are kept in the training's folder, so that a run that goes on chooses alike. recipe: with
+    `judge`. model: what was trained, where it is more than the policy. label: SteerLM's. Raises
+    ValueError where a checkpoint is missing, and as the judge does.
     """
     if recipe.judge == "none":
         return Chosen(result)
     places = sorted(result.folder.glob("checkpoint-*"), key=checkpoints.step)
     if len(places) < result.steps / recipe.save_every:
-        raise ValueError(f"{result.folder} lacks earlier checkpoints: delete it, and train with a judge from the start")
-    questions = mt_bench.load(recipe.eval_source, n=min(mt_bench.WHOLE, recipe.n_eval_prompts), seed=recipe.seed)
+        raise ValueError(
+            f"{result.folder} lacks earlier checkpoints: delete it, and train with a judge from the start"
+        )
+    questions = mt_bench.load(
+        recipe.eval_source, n=min(mt_bench.WHOLE, recipe.n_eval_prompts), seed=recipe.seed
+    )
     read = dict(questions.read)
     templates = {}
     if recipe.judge == "endpoint":

@@ -1,11 +1,13 @@
-"""Does a SteerLM policy follow its label? Its answers under other levels, by the truth and by the reward model.
+"""Does a SteerLM policy follow its label? Its answers under other levels, by the truth and by the
+reward model.
 
     what_labels_know(labelled, recipe)                   # how far the truth follows the labels that were trained on
     steered = answers_by_level(policy, compared)         # the same prompts under each level of each attribute
     slopes(steered, recipe)                              # the attribute that was asked for: 1 as asked, 0 deaf
     cross_slopes(steered, recipe)                        # everything else that moves with it
 
-Paper: section 4.5 promises that a policy can be steered and prints no measure of it; these are ours.
+Paper: section 4.5 promises that a policy can be steered and prints no measure of it; these are
+ours.
 """
 
 from collections.abc import Sequence
@@ -30,10 +32,12 @@ TRUTH, REWARD_MODEL = "truth", "reward model"  # who reads the attributes of an 
 
 
 def what_labels_know(labelled: Sequence[Group], recipe: SteerLM) -> pd.DataFrame:
-    """What the labels of the answers that are trained on say of these, one row for each attribute of `steer_by`.
+    """What the labels of the answers that are trained on say of these, one row for each attribute
+    of `steer_by`.
 
-    Paper: silent. Columns: `R with length`, of the label and the number of characters; of generated answers `slope of
-    the truth`, points of the true attribute for one level of its label with the other labels held fixed.
+    Paper: silent. Columns: `R with length`, of the label and the number of characters; of generated
+    answers `slope of the truth`, points of the true attribute for one level of its label with the
+    other labels held fixed.
     """
     attributes = labelled[0].attributes
     labels = np.array([group.responses[0].labels for group in labelled])  # [answers, A]
@@ -54,10 +58,12 @@ def what_labels_know(labelled: Sequence[Group], recipe: SteerLM) -> pd.DataFrame
 
 @dataclass(frozen=True)
 class Steered:
-    """A policy's answers under every level: the rows of `policies.evaluate`, and whose prompts they answer.
+    """A policy's answers under every level: the rows of `policies.evaluate`, and whose prompts they
+    answer.
 
-    answers: besides, the columns `steered`, the attribute that is varied, and `asked`, its level; `prompt` is a number.
-    levels: that each attribute is asked for. truth_known: whether the prompts are of the small world.
+    answers: besides, the columns `steered`, the attribute that is varied, and `asked`, its level;
+    `prompt` is a number. levels: that each attribute is asked for. truth_known: whether the prompts
+    are of the small world.
     """
 
     answers: pd.DataFrame
@@ -83,8 +89,8 @@ class Steered:
 def answers_by_level(policy: Policy, compared: Comparison) -> Steered:
     """The policy's answers with one attribute at each of `steer_levels`, the others as in `target`.
 
-    Paper: silent. The same prompts and random numbers under every label, so levels are compared prompt by prompt. Who
-    reads the answers sees no label.
+    Paper: silent. The same prompts and random numbers under every label, so levels are compared
+    prompt by prompt. Who reads the answers sees no label.
     """
     recipe = compared.setup.recipe
     prompts = compared.held_out.groups[: recipe.n_steer_prompts]
@@ -125,10 +131,12 @@ def caption(recipe: SteerLM) -> str:
 
 
 def slopes(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
-    """How far the attribute that was asked for moves with one level more of it, by each reader, and a verdict.
+    """How far the attribute that was asked for moves with one level more of it, by each reader, and
+    a verdict.
 
-    Paper: silent. By least squares, prompts resampled. Columns: attribute, read by, slope, 95 % low, 95 % high, and
-    verdict: "follows" or "the wrong way" where the interval leaves out 0, to three decimals; else "unclear".
+    Paper: silent. By least squares, prompts resampled. Columns: attribute, read by, slope, 95 %
+    low, 95 % high, and verdict: "follows" or "the wrong way" where the interval leaves out 0, to
+    three decimals; else "unclear".
     """
     rows = []
     for attribute, part in steered.answers.groupby("steered", sort=False):
@@ -143,7 +151,8 @@ def slopes(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
 
 
 def means_by_level(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
-    """The mean of the attribute that was asked for at each level: rows (attribute, read by, level, mean, low, high).
+    """The mean of the attribute that was asked for at each level: rows (attribute, read by, level,
+    mean, low, high).
 
     Paper: silent. 95 % intervals, prompts resampled.
     """
@@ -152,17 +161,22 @@ def means_by_level(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
         at = np.searchsorted(steered.levels, part.asked)
         for reader in steered.readers:
             values = steered.read(part, reader, attribute).to_numpy(float)
-            means = describe.binned_means(values, at, len(steered.levels), part.prompt, **recipe.resampled)
+            means = describe.binned_means(
+                values, at, len(steered.levels), part.prompt, **recipe.resampled
+            )
             for number, level in enumerate(steered.levels):
                 rows.append((attribute, reader, level, *(float(value[number]) for value in means)))
-    return pd.DataFrame(rows, columns=["attribute", "read by", "level", "mean", "95 % low", "95 % high"])
+    return pd.DataFrame(
+        rows, columns=["attribute", "read by", "level", "mean", "95 % low", "95 % high"]
+    )
 
 
 def cross_slopes(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
-    """How far each attribute, and the length, moves with one level more of each that is asked for, by the reader.
+    """How far each attribute, and the length, moves with one level more of each that is asked for,
+    by the reader.
 
-    Paper: silent. Columns: asked for, moves, slope, 95 % low, 95 % high. A policy that heard each attribute by itself
-    would have zeros but where both are one.
+    Paper: silent. Columns: asked for, moves, slope, 95 % low, 95 % high. A policy that heard each
+    attribute by itself would have zeros but where both are one.
     """
     rows = []
     for attribute, part in steered.answers.groupby("steered", sort=False):
@@ -175,7 +189,8 @@ def cross_slopes(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
 
 
 def under_three_labels(policy: Policy, compared: Comparison) -> pd.DataFrame:
-    """The likeliest answer to the first prompt under the target, under the lowest of everything, and the highest.
+    """The likeliest answer to the first prompt under the target, under the lowest of everything,
+    and the highest.
 
     Paper: silent. Columns label and answer; the index is named by the prompt.
     """
@@ -199,7 +214,9 @@ def under_three_labels(policy: Policy, compared: Comparison) -> pd.DataFrame:
             progress=False,
         )
         answers[name] = group.responses[0].text
-    return pd.DataFrame({"label": labels, "answer": answers}).rename_axis(prompt.prompt[-1].text[:200])
+    return pd.DataFrame({"label": labels, "answer": answers}).rename_axis(
+        prompt.prompt[-1].text[:200]
+    )
 
 
 def sentences(slopes: pd.DataFrame, known: pd.DataFrame) -> list[str]:

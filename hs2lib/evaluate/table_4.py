@@ -1,4 +1,5 @@
-"""What the benchmarks say of every policy, in rows: all measures, whole benchmarks, and the paper's Table 4.
+"""What the benchmarks say of every policy, in rows: all measures, whole benchmarks, and the paper's
+Table 4.
 
     rows = measured(truthful, choices, graded.judged, **resampled)   # measure, policy, mean, 95 % low, 95 % high, note
     benchmarks(rows, policies)                                     # whole benchmarks under their own names
@@ -24,10 +25,14 @@ from hs2lib.report.report import DASH
 TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 
 # Who judged in the paper, as a note of `Judged.rows` begins. Paper: appendix H.
-PAPERS_JUDGES = dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview") | {"MT-Bench": "judge gpt-4-0125-preview"}
+PAPERS_JUDGES = dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview") | {
+    "MT-Bench": "judge gpt-4-0125-preview"
+}
 
 
-def multiple_choice(truthful: MultipleChoice, answers: Mapping[str, Answers], **resampled) -> pd.DataFrame:
+def multiple_choice(
+    truthful: MultipleChoice, answers: Mapping[str, Answers], **resampled
+) -> pd.DataFrame:
     """MC1 and MC2 of every policy: rows (measure, policy, questions, value, low, high, chance), MC1 first."""
     parts = []
     for name, each in answers.items():
@@ -40,7 +45,9 @@ def mc2_rows(choices: pd.DataFrame, title: str) -> pd.DataFrame:
     """The MC2 of `multiple_choice` in the form of `Judged.rows`; "TruthfulQA MC2" only if every question was asked."""
     rows = []
     for row in choices[choices.measure == "MC2"].itertuples():
-        rows.append((f"{title} MC2", row.policy, row.value, row.low, row.high, f"chance {row.chance:.3f}"))
+        rows.append(
+            (f"{title} MC2", row.policy, row.value, row.low, row.high, f"chance {row.chance:.3f}")
+        )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -55,7 +62,9 @@ def mc2_by_question(truthful: MultipleChoice, answers: Mapping[str, Answers]) ->
     return frames
 
 
-def measured(truthful: MultipleChoice, choices: pd.DataFrame, judged: Sequence[Judged], **resampled) -> pd.DataFrame:
+def measured(
+    truthful: MultipleChoice, choices: pd.DataFrame, judged: Sequence[Judged], **resampled
+) -> pd.DataFrame:
     """Every measure of every policy: MC2, then `Judged.rows`. resampled: n_boot and seed of the intervals."""
     parts = [mc2_rows(choices, truthful.title)]
     for each in judged:
@@ -70,7 +79,8 @@ def judged_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_category(frames: Sequence[pd.DataFrame], questions: Questions) -> pd.DataFrame:
-    """The mean of the last measure of `Judged.by_question` by category: categories down, policies across.
+    """The mean of the last measure of `Judged.by_question` by category: categories down, policies
+    across.
 
     That is the judge's grade, else the reward model's score, else characters.
     """
@@ -82,25 +92,31 @@ def by_category(frames: Sequence[pd.DataFrame], questions: Questions) -> pd.Data
 
 
 def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
-    """Every policy's figure on every whole benchmark of Table 4, in `COLUMNS`; nan, and why, where there is none.
+    """Every policy's figure on every whole benchmark of Table 4, in `COLUMNS`; nan, and why, where
+    there is none.
 
-    Paper: Table 4. What stands under a benchmark's own name here was computed on all of it. A part of one, generated
-    questions and a reward model's score have other names and are left out.
+    Paper: Table 4. What stands under a benchmark's own name here was computed on all of it. A part
+    of one, generated questions and a reward model's score have other names and are left out.
     """
     wanted = pd.MultiIndex.from_product([policies, TABLE_4], names=["policy", "measure"])
     table = rows.set_index(["policy", "measure"]).reindex(wanted).reset_index()
     return table.fillna({"note": "not run: not the whole benchmark"})[COLUMNS]
 
 
-def paper_rows(rows: pd.DataFrame, table_rows: Mapping[str, str], asked: Sequence[Questions]) -> pd.DataFrame:
+def paper_rows(
+    rows: pd.DataFrame, table_rows: Mapping[str, str], asked: Sequence[Questions]
+) -> pd.DataFrame:
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them.
 
-    Paper: Table 4, appendix H (judges). table_rows: policy -> row of the table; a policy that has none is not here.
-    asked: TruthfulQA and the others, whose sources stand in the column data. Columns: row, column, ours, low, high,
-    data, and not comparable ("other judge", or "difficulties recovered").
+    Paper: Table 4, appendix H (judges). table_rows: policy -> row of the table; a policy that has
+    none is not here. asked: TruthfulQA and the others, whose sources stand in the column data.
+    Columns: row, column, ours, low, high, data, and not comparable ("other judge", or "difficulties
+    recovered").
     """
     known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]
-    benchmark = known.measure.str.extract(f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False)
+    benchmark = known.measure.str.extract(
+        f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False
+    )
     graded = known.note.str.startswith("judge ")
     other_judge = graded & ~known.note.str.startswith(tuple(PAPERS_JUDGES.values()))
     recovered = known.measure.str.contains("recovered")
@@ -113,22 +129,30 @@ def paper_rows(rows: pd.DataFrame, table_rows: Mapping[str, str], asked: Sequenc
             "low": known["95 % low"],
             "high": known["95 % high"],
             "data": benchmark.map(sources),
-            "not comparable": np.select([other_judge, recovered], ["other judge", "difficulties recovered"], ""),
+            "not comparable": np.select(
+                [other_judge, recovered], ["other judge", "difficulties recovered"], ""
+            ),
         }
     )
     return table.reset_index(drop=True)
 
 
-def sizes(truthful: MultipleChoice, categories: Categories | None, asked: Sequence[Questions]) -> pd.DataFrame:
-    """How large the benchmarks are, counted in what was read: rows (quantity, value); nan where it was generated.
+def sizes(
+    truthful: MultipleChoice, categories: Categories | None, asked: Sequence[Questions]
+) -> pd.DataFrame:
+    """How large the benchmarks are, counted in what was read: rows (quantity, value); nan where it
+    was generated.
 
-    Paper: appendix H. truthful: before any subset is taken. asked: MT-Bench, Arena Hard, AlpacaEval; their loaders
-    refuse a file that is not whole, so `whole` was counted there.
+    Paper: appendix H. truthful: before any subset is taken. asked: MT-Bench, Arena Hard,
+    AlpacaEval; their loaders refuse a file that is not whole, so `whole` was counted there.
     """
     n_options = []
     for group in truthful.groups:
         n_options.append(sum(not np.isnan(response.labels[1]) for response in group.responses))
-    counted = {questions.benchmark: np.nan if questions.generated else questions.whole for questions in asked}
+    counted = {
+        questions.benchmark: np.nan if questions.generated else questions.whole
+        for questions in asked
+    }
     rows = {
         "MT-Bench questions": counted["MT-Bench"],
         "TruthfulQA questions": len(n_options) if truthful.complete else np.nan,
@@ -168,5 +192,7 @@ def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
     ]
     for row in clear.to_dict("records"):
         interval = f"{row['95 % low']:.3g} to {row['95 % high']:.3g}"
-        lines.append(f"{row['policy']} {row['gain']:+.3g} ({interval}) in {row['measure']}, {row['benchmark']}.")
+        lines.append(
+            f"{row['policy']} {row['gain']:+.3g} ({interval}) in {row['measure']}, {row['benchmark']}."
+        )
     return lines

@@ -2,8 +2,8 @@
 
     verdicts = by_truth(questions, answers)            # as a judge's, for the benchmark's own `score`
 
-Paper: silent. Gao et al. 2022 (arXiv 2210.10760) grade by a model that stands for the truth; here the grader of the
-small world (`hs2lib.corpus.grade`) knows it.
+Paper: silent. Gao et al. 2022 (arXiv 2210.10760) grade by a model that stands for the truth; here
+the grader of the small world (`hs2lib.corpus.grade`) knows it.
 """
 
 from collections.abc import Sequence
@@ -25,23 +25,28 @@ HIGHEST = 4 * WEIGHTS.sum()  # of an answer that lacks nothing: 4 on every attri
 def check_generated(questions: Questions) -> None:
     """Raise ValueError for real questions, of which nobody knows the truth."""
     if not questions.generated:
-        raise ValueError(f"judge: truth knows generated questions only, and these are real: {questions.title}")
+        raise ValueError(
+            f"judge: truth knows generated questions only, and these are real: {questions.title}"
+        )
 
 
 def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
     """Verdicts by the true attributes of answers to last turns, which alone have a task.
 
-    Paper: silent. MT-Bench: a grade of 1 to 10, linear in the weighted sum of the true attributes. Arena Hard and
-    AlpacaEval: the answer that is truly better than the baseline's or worse, or a tie. answers: in the order of
-    `questions.baseline`, where there is one. seed: of the order in which AlpacaEval shows two answers. Raises
-    ValueError as `check_generated`, and for answers to other questions than the baseline's.
+    Paper: silent. MT-Bench: a grade of 1 to 10, linear in the weighted sum of the true attributes.
+    Arena Hard and AlpacaEval: the answer that is truly better than the baseline's or worse, or a
+    tie. answers: in the order of `questions.baseline`, where there is one. seed: of the order in
+    which AlpacaEval shows two answers. Raises ValueError as `check_generated`, and for answers to
+    other questions than the baseline's.
     """
     check_generated(questions)
     others = questions.baseline or answers
     ours = [question_id(answer) for answer in answers]
     theirs = [question_id(other) for other in others]
     if ours != theirs:
-        raise ValueError(f"{questions.title}: {len(ours)} answers are not to the baseline's {len(theirs)} questions")
+        raise ValueError(
+            f"{questions.title}: {len(ours)} answers are not to the baseline's {len(theirs)} questions"
+        )
     verdicts: dict[str, float | str] = {}
     for answer, other in zip(answers, others, strict=True):
         id = question_id(answer)
@@ -53,7 +58,9 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
             verdicts[f"{id}/1"] = _better("A>B", "A=B", "B>A", difference)  # the model is B
             verdicts[f"{id}/2"] = _better("B>A", "A=B", "A>B", difference)  # the model is A
         elif alpaca_eval.shown_first(id, seed):
-            verdicts[id] = _better("M", alpaca_eval.TIE, "m", difference)  # m is the answer shown first, the model's
+            verdicts[id] = _better(
+                "M", alpaca_eval.TIE, "m", difference
+            )  # m is the answer shown first, the model's
         else:
             verdicts[id] = _better("m", alpaca_eval.TIE, "M", difference)
     return [Verdict(id, value, "", 1) for id, value in verdicts.items()]

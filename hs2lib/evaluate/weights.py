@@ -1,16 +1,19 @@
-"""How to weigh the heads of a reward model: every weighting of a grid tried on pairs, counted exactly.
+"""How to weigh the heads of a reward model: every weighting of a grid tried on pairs, counted
+exactly.
 
     best = search(margins)                                   # held-out preference pairs: 21^5 = 4,084,101 weightings
     best = search(margins, parts=subsets, objective=...)     # the paper's way, on RewardBench's overall
     honest = cross_fit(margins, ...)                         # how much the best value overstates
 
-Paper: appendix H gives weights for five heads, searched on RewardBench itself, and no method. The clean way (Ahrabian
-et al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05 .. 1}^4 x {0 .. -1}. Both are here.
+Paper: appendix H gives weights for five heads, searched on RewardBench itself, and no method. The
+clean way (Ahrabian et al., arXiv 2505.10775) takes held-out preference pairs and the grid {0, .05
+.. 1}^4 x {0 .. -1}. Both are here.
 
-A pair is right if the weighted margin, chosen - rejected, is above 0; a tie is wrong. Ties are real (equal scores,
-weights that cancel), and sums in floating point would call some of them wins, depending on the order of the sum. So
-margins are put on a fixed point: whole multiples of a power of two, small enough that with whole grid steps as weights
-every sum is a whole number below 2^53, which float64 holds exactly in any order. The step is a common factor, no more.
+A pair is right if the weighted margin, chosen - rejected, is above 0; a tie is wrong. Ties are real
+(equal scores, weights that cancel), and sums in floating point would call some of them wins,
+depending on the order of the sum. So margins are put on a fixed point: whole multiples of a power
+of two, small enough that with whole grid steps as weights every sum is a whole number below 2^53,
+which float64 holds exactly in any order. The step is a common factor, no more.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +34,9 @@ from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run.setup import Setup
 
-Objective = Callable[[np.ndarray, np.ndarray], np.ndarray]  # right [parts, n], pairs [parts] -> value [n]
+Objective = Callable[
+    [np.ndarray, np.ndarray], np.ndarray
+]  # right [parts, n], pairs [parts] -> value [n]
 
 BYTES = 1 << 20  # of sums worked on at a time: they stay in the processor's own cache
 
@@ -54,15 +59,25 @@ class Grid:
         return np.stack(steps, axis=-1) / round(1 / self.unit)
 
 
-def grid(step: float = 0.05, outputs: Sequence[str] = ATTRIBUTES, negative: Sequence[str] = ("verbosity",)) -> Grid:
+def grid(
+    step: float = 0.05,
+    outputs: Sequence[str] = ATTRIBUTES,
+    negative: Sequence[str] = ("verbosity",),
+) -> Grid:
     """Weights 0, step .. 1 for each output, 0, -step .. -1 for those in `negative`.
 
-    Paper: silent; the defaults are the grid of Ahrabian et al. Raises ValueError for a step that does not divide 1.
+    Paper: silent; the defaults are the grid of Ahrabian et al. Raises ValueError for a step that
+    does not divide 1.
     """
     steps = round(1 / step) if step > 0 else 0
     if steps < 1 or abs(steps * step - 1) > 1e-9:
         raise ValueError(f"the step has to divide 1 (as .05, .1, .25), got {step}")
-    return Grid(step, tuple(tuple(range(0, -steps - 1, -1) if o in negative else range(steps + 1)) for o in outputs))
+    return Grid(
+        step,
+        tuple(
+            tuple(range(0, -steps - 1, -1) if o in negative else range(steps + 1)) for o in outputs
+        ),
+    )
 
 
 class BestWeights(NamedTuple):
@@ -79,9 +94,11 @@ def share_right(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 
 
 def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
-    """(parts, objective) for the search on a benchmark: its overall, or the share of right pairs where it has none.
+    """(parts, objective) for the search on a benchmark: its overall, or the share of right pairs
+    where it has none.
 
-    Paper: appendix H (weights searched on RewardBench itself). benchmark: `hs2lib.data.pairs.Benchmark`.
+    Paper: appendix H (weights searched on RewardBench itself). benchmark:
+    `hs2lib.data.pairs.Benchmark`.
     """
 
     subsets = [rewardbench.subset_of(pair) for pair in benchmark.pairs]
@@ -92,19 +109,24 @@ def of_benchmark(benchmark) -> tuple[np.ndarray, Objective]:
         return parts, share_right
 
     def overall(right: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        return rewardbench.section_scores(dict(zip(names, right / pairs[:, None], strict=True)))["overall"]
+        return rewardbench.section_scores(dict(zip(names, right / pairs[:, None], strict=True)))[
+            "overall"
+        ]
 
     return parts, overall
 
 
-def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective = share_right) -> BestWeights:
+def search(
+    margins: np.ndarray, *, over=None, parts=None, objective: Objective = share_right
+) -> BestWeights:
     """Try every weighting of the grid and return the best.
 
-    margins [pairs, A]: chosen - rejected, by output. over: a `Grid`, by default that of `grid`. parts: int [pairs], the
-    part (subset) each pair belongs to, and objective(right [parts, n], pairs [parts]) -> [n], what is to be as large as
-    possible; by default the share of right pairs. Of weightings that do equally well the one nearest their mean is
-    taken: a plateau's middle, not its edge. Raises ValueError for shapes that do not fit, no pairs, or margins that are
-    not finite.
+    margins [pairs, A]: chosen - rejected, by output. over: a `Grid`, by default that of `grid`.
+    parts: int [pairs], the part (subset) each pair belongs to, and objective(right [parts, n],
+    pairs [parts]) -> [n], what is to be as large as possible; by default the share of right pairs.
+    Of weightings that do equally well the one nearest their mean is taken: a plateau's middle, not
+    its edge. Raises ValueError for shapes that do not fit, no pairs, or margins that are not
+    finite.
     """
     margins, parts, over = _checked(margins, parts, over)
     fixed = fixed_point(margins, over)[np.argsort(parts, kind="stable")]
@@ -129,10 +151,11 @@ def search(margins: np.ndarray, *, over=None, parts=None, objective: Objective =
 
 
 def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
-    """The objective of one weighting, also off the grid (the paper's own, say); counted as `search` counts.
+    """The objective of one weighting, also off the grid (the paper's own, say); counted as `search`
+    counts.
 
-    on: parts and objective of `search`. Weights are taken as multiples of .0001. Raises ValueError where one is no such
-    multiple.
+    on: parts and objective of `search`. Weights are taken as multiples of .0001. Raises ValueError
+    where one is no such multiple.
     """
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
@@ -141,8 +164,8 @@ def value_of(weights: Sequence[float], margins: np.ndarray, **on) -> float:
 
 
 class CrossFit(NamedTuple):
-    """best: on all pairs; fitted: the value with every pair judged by weights searched without its fold; overstated:
-    the difference of the two; weights [folds, A]: those of each fold."""
+    """best: on all pairs; fitted: the value with every pair judged by weights searched without its
+    fold; overstated: the difference of the two; weights [folds, A]: those of each fold."""
 
     best: BestWeights
     fitted: float
@@ -150,26 +173,42 @@ class CrossFit(NamedTuple):
     weights: np.ndarray
 
 
-def cross_fit(margins: np.ndarray, *, over: Grid | None = None, parts=None, objective: Objective = share_right,
-              clusters=None, folds=5, seed=0) -> CrossFit:  # fmt: skip
+def cross_fit(
+    margins: np.ndarray,
+    *,
+    over: Grid | None = None,
+    parts=None,
+    objective: Objective = share_right,
+    clusters=None,
+    folds=5,
+    seed=0,
+) -> CrossFit:
     """How much weights searched on some pairs overstate on those same pairs.
 
-    Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds (within each part, and
-    pairs of one cluster together); each fold is judged by the weights that are best on the others. clusters: int
-    [pairs], pairs that share a prompt. Other arguments and errors as `search`.
+    Paper: silent; it searches on RewardBench and reports RewardBench. Pairs are dealt into folds
+    (within each part, and pairs of one cluster together); each fold is judged by the weights that
+    are best on the others. clusters: int [pairs], pairs that share a prompt. Other arguments and
+    errors as `search`.
     """
     margins, parts, over = _checked(margins, parts, over)
     if folds < 2:
         raise ValueError(f"expected at least 2 folds, got {folds}")
-    fold = baselines.folds(np.arange(len(margins)) if clusters is None else clusters, folds, seed, parts)
+    fold = baselines.folds(
+        np.arange(len(margins)) if clusters is None else clusters, folds, seed, parts
+    )
     fixed, sizes, chosen = fixed_point(margins, over), np.bincount(parts), []
     right = np.zeros((len(sizes), 1))  # of every pair judged once, by weights that never saw it
     for k in range(folds):
         others = fold != k
-        # The share of right pairs, which own pairs are searched on, needs no pair of each part in the other folds.
+        # The share of right pairs, which own pairs are searched on, needs no pair of each part in
+        # the other folds.
         if objective is not share_right and set(parts) - set(parts[others]):
-            raise ValueError(f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts")
-        chosen.append(search(margins[others], over=over, parts=parts[others], objective=objective).weights)
+            raise ValueError(
+                f"a part has all its pairs in one of {folds} folds: take fewer folds, or coarser parts"
+            )
+        chosen.append(
+            search(margins[others], over=over, parts=parts[others], objective=objective).weights
+        )
         wins = fixed @ np.round(np.array(chosen[-1]) * round(1 / over.unit)) > 0
         right[:, 0] += np.bincount(parts[~others & wins], minlength=len(sizes))
     best = search(margins, over=over, parts=parts, objective=objective)
@@ -178,10 +217,11 @@ def cross_fit(margins: np.ndarray, *, over: Grid | None = None, parts=None, obje
 
 
 def fixed_point(margins: np.ndarray, over: Grid) -> np.ndarray:
-    """Margins as whole numbers (in float64), in units of a power of two that keeps every weighted sum below 2^53.
+    """Margins as whole numbers (in float64), in units of a power of two that keeps every weighted
+    sum below 2^53.
 
-    Returns [pairs, A]. Scores of a float32 model are whole there, down to 2^-40 or so; a finer margin is moved by less
-    than the last bit.
+    Returns [pairs, A]. Scores of a float32 model are whole there, down to 2^-40 or so; a finer
+    margin is moved by less than the last bit.
     """
     most = sum(max(map(abs, levels)) for levels in over.levels)
     largest = np.abs(margins).max() * max(most, 1)
@@ -197,14 +237,18 @@ def _checked(margins, parts, over) -> tuple[np.ndarray, np.ndarray, Grid]:
         raise ValueError(f"expected margins {expected}, got shape {margins.shape}")
     parts = np.zeros(len(margins), dtype=np.int64) if parts is None else np.asarray(parts)
     if parts.shape != (len(margins),) or parts.min() < 0:
-        raise ValueError(f"parts are whole numbers from 0, one for each of {len(margins)} pairs, got {parts.shape}")
+        raise ValueError(
+            f"parts are whole numbers from 0, one for each of {len(margins)} pairs, got {parts.shape}"
+        )
     return margins, parts, over
 
 
 # The weights of a run
 
 
-USUAL = "Llama 3 70B w. HelpSteer2"  # the row of Table 3 whose weights are taken where none are named
+USUAL = (
+    "Llama 3 70B w. HelpSteer2"  # the row of Table 3 whose weights are taken where none are named
+)
 
 
 class Weighting(NamedTuple):
@@ -220,7 +264,8 @@ class Weighting(NamedTuple):
 
 
 def chosen(model: RewardModel, setup: Setup) -> Weighting:
-    """The weights that the recipe names, else those of the paper's 70B model; a single output counts as it is.
+    """The weights that the recipe names, else those of the paper's 70B model; a single output
+    counts as it is.
 
     Paper: appendix H. Raises as `hs2lib.paper.head_weights`.
     """
@@ -238,9 +283,10 @@ def chosen(model: RewardModel, setup: Setup) -> Weighting:
 class HeadSearch:
     """Every weighting of a grid, tried on a benchmark and on held-out pairs.
 
-    outputs: their names [A]. margins [pairs, A] and held_out_margins [pairs, A]: chosen - rejected. parts, objective:
-    of the search on the benchmark (`of_benchmark`). fit: the search on the benchmark, and cross-fitted in so many
-    folds; best_held_out: the search on the held-out pairs. source: these, as a source of data.
+    outputs: their names [A]. margins [pairs, A] and held_out_margins [pairs, A]: chosen - rejected.
+    parts, objective: of the search on the benchmark (`of_benchmark`). fit: the search on the
+    benchmark, and cross-fitted in so many folds; best_held_out: the search on the held-out pairs.
+    source: these, as a source of data.
     """
 
     outputs: tuple[str, ...]
@@ -273,10 +319,10 @@ def margins_of(scored: Scored) -> np.ndarray:
 def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch | None:
     """Score held-out pairs, search weights on them and on the benchmark, and cross-fit the latter.
 
-    Paper: appendix H (a search on RewardBench itself). The held-out pairs are a preference where the data have one,
-    else the more helpful response against the less helpful one. None where there is nothing to search: one output, one
-    prompt, or pairs of another kind than the held-out ones. Several processes share the scoring out. Raises as
-    `hs2lib.data.load.load` and `cross_fit`.
+    Paper: appendix H (a search on RewardBench itself). The held-out pairs are a preference where
+    the data have one, else the more helpful response against the less helpful one. None where there
+    is nothing to search: one output, one prompt, or pairs of another kind than the held-out ones.
+    Several processes share the scoring out. Raises as `hs2lib.data.load.load` and `cross_fit`.
     """
     recipe = setup.recipe
     benchmark = scored.benchmark
@@ -286,31 +332,59 @@ def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch
         return None
     # Of generated prompts those that no training text holds.
     others = load(
-        recipe.held_out, recipe.source, split=recipe.held_out_split, n_prompts=recipe.n_held_out, seed=recipe.seed + 1
+        recipe.held_out,
+        recipe.source,
+        split=recipe.held_out_split,
+        n_prompts=recipe.n_held_out,
+        seed=recipe.seed + 1,
     )
     pairs = preferred(others.groups, others.source).first(recipe.n_held_out)
     held_out = rewardbench.score_pairs(pairs, model, setup, "held-out")
-    source = Loaded(list(held_out.benchmark.pairs), held_out.benchmark.source, others.generated, read=others.read)
+    source = Loaded(
+        list(held_out.benchmark.pairs),
+        held_out.benchmark.source,
+        others.generated,
+        read=others.read,
+    )
     parts, objective = of_benchmark(benchmark)
     over = grid(recipe.weight_step, model.attributes, recipe.negative)
     folds = min(recipe.folds, max(prompts) + 1)
     margins = margins_of(scored)
     held_out_margins = margins_of(held_out)
     fit = cross_fit(
-        margins, over=over, parts=parts, objective=objective, clusters=prompts, folds=folds, seed=recipe.seed
+        margins,
+        over=over,
+        parts=parts,
+        objective=objective,
+        clusters=prompts,
+        folds=folds,
+        seed=recipe.seed,
     )
     best = search(held_out_margins, over=over)
-    return HeadSearch(model.attributes, over, margins, held_out_margins, parts, objective, folds, fit, best, source)
+    return HeadSearch(
+        model.attributes,
+        over,
+        margins,
+        held_out_margins,
+        parts,
+        objective,
+        folds,
+        fit,
+        best,
+        source,
+    )
 
 
 ON_HELD_OUT, ON_BENCHMARK = "searched on held-out pairs", "searched on the benchmark"
 
 
 def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
-    """Weightings side by side, in percent: the run's, goodness, each output alone, and those that searches gave.
+    """Weightings side by side, in percent: the run's, goodness, each output alone, and those that
+    searches gave.
 
-    Rows: weighting, the weights by output, what they reach on the benchmark and on the held-out pairs. The last row has
-    the mean weights over the folds, and what they reach on pairs that they have not seen.
+    Rows: weighting, the weights by output, what they reach on the benchmark and on the held-out
+    pairs. The last row has the mean weights over the folds, and what they reach on pairs that they
+    have not seen.
     """
     tried = {weighting.title: weighting.values}
     if set(paper.GOODNESS) <= set(search.outputs):
@@ -320,8 +394,20 @@ def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
     tried[ON_HELD_OUT] = search.best_held_out.weights
     tried[ON_BENCHMARK] = search.fit.best.weights
     rows = [(name, *weights, *search.values_of(weights)) for name, weights in tried.items()]
-    rows.append((f"{ON_BENCHMARK}, cross-fitted", *search.fit.weights.mean(axis=0), search.fit.fitted, np.nan))
-    columns = ["weighting", *search.outputs, f"benchmark, {search.measure} (%)", "held-out pairs right (%)"]
+    rows.append(
+        (
+            f"{ON_BENCHMARK}, cross-fitted",
+            *search.fit.weights.mean(axis=0),
+            search.fit.fitted,
+            np.nan,
+        )
+    )
+    columns = [
+        "weighting",
+        *search.outputs,
+        f"benchmark, {search.measure} (%)",
+        "held-out pairs right (%)",
+    ]
     table = pd.DataFrame(rows, columns=columns)
     table.iloc[:, -2:] *= 100
     return table
@@ -330,7 +416,9 @@ def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
 def promise(search: HeadSearch | None) -> str:
     """What the search on the benchmark promises and what it keeps, in a sentence."""
     if search is None:
-        return "No search of weights: one output, one prompt, or no held-out pairs of the same kind."
+        return (
+            "No search of weights: one output, one prompt, or no held-out pairs of the same kind."
+        )
     fit = search.fit
     return (
         f"A search of weights on these pairs promises {100 * fit.best.value:.1f} % {search.measure}, and "

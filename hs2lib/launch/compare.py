@@ -1,11 +1,13 @@
-"""Reports beside the published ones, number by number: what is the same, what moved, and which conclusions changed.
+"""Reports beside the published ones, number by number: what is the same, what moved, and which
+conclusions changed.
 
     frame = compare("demo", paths.reports(), paths.published_reports())    # one row a cell of a CSV table
     counts(frame)                                                          # cells of each kind, by run and table
 
-Every cell of every CSV table gets one of `KINDS`. A row is matched by the texts that name it, and by its order where
-several rows have the same ones. A column is matched by its heading. A conclusion is a verdict in words, or the sign of
-an interval that leaves out 0. Nothing is run and nothing is written.
+Every cell of every CSV table gets one of `KINDS`. A row is matched by the texts that name it, and
+by its order where several rows have the same ones. A column is matched by its heading. A conclusion
+is a verdict in words, or the sign of an interval that leaves out 0. Nothing is run and nothing is
+written.
 
 Paper: silent.
 """
@@ -37,9 +39,24 @@ MISSING_HERE = "missing here"
 MISSING_THERE = "missing in the published"
 KINDS = (EQUAL, ROUNDING, INSIDE, OUTSIDE, MOVED, OTHER_WORDS, CHANGED, MISSING_HERE, MISSING_THERE)
 
-COLUMNS = ["run", "beside", "table", "row", "column", "published", "published interval", "ours", "our interval", "kind"]
+COLUMNS = [
+    "run",
+    "beside",
+    "table",
+    "row",
+    "column",
+    "published",
+    "published interval",
+    "ours",
+    "our interval",
+    "kind",
+]
 
-CONCLUSIONS = ("verdict", "outcome", "on these rows")  # headings of what a table concludes, in words
+CONCLUSIONS = (
+    "verdict",
+    "outcome",
+    "on these rows",
+)  # headings of what a table concludes, in words
 
 _NUMBER = r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 _INTERVAL = rf"\[({_NUMBER}), ({_NUMBER})\]"
@@ -63,7 +80,8 @@ class Cell(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-# Words of reports made before the truth and the reward model's score were called so, and the words of today.
+# Words of reports made before the truth and the reward model's score were called so, and the words
+# of today.
 SCORE = "reward model's score"
 RENAMED = {
     "gold": "truth",
@@ -93,7 +111,10 @@ def read(path: Path) -> Table:
         lines = [[plain_cell(cell) for cell in line] for line in csv.reader(file)]
     if lines:
         before = lines[0]
-        lines = [[renamed(cell, heading) for cell, heading in zip(line, before, strict=False)] for line in lines]
+        lines = [
+            [renamed(cell, heading) for cell, heading in zip(line, before, strict=False)]
+            for line in lines
+        ]
     headings: list[str] = []
     seen: Counter = Counter()
     for heading in lines[0] if lines else []:
@@ -108,16 +129,24 @@ def read(path: Path) -> Table:
 def names_of(ours: Table, published: Table) -> list[str]:
     """The columns whose texts name a row, in both tables.
 
-    They are the first columns of text that tell all rows apart, in either table; where they never do, all of them. A
-    conclusion names a row only where it stands first, as in a table of how often each verdict was reached.
+    They are the first columns of text that tell all rows apart, in either table; where they never
+    do, all of them. A conclusion names a row only where it stands first, as in a table of how often
+    each verdict was reached.
     """
     texts = []
     for heading in published.headings:
-        values = {row.get(heading, "") for row in (*ours.rows, *published.rows)} - {"", DASH, "True", "False"}
+        values = {row.get(heading, "") for row in (*ours.rows, *published.rows)} - {
+            "",
+            DASH,
+            "True",
+            "False",
+        }
         concludes = heading in CONCLUSIONS and heading != published.headings[0]
         if heading in ours.headings and not concludes and not all(map(_NUMERIC.fullmatch, values)):
             texts.append(heading)
-    texts.sort(key=lambda heading: heading != "tier")  # a table of several tiers has all its rows once a tier
+    texts.sort(
+        key=lambda heading: heading != "tier"
+    )  # a table of several tiers has all its rows once a tier
     for number in range(1, len(texts) + 1):
         if _tells_apart(ours, texts[:number]) and _tells_apart(published, texts[:number]):
             return texts[:number]
@@ -125,7 +154,9 @@ def names_of(ours: Table, published: Table) -> list[str]:
 
 
 def _tells_apart(table: Table, headings: list[str]) -> bool:
-    return len({tuple(row[heading] for heading in headings) for row in table.rows}) == len(table.rows)
+    return len({tuple(row[heading] for heading in headings) for row in table.rows}) == len(
+        table.rows
+    )
 
 
 def rows_by_name(table: Table, names: list[str]) -> dict[tuple, dict[str, str]]:
@@ -142,8 +173,8 @@ def rows_by_name(table: Table, names: list[str]) -> dict[tuple, dict[str, str]]:
 def bounds_of(headings: list[str]) -> dict[str, tuple[str, str]]:
     """The headings of the bounds of each column of values that has an interval.
 
-    "mean low" and "mean high" belong to "mean". "95 % low" and "95 % high", or "low" and "high", belong to the next
-    column to their left that is no bound. Of several intervals the first counts.
+    "mean low" and "mean high" belong to "mean". "95 % low" and "95 % high", or "low" and "high",
+    belong to the next column to their left that is no bound. Of several intervals the first counts.
     """
     bounds: dict[str, tuple[str, str]] = {}
     values = [""]
@@ -174,7 +205,9 @@ def cell(row: dict[str, str], heading: str, bounds: dict[str, tuple[str, str]]) 
     """The cell of a row, with its interval: the first in its text, or else from the columns of its bounds."""
     text = row.get(heading, "")
     within = re.search(_INTERVAL, text)
-    printed = within.groups() if within else [row.get(bound, "") for bound in bounds.get(heading, ())]
+    printed = (
+        within.groups() if within else [row.get(bound, "") for bound in bounds.get(heading, ())]
+    )
     numbers = [number(bound) for bound in printed]
     return Cell(text, tuple(numbers) if numbers and None not in numbers else None)
 
@@ -194,16 +227,19 @@ def sides(of: Cell) -> list[int]:
 
 
 def rounds(one: str, other: str, digits: int) -> bool:
-    """Whether two printed numbers differ by no more than one unit of the last digit of the longer one.
+    """Whether two printed numbers differ by no more than one unit of the last digit of the longer
+    one.
 
-    Whole numbers count things and never do; nor do numbers of fewer digits than `digits`. By hand: 0.3279 and 0.3280
-    do for 4 digits, 0.1 and 0.2 do not.
+    Whole numbers count things and never do; nor do numbers of fewer digits than `digits`. By hand:
+    0.3279 and 0.3280 do for 4 digits, 0.1 and 0.2 do not.
     """
     numbers = [Decimal(text.replace(",", "")) for text in (one, other)]
     difference = abs(numbers[0] - numbers[1])
     last = min(value.as_tuple().exponent for value in numbers)
     longest = max(len(value.as_tuple().digits) for value in numbers)
-    return difference <= _ZERO or (last < 0 and longest >= digits and difference <= Decimal(1).scaleb(last))
+    return difference <= _ZERO or (
+        last < 0 and longest >= digits and difference <= Decimal(1).scaleb(last)
+    )
 
 
 def kind_of(ours: Cell, published: Cell, *, concludes: bool = False) -> str:
@@ -220,8 +256,12 @@ def kind_of(ours: Cell, published: Cell, *, concludes: bool = False) -> str:
         return EQUAL
     mine = re.findall(f"({_NUMBER})", ours.text)
     theirs = re.findall(f"({_NUMBER})", published.text)
-    digits = _DIGITS if number(ours.text) is not None else 1  # in words the number of decimals is fixed
-    if all(one == other or rounds(one, other, digits) for one, other in zip(mine, theirs, strict=True)):
+    digits = (
+        _DIGITS if number(ours.text) is not None else 1
+    )  # in words the number of decimals is fixed
+    if all(
+        one == other or rounds(one, other, digits) for one, other in zip(mine, theirs, strict=True)
+    ):
         return ROUNDING
     return where(mine[0], published)
 
@@ -234,13 +274,19 @@ def where(value: str, published: Cell) -> str:
     return INSIDE if low <= number(value) <= high else OUTSIDE
 
 
-def compare_rows(ours: dict[str, str], published: dict[str, str], headings: list[str], bounds: dict) -> list[dict]:
-    """The cells of one row that hold something on either side: column, both texts, both intervals, kind.
+def compare_rows(
+    ours: dict[str, str], published: dict[str, str], headings: list[str], bounds: dict
+) -> list[dict]:
+    """The cells of one row that hold something on either side: column, both texts, both intervals,
+    kind.
 
-    A bound that moved is of the kind of its value, but that a conclusion is counted once, with the value.
+    A bound that moved is of the kind of its value, but that a conclusion is counted once, with the
+    value.
     """
     value_of = {bound: value for value, pair in bounds.items() for bound in pair}
-    beside = next((value for value in headings if value in bounds), "")  # what a verdict of this row was drawn from
+    beside = next(
+        (value for value in headings if value in bounds), ""
+    )  # what a verdict of this row was drawn from
     records = []
     for heading in headings:
         mine, theirs = cell(ours, heading, bounds), cell(published, heading, bounds)
@@ -248,12 +294,20 @@ def compare_rows(ours: dict[str, str], published: dict[str, str], headings: list
             continue
         kind = kind_of(mine, theirs, concludes=heading in CONCLUSIONS)
         if kind == MOVED and heading in value_of:
-            kind = where(ours.get(value_of[heading]) or "nan", cell(published, value_of[heading], bounds))
+            kind = where(
+                ours.get(value_of[heading]) or "nan", cell(published, value_of[heading], bounds)
+            )
         if heading in CONCLUSIONS and beside:
             mine = Cell(mine.text, cell(ours, beside, bounds).interval)
             theirs = Cell(theirs.text, cell(published, beside, bounds).interval)
-        record = {"column": heading, "published": theirs.text, "published interval": words(theirs.interval)}
-        records.append(record | {"ours": mine.text, "our interval": words(mine.interval), "kind": kind})
+        record = {
+            "column": heading,
+            "published": theirs.text,
+            "published interval": words(theirs.interval),
+        }
+        records.append(
+            record | {"ours": mine.text, "our interval": words(mine.interval), "kind": kind}
+        )
     return records
 
 
@@ -267,13 +321,19 @@ def compare_tables(ours: Table, published: Table) -> list[dict]:
     names = names_of(ours, published)
     our_rows = rows_by_name(ours, names)
     published_rows = rows_by_name(published, names)
-    headings = [heading for heading in dict.fromkeys([*published.headings, *ours.headings]) if heading not in names]
+    headings = [
+        heading
+        for heading in dict.fromkeys([*published.headings, *ours.headings])
+        if heading not in names
+    ]
     bounds = bounds_of(headings)
     records = []
     for name in dict.fromkeys([*published_rows, *our_rows]):
         *texts, order = name
         shown = ", ".join(filter(None, [*texts, f"row {order}" if order > 1 or not names else ""]))
-        compared = compare_rows(our_rows.get(name, {}), published_rows.get(name, {}), headings, bounds)
+        compared = compare_rows(
+            our_rows.get(name, {}), published_rows.get(name, {}), headings, bounds
+        )
         records += [{"row": shown} | record for record in compared]
     return records
 
@@ -287,18 +347,24 @@ def complete(folder: Path) -> list[str]:
     return sorted(name for name in names if not name.endswith(f"@{graph.BY_HAND}"))
 
 
-def compare(tier: str, ours: Path, published: Path, pairs: dict[str, str] | None = None) -> pd.DataFrame:
-    """Every cell of the CSV tables of runs under `ours` beside those under `published`, two roots of reports.
+def compare(
+    tier: str, ours: Path, published: Path, pairs: dict[str, str] | None = None
+) -> pd.DataFrame:
+    """Every cell of the CSV tables of runs under `ours` beside those under `published`, two roots
+    of reports.
 
-    pairs: run of ours -> the published run that it stands beside, which may be one of another seed; by default every
-    complete run of either root beside that of its name. Columns: `COLUMNS`. A run that one side lacks is one row
-    without a table; a table that one side lacks is all its cells. Raises FileNotFoundError for a named run that is not
-    there.
+    pairs: run of ours -> the published run that it stands beside, which may be one of another seed;
+    by default every complete run of either root beside that of its name. Columns: `COLUMNS`. A run
+    that one side lacks is one row without a table; a table that one side lacks is all its cells.
+    Raises FileNotFoundError for a named run that is not there.
     """
     if pairs is None:
         pairs = {run: run for run in sorted({*complete(ours / tier), *complete(published / tier)})}
     else:
-        for folder in (*(ours / tier / run for run in pairs), *(published / tier / run for run in pairs.values())):
+        for folder in (
+            *(ours / tier / run for run in pairs),
+            *(published / tier / run for run in pairs.values()),
+        ):
             if not (folder / "manifest.json").exists():
                 raise FileNotFoundError(f"no complete report to compare in {folder}")
     records = []
@@ -318,7 +384,9 @@ def compare(tier: str, ours: Path, published: Path, pairs: dict[str, str] | None
 def compare_reports(ours: Path, published: Path) -> list[dict]:
     """Every cell of the CSV tables of two reports' folders, with its table."""
     records = []
-    for name in sorted({file.name for folder in (ours, published) for file in folder.glob("*.csv")}):
+    for name in sorted(
+        {file.name for folder in (ours, published) for file in folder.glob("*.csv")}
+    ):
         mine = read(ours / name) if (ours / name).exists() else None
         theirs = read(published / name) if (published / name).exists() else None
         headings = (mine or theirs).headings
@@ -332,7 +400,8 @@ def _ended(folder: Path) -> bool:
 
 
 def counts(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """How many cells of each kind there are: rows by the columns `by`, a column for each kind that occurs.
+    """How many cells of each kind there are: rows by the columns `by`, a column for each kind that
+    occurs.
 
     frame: as from `compare`.
     """
@@ -347,7 +416,8 @@ def changed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs_of(words: list[str]) -> dict[str, str] | None:
-    """What the command line names: runs, as 07, or with the published run to stand beside, as 07@seed-1=07.
+    """What the command line names: runs, as 07, or with the published run to stand beside, as
+    07@seed-1=07.
 
     None for no words: all runs. Raises ParameterError for an unknown notebook.
     """
@@ -361,8 +431,8 @@ def pairs_of(words: list[str]) -> dict[str, str] | None:
 def main(tier: str, names: list[str], *, strict: bool = False) -> int:
     """Print how the user's reports of a tier compare with the published ones; the exit status.
 
-    names: as for `pairs_of`. strict: the status is 1 where a number is another one, rounding apart; else it is 0.
-    Raises FileNotFoundError for a named run without a report.
+    names: as for `pairs_of`. strict: the status is 1 where a number is another one, rounding apart;
+    else it is 0. Raises FileNotFoundError for a named run without a report.
     """
     sides = [("published", "published interval"), ("ours", "our interval")]
     frame = compare(tier, paths.reports(), paths.published_reports(), pairs_of(names))
@@ -375,7 +445,10 @@ def main(tier: str, names: list[str], *, strict: bool = False) -> int:
         place = f"{record['run']} {record['table']}, {record['row']}: {record['column']}"
         theirs, ours = (f"{record[value]} {record[interval]}".strip() for value, interval in sides)
         print(f"{CHANGED}: {place}: published {theirs}, yours {ours}")
-    for kind, whose in ((MISSING_HERE, "published, not run here"), (MISSING_THERE, "yours, not published")):
+    for kind, whose in (
+        (MISSING_HERE, "published, not run here"),
+        (MISSING_THERE, "yours, not published"),
+    ):
         runs = frame.run[(frame.table == "") & (frame.kind == kind)]
         if len(runs):
             print(f"{whose}: {', '.join(runs)}")

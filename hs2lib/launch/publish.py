@@ -1,11 +1,12 @@
-"""Publish reports: copy those of complete local runs to `reports/published/<tier>/`, which is tracked.
+"""Publish reports: copy those of complete local runs to `reports/published/<tier>/`, which is
+tracked.
 
     make publish RUNS="05 06@seed-1"          # python -m hs2lib.launch.publish --tier demo 05 06@seed-1
 
-A published report is of the commit that its manifest names, for good: it changes only here. So what is published must
-be what that commit gives, and must have read what is published. All faults of all runs are named before anything is
-written (`faults`), and all runs are published or none. A run with the results that are published already leaves every
-file there as it is, its manifest too.
+A published report is of the commit that its manifest names, for good: it changes only here. So what
+is published must be what that commit gives, and must have read what is published. All faults of all
+runs are named before anything is written (`faults`), and all runs are published or none. A run with
+the results that are published already leaves every file there as it is, its manifest too.
 
 Paper: silent.
 """
@@ -27,11 +28,14 @@ from hs2lib.run.parameters import ParameterError
 
 ALL = "all"  # on the command line: every complete run of the tier
 
-TIERS = [tier for tier in graph.TIERS if tier != "smoke"]  # nobody keeps a report of the smallest sizes
+TIERS = [
+    tier for tier in graph.TIERS if tier != "smoke"
+]  # nobody keeps a report of the smallest sizes
 
 
 def tables_only(tier: str, run: str) -> bool:
-    """Whether of a published run only CSV tables and manifest are kept: of a named one of tier demo.
+    """Whether of a published run only CSV tables and manifest are kept: of a named one of tier
+    demo.
 
     `make matrix` makes the rest again. .gitignore says the same.
     """
@@ -39,14 +43,17 @@ def tables_only(tier: str, run: str) -> bool:
 
 
 def uncommitted() -> list[str]:
-    """Tracked files that differ from the commit, and untracked ones among what a run reads of the checkout.
+    """Tracked files that differ from the commit, and untracked ones among what a run reads of the
+    checkout.
 
     Raises OSError outside git.
     """
     command = ["git", "-C", str(paths.root()), "status", "--porcelain", "--untracked-files=all"]
     listed = subprocess.run(command, capture_output=True, text=True)
     if listed.returncode:
-        raise OSError(f"git cannot say whether {paths.root()} is as committed: {listed.stderr.strip()}")
+        raise OSError(
+            f"git cannot say whether {paths.root()} is as committed: {listed.stderr.strip()}"
+        )
     names = []
     for line in listed.stdout.splitlines():
         name = line[3:].strip('"')
@@ -85,9 +92,13 @@ def _digests(manifest: dict) -> dict[str, str]:
 
 def plan(tier: str, runs: list[str]) -> Plan:
     """The plan to publish these runs. Raises ParameterError naming those that have no complete report."""
-    own = {run: paths.read_json(paths.reports() / tier / run / "manifest.json") or {} for run in runs}
+    own = {
+        run: paths.read_json(paths.reports() / tier / run / "manifest.json") or {} for run in runs
+    }
     if missing := [run for run, manifest in own.items() if "artefacts" not in manifest]:
-        raise ParameterError(f"no complete report in {paths.reports() / tier} of {', '.join(missing)}: run it first")
+        raise ParameterError(
+            f"no complete report in {paths.reports() / tier} of {', '.join(missing)}: run it first"
+        )
     published = {}
     for file in sorted((paths.published_reports() / tier).glob("[0-9]*/manifest.json")):
         published[file.parent.name] = paths.read_json(file) or {}
@@ -113,7 +124,9 @@ def left_otherwise(of: Plan, run: str) -> list[str]:
     altered = completed(of.tier, run, folder).altered
     if not (folder / f"{run}.ipynb").exists():
         altered.append(f"{run}.ipynb")
-    return [f"{run} is not as its run left it ({', '.join(altered)}): run it again"] if altered else []
+    return (
+        [f"{run} is not as its run left it ({', '.join(altered)}): run it again"] if altered else []
+    )
 
 
 def made_otherwise(of: Plan, run: str) -> list[str]:
@@ -125,16 +138,24 @@ def made_otherwise(of: Plan, run: str) -> list[str]:
     sentences = []
     commit = str(manifest.get("commit", "unknown"))
     if commit.endswith("+") or commit == "unknown":
-        sentences.append(f"{run} was made at commit {commit}, which nobody can check out: commit, and run it again")
+        sentences.append(
+            f"{run} was made at commit {commit}, which nobody can check out: commit, and run it again"
+        )
     if "computes" not in manifest.get("code", {}):
-        sentences.append(f"{run} does not say what code computed it, and counts as made by other code: run it again")
+        sentences.append(
+            f"{run} does not say what code computed it, and counts as made by other code: run it again"
+        )
     elif code_of(manifest) != code_of(today | {"generated": manifest.get("generated")}):
         sentences.append(f"{run} was computed by other code than today's: run it again")
     if reused := [str(kept.get("what")) for kept in manifest.get("reused", [])]:
         words = ", ".join(reused)
-        sentences.append(f"{run} read what other code had made ({words}): run it again without --reuse")
+        sentences.append(
+            f"{run} read what other code had made ({words}): run it again without --reuse"
+        )
     if other := differing(manifest, today):
-        sentences.append(f"{run} has other parameters than today's ({', '.join(other)}): run it again")
+        sentences.append(
+            f"{run} has other parameters than today's ({', '.join(other)}): run it again"
+        )
     if manifest.get("parameters", {}).get("published"):
         sentences.append(f"{run} read the published reports: publish a run that read its own")
     return sentences
@@ -147,16 +168,21 @@ def read_otherwise(of: Plan, run: str) -> list[str]:
     sentences = []
     for name, digest in read.items():
         if digest != of.results_of(name):
-            sentences.append(f"{run} read other results of {name} than those published: publish that one with it")
+            sentences.append(
+                f"{run} read other results of {name} than those published: publish that one with it"
+            )
     if "beside" in manifest.get("parameters", {}):
         reports = {name for name in of.after if name.partition("@")[0] != run.partition("@")[0]}
         for name in sorted(reports - read.keys()):
-            sentences.append(f"{run} did not read {name}, which is published: run {name}, then {run} again")
+            sentences.append(
+                f"{run} did not read {name}, which is published: run {name}, then {run} again"
+            )
     return sentences
 
 
 def left_behind(of: Plan) -> list[str]:
-    """Faults where a run that stays as it is published read other results of a run than those that the plan publishes.
+    """Faults where a run that stays as it is published read other results of a run than those that
+    the plan publishes.
 
     A run of the plan whose own results stay is judged by what its new report read.
     """
@@ -171,7 +197,8 @@ def left_behind(of: Plan) -> list[str]:
 
 
 def seeds_otherwise(of: Plan) -> list[str]:
-    """Faults where seeds of one run differ by more than the seed: of what is new, and of all that it reads.
+    """Faults where seeds of one run differ by more than the seed: of what is new, and of all that
+    it reads.
 
     Their mean would be one of different things: other settings, other code, or other runs read.
     """
@@ -186,11 +213,17 @@ def seeds_otherwise(of: Plan) -> list[str]:
     for family in sorted({graph.without_seed(name)[0] for name in names}):
         first, *others = sorted(name for name in of.after if graph.without_seed(name)[0] == family)
         for other in others:
-            if different := [name for name in differing(of.after[first], of.after[other]) if name != "seed"]:
+            if different := [
+                name for name in differing(of.after[first], of.after[other]) if name != "seed"
+            ]:
                 words = ", ".join(different)
-                sentences.append(f"{first} and {other} differ by more than the seed ({words}): publish them alike")
+                sentences.append(
+                    f"{first} and {other} differ by more than the seed ({words}): publish them alike"
+                )
             elif code_of(of.after[first]) != code_of(of.after[other]):
-                sentences.append(f"{first} and {other} were computed by different code: publish them together")
+                sentences.append(
+                    f"{first} and {other} were computed by different code: publish them together"
+                )
             elif _families(of.after[first]) != _families(of.after[other]):
                 sentences.append(f"{first} and {other} read different runs: publish them alike")
     return sentences
@@ -201,15 +234,22 @@ def differing(one: dict, other: dict) -> list[str]:
 
     A setting may stand in the cell of parameters in one, and in the recipe in the other.
     """
-    mine, theirs = (record.get("parameters", {}) | record.get("recipe", {}) for record in (one, other))
+    mine, theirs = (
+        record.get("parameters", {}) | record.get("recipe", {}) for record in (one, other)
+    )
     names = sorted((mine.keys() | theirs.keys()) - {"recipe"})
-    return [name for name in names if name not in mine or name not in theirs or mine[name] != theirs[name]]
+    return [
+        name
+        for name in names
+        if name not in mine or name not in theirs or mine[name] != theirs[name]
+    ]
 
 
 def code_of(manifest: dict) -> dict[str, str | None]:
     """The digests of the code that made a run's numbers: not of what only draws.
 
-    That of the small world counts apart where the tier has real data, and only for a run that generated rows.
+    That of the small world counts apart where the tier has real data, and only for a run that
+    generated rows.
     """
     uses = ["computes", "notebook"] + ["world"] * bool(manifest.get("generated"))
     return {use: manifest.get("code", {}).get(use) for use in uses}
@@ -225,8 +265,9 @@ def _families(manifest: dict) -> set[str]:
 def put(tier: str, runs: list[str]) -> None:
     """Copy the reports of runs to where they are published: all of them, or none.
 
-    All copies are made first, beside the published reports and under names that git ignores; then they are renamed.
-    Raises OSError where one cannot be written; every earlier report is then as it was.
+    All copies are made first, beside the published reports and under names that git ignores; then
+    they are renamed. Raises OSError where one cannot be written; every earlier report is then as it
+    was.
     """
     folder = paths.published_reports() / tier
     copies = {run: folder / f".{run}.{os.getpid()}" for run in runs}
@@ -275,13 +316,19 @@ def replace(folder: Path, copies: dict[str, Path]) -> None:
 
 
 def publish(tier: str, runs: list[str]) -> list[str]:
-    """Publish the reports of runs, and return those whose results are new; the others are published already.
+    """Publish the reports of runs, and return those whose results are new; the others are published
+    already.
 
-    Raises ParameterError that names every fault; nothing is written then. OSError where git or the disk fails.
+    Raises ParameterError that names every fault; nothing is written then. OSError where git or the
+    disk fails.
     """
     if changed := uncommitted():
-        words = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
-        raise ParameterError(f"the checkout is not as committed ({words}): commit or undo that first")
+        words = ", ".join(changed[:5]) + (
+            f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        )
+        raise ParameterError(
+            f"the checkout is not as committed ({words}): commit or undo that first"
+        )
     planned = plan(tier, runs)
     if sentences := faults(planned):
         raise ParameterError("\n  ".join(["nothing was published:", *sentences]))
@@ -294,17 +341,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line: `make publish RUNS=".."`."""
     what = "Copy reports of complete local runs to reports/published/, which is tracked."
     parser = argparse.ArgumentParser(prog="python -m hs2lib.launch.publish", description=what)
-    parser.add_argument("run", nargs="+", help=f"numbers or names (05), named runs (06@seed-1), or {ALL}")
+    parser.add_argument(
+        "run", nargs="+", help=f"numbers or names (05), named runs (06@seed-1), or {ALL}"
+    )
     parser.add_argument("--tier", choices=TIERS, default="demo", help="which tier (default: demo)")
     args = parser.parse_args(arguments)
     try:
-        runs = complete(paths.reports() / args.tier) if args.run == [ALL] else graph.matching(args.run)
+        runs = (
+            complete(paths.reports() / args.tier) if args.run == [ALL] else graph.matching(args.run)
+        )
         new = publish(args.tier, runs)
     except (OSError, ParameterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for run in runs:
-        print(f"{args.tier} {run}: {'published' if run in new else 'published already, with these results'}")
+        print(
+            f"{args.tier} {run}: {'published' if run in new else 'published already, with these results'}"
+        )
     return 0
 
 

@@ -5,14 +5,15 @@
     torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier gpu 05
     torchrun --nproc-per-node 8 -m hs2lib.run --stage evaluate --stream --tier paper 08
 
-`hs2lib.launch.steps` has a function for each: the very statements of the notebook's cells, calls of library functions,
-with the run's parameters. What they keep lies in the run folder under names made of its
-inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads it. A notebook whose cells
-pass something else than these steps has no stages: it alone knows what it computes.
+`hs2lib.launch.steps` has a function for each: the very statements of the notebook's cells, calls of
+library functions, with the run's parameters. What they keep lies in the run folder under names made
+of its inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads
+it. A notebook whose cells pass something else than these steps has no stages: it alone knows what
+it computes.
 
-Several processes share out all of it: labels, samples, scores, the training, the evaluation of what was trained. With
-`--stream` they hold the models in parts, and `export` writes the trained model out of these, a tensor at a time. Paper:
-silent (the reference code is started by Slurm's srun).
+Several processes share out all of it: labels, samples, scores, the training, the evaluation of what
+was trained. With `--stream` they hold the models in parts, and `export` writes the trained model
+out of these, a tensor at a time. Paper: silent (the reference code is started by Slurm's srun).
 """
 
 import ast
@@ -39,8 +40,8 @@ IGNORED = "callbacks"  # a keyword that changes what is shown and nothing else
 
 SOURCE = Path(__file__).with_name("steps.py")  # read here without importing it: that takes seconds
 
-# What a notebook's stages before the last two read. What only its tables compare is not here: SFT trains beside the
-# reward model, and DPO after SFT alone.
+# What a notebook's stages before the last two read. What only its tables compare is not here: SFT
+# trains beside the reward model, and DPO after SFT alone.
 READS = {
     "06_rewardbench_evaluation": ("05_reward_model_training",),
     "08_dpo": ("07_sft",),
@@ -74,7 +75,8 @@ def statements_of(run: str, stage: str) -> list[ast.stmt]:
 
 
 def upstream(run: str, tier: str, stage: str) -> list[str]:
-    """Runs whose results a stage reads: the last two stages all that the notebook needs, the others what `READS` says.
+    """Runs whose results a stage reads: the last two stages all that the notebook needs, the others
+    what `READS` says.
 
     Raises ParameterError as `statements_of`.
     """
@@ -101,7 +103,9 @@ def compute(run: str, tier: str, stage: str) -> None:
         # A process may wait for days while the first one asks a server.
         PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
     with processes.hold(runs()) as lock:
-        os.dup(lock.fileno())  # so that the end of this process alone frees it, however long it fails
+        os.dup(
+            lock.fileno()
+        )  # so that the end of this process alone frees it, however long it fails
         steps = importlib.import_module("hs2lib.launch.steps")
         before = os.environ.get(RUN, "")
         os.environ[RUN] = graph.reading(run, tier)
@@ -116,16 +120,33 @@ def compute(run: str, tier: str, stage: str) -> None:
 # Whether a notebook's cells are these steps
 
 # Nodes that bind their `name`.
-NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
+NAMED = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.ExceptHandler
+    | ast.MatchAs
+    | ast.MatchStar
+)
 
-REACHES = {"exec", "eval", "setattr", "delattr", "globals", "locals", "vars"}  # calls that can change any name
+REACHES = {
+    "exec",
+    "eval",
+    "setattr",
+    "delattr",
+    "globals",
+    "locals",
+    "vars",
+}  # calls that can change any name
 
 
 def check(run: str, stage: str) -> None:
-    """Raise ParameterError where the notebook's cells pass something else than the steps of the stage.
+    """Raise ParameterError where the notebook's cells pass something else than the steps of the
+    stage.
 
-    Every step has to stand in a cell once, as it is and in this order; and up to the last of them no other statement
-    may bind, change or import otherwise a name that the steps use, or begin the run with other parameters.
+    Every step has to stand in a cell once, as it is and in this order; and up to the last of them
+    no other statement may bind, change or import otherwise a name that the steps use, or begin the
+    run with other parameters.
     """
     notebook = run.partition("@")[0]
     wanted = statements_of(run, stage)
@@ -135,18 +156,24 @@ def check(run: str, stage: str) -> None:
     texts = [_text(statement) for _, _, statement in cells]
     for step in (ast.parse(text).body[0] for text in own):
         if texts.count(_text(step)) == 0:
-            raise ParameterError(_missing(run, stage, step, [(id, statement) for id, _, statement in cells]))
+            raise ParameterError(
+                _missing(run, stage, step, [(id, statement) for id, _, statement in cells])
+            )
         if texts.count(_text(step)) > 1:
             what = f"notebook {notebook} has `{_first_line(step)}` {texts.count(_text(step))} times"
             raise ParameterError(f"{what}, and --stage {stage} once: run the notebook itself")
     order = [texts.index(text) for text in own]
     if order != sorted(order):
-        early = next(text for text, at, before in zip(own[1:], order[1:], order, strict=False) if at < before)
+        early = next(
+            text for text, at, before in zip(own[1:], order[1:], order, strict=False) if at < before
+        )
         what = f"notebook {notebook} has `{early.splitlines()[0]}` at another place"
         raise ParameterError(f"{what} than --stage {stage}: run the notebook itself")
     _check_imports(run, stage, wanted, [statement for _, _, statement in cells])
     made = {name for text in own for name in _bound(ast.parse(text).body[0])}
-    used = {node.id for text in own for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    used = {
+        node.id for text in own for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)
+    }
     parameters = set(specification(paths.notebook(notebook)))
     imports = _imports(_module().body) | {"report": "hs2lib.report.report"}
     for id, at, statement in cells[: order[-1]]:
@@ -155,7 +182,9 @@ def check(run: str, stage: str) -> None:
         names = used | (parameters if at < order[0] else set())
         changed = _changes(statement, names, made, imports)
         if changed:
-            what = f"cell {id!r} of notebook {notebook} changes {changed!r} ({_first_line(statement)})"
+            what = (
+                f"cell {id!r} of notebook {notebook} changes {changed!r} ({_first_line(statement)})"
+            )
             raise ParameterError(f"{what}, and --stage {stage} would not: run the notebook itself")
 
 
@@ -172,15 +201,27 @@ def _changes(statement: ast.stmt, names: set[str], made: set[str], imports: dict
                 return name
         return ""
     for node in _walk(statement):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REACHES:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in REACHES
+        ):
             return node.func.id
     changed = sorted(_bound(statement) & names)
     if changed:
         return changed[0]
     value = getattr(statement, "value", None)
-    if isinstance(statement, ast.Assign) and isinstance(value, ast.Name) and value.id in made - {"run"}:
+    if (
+        isinstance(statement, ast.Assign)
+        and isinstance(value, ast.Name)
+        and value.id in made - {"run"}
+    ):
         return value.id  # another name for it, through which it may be changed
-    if isinstance(statement, ast.Expr) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+    if (
+        isinstance(statement, ast.Expr)
+        and isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+    ):
         owner = value.func.value
         while isinstance(owner, ast.Attribute | ast.Subscript):
             owner = owner.value
@@ -196,7 +237,9 @@ def _walk(statement: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.comprehension):
             yield from _walk(child.iter)
-        elif isinstance(child, ast.Lambda) or (isinstance(statement, inner) and isinstance(child, ast.stmt)):
+        elif isinstance(child, ast.Lambda) or (
+            isinstance(statement, inner) and isinstance(child, ast.stmt)
+        ):
             continue
         else:
             yield from _walk(child)
@@ -220,7 +263,11 @@ def _inlined(function: ast.FunctionDef) -> list[ast.stmt]:
         value = getattr(statement, "value", None)
         if isinstance(statement, ast.Return) or isinstance(value, ast.Constant):  # a docstring
             continue
-        called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        called = (
+            value.func.id
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+            else ""
+        )
         statements += _inlined(_functions()[called]) if called in _functions() else [statement]
     return statements
 
@@ -257,9 +304,13 @@ def _bound(statement: ast.stmt) -> set[str]:
     """The names that a statement binds, deletes, or changes a part of."""
     names = set()
     for node in _walk(statement):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "run.warning":  # of captions alone
+        if (
+            isinstance(node, ast.Attribute) and ast.unparse(node) == "run.warning"
+        ):  # of captions alone
             continue
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(
+            node.ctx, ast.Store | ast.Del
+        ):
             while isinstance(node, ast.Attribute | ast.Subscript):
                 node = node.value
             if isinstance(node, ast.Name):

@@ -1,7 +1,9 @@
-"""The steps of each notebook's stages: the statements of its cells, in their order, as functions of a run's setup.
+"""The steps of each notebook's stages: the statements of its cells, in their order, as functions of
+a run's setup.
 
-`hs2lib.launch.stages` runs them, and holds them against the notebook: a cell that passes something else is refused. A
-function that begins with another's call begins with its steps. What is returned is what a later stage goes on with.
+`hs2lib.launch.stages` runs them, and holds them against the notebook: a cell that passes something
+else is refused. A function that begins with another's call begins with its steps. What is returned
+is what a later stage goes on with.
 """
 
 # ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)

@@ -5,14 +5,15 @@
     tokens = as_tokens(policy, sampled)                  # TokenGroups of the very tokens that were sampled
     total, length = policy.log_probs(tokens)             # log pi(y|x) of them under any policy with this tokenizer
 
-A sample depends on (seed, prompt id, index) and on the model alone. What is sampled beside it, in which order, or after
-how many kills changes nothing. In float32 that holds but for rounding that falls on a border between two tokens (about
-one token in 100,000). Under bfloat16 autocast logits of two batches differ by a hundredth: texts may differ after a
-while, though their distribution does not. The engine is `hs2lib.engine.decoding`, or a vLLM server (`Server`).
+A sample depends on (seed, prompt id, index) and on the model alone. What is sampled beside it, in
+which order, or after how many kills changes nothing. In float32 that holds but for rounding that
+falls on a border between two tokens (about one token in 100,000). Under bfloat16 autocast logits of
+two batches differ by a hundredth: texts may differ after a while, though their distribution does
+not. The engine is `hs2lib.engine.decoding`, or a vLLM server (`Server`).
 
-Who scores a sample reads its text anew, as the answer of one turn (`hs2lib.engine.chat`): special tokens that a policy
-samples are not in the text, and control strings that it types are letters there. Its own log-probabilities are of the
-very tokens.
+Who scores a sample reads its text anew, as the answer of one turn (`hs2lib.engine.chat`): special
+tokens that a policy samples are not in the text, and control strings that it types are letters
+there. Its own log-probabilities are of the very tokens.
 
 Paper: sections 4.3 and 4.5 (ten samples a prompt, temperature 0.7, top-p 0.9).
 """
@@ -52,9 +53,9 @@ LONGEST = 3600.0  # seconds that a reply of vLLM may take: reading 70B anew take
 class Sample(Response):
     """A sampled response: its text, and the tokens it was sampled as.
 
-    tokens: the sampled ids, the end of the turn included where it was reached (finished). log_probs: of each of them,
-    float32, under the policy that sampled at temperature 1 over the whole vocabulary: log pi(token|before), whatever
-    temperature and top-p chose the token.
+    tokens: the sampled ids, the end of the turn included where it was reached (finished).
+    log_probs: of each of them, float32, under the policy that sampled at temperature 1 over the
+    whole vocabulary: log pi(token|before), whatever temperature and top-p chose the token.
     """
 
     tokens: tuple[int, ...] = ()
@@ -62,40 +63,69 @@ class Sample(Response):
     finished: bool = True
 
 
-def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, temperature: float = 0.7, top_p=0.9,
-             seed: int = 0, label: str | None = None, file: Path | None = None, batch: int = 128, autocast="float32",
-             progress=True, backend="transformers", min_new_tokens: int = 0) -> list[Group]:  # fmt: skip
-    """The prompts in their order, each with n `Sample`s in place of its responses (id "<prompt id>/<index>").
+def rollouts(
+    policy,
+    prompts: Sequence[Group],
+    *,
+    n: int,
+    max_new_tokens: int,
+    temperature: float = 0.7,
+    top_p=0.9,
+    seed: int = 0,
+    label: str | None = None,
+    file: Path | None = None,
+    batch: int = 128,
+    autocast="float32",
+    progress=True,
+    backend="transformers",
+    min_new_tokens: int = 0,
+) -> list[Group]:
+    """The prompts in their order, each with n `Sample`s in place of its responses (id "<prompt
+    id>/<index>").
 
-    Paper: section 4.3 (n = 10, temperature 0.7, top-p 0.9). temperature 0 takes the likeliest token each time.
-    max_new_tokens: with the end of the turn. label: SteerLM's label string that opens every answer; it is no part of
-    the text. A prompt too long to leave room loses its oldest turns, here and in the group that comes back.
-    file: a JSONL file, one line a sample as soon as it is done; what it holds already is not sampled again. A folder
-    stands for a file in it that is named by the policy, the settings and the code that samples.
-    batch: samples at once. autocast: "bfloat16" for speed on a GPU. min_new_tokens: no end before.
-    backend: "transformers", or "vllm" (a server, see `Server`; its samples are its own, seeded alike).
-    Several processes call this alike and all get all samples; where each holds the whole policy they share them out.
-    Raises ValueError for no prompts, ids that are not unique, settings out of range, and a file that holds samples of
-    another policy or other settings; ConnectionError and RuntimeError of a `Server`.
+    Paper: section 4.3 (n = 10, temperature 0.7, top-p 0.9). temperature 0 takes the likeliest token
+    each time. max_new_tokens: with the end of the turn. label: SteerLM's label string that opens
+    every answer; it is no part of the text. A prompt too long to leave room loses its oldest turns,
+    here and in the group that comes back. file: a JSONL file, one line a sample as soon as it is
+    done; what it holds already is not sampled again. A folder stands for a file in it that is named
+    by the policy, the settings and the code that samples. batch: samples at once. autocast:
+    "bfloat16" for speed on a GPU. min_new_tokens: no end before. backend: "transformers", or "vllm"
+    (a server, see `Server`; its samples are its own, seeded alike). Several processes call this
+    alike and all get all samples; where each holds the whole policy they share them out. Raises
+    ValueError for no prompts, ids that are not unique, settings out of range, and a file that holds
+    samples of another policy or other settings; ConnectionError and RuntimeError of a `Server`.
     """
     prompts = list(prompts)
     if not prompts:
         raise ValueError("there are no prompts to sample responses for")
     ((twice, times),) = Counter(group.id for group in prompts).most_common(1)
     if times > 1:
-        raise ValueError(f"two prompts have the id {twice!r}: a sample is seeded by the id of its prompt")
+        raise ValueError(
+            f"two prompts have the id {twice!r}: a sample is seeded by the id of its prompt"
+        )
     if n < 1 or max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
         what = f"n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
-        raise ValueError(f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}")
+        raise ValueError(
+            f"n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; got {what}"
+        )
     one_of("backend", backend, BACKENDS)
     prompts = [_shorter(policy, group, label, max_new_tokens) for group in prompts]
     tokens = {group.id: _tokens(policy, group, label) for group in prompts}
     how = dict(seed=seed, temperature=temperature, top_p=top_p)
     how |= dict(max_new_tokens=max_new_tokens, min_new_tokens=min_new_tokens)
-    settings = {"policy": policy.fingerprint() if file else "", **how, "backend": backend, "autocast": autocast}
+    settings = {
+        "policy": policy.fingerprint() if file else "",
+        **how,
+        "backend": backend,
+        "autocast": autocast,
+    }
     several = distributed.is_initialized()
-    alike = bool(policy.root) or (several and backend == "vllm")  # all sample in step, or the first asks for all
-    rank, processes = (distributed.get_rank(), distributed.get_world_size()) if several and not alike else (0, 1)
+    alike = bool(policy.root) or (
+        several and backend == "vllm"
+    )  # all sample in step, or the first asks for all
+    rank, processes = (
+        (distributed.get_rank(), distributed.get_world_size()) if several and not alike else (0, 1)
+    )
     by = code.digest(__name__, type(policy)) if file else ""
     kept = Cache(file, settings, name="samples", shared=alike, code=by)
     if kept.reused:
@@ -113,15 +143,28 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
         sample = _vllm if backend == "vllm" else _transformers
         done = n * len(mine) - sum(map(len, wanted.values()))
         with progress_bar(n * len(mine), "sample", progress, done) as bar:
-            for id, index, row in sample(policy, missing, special, stop, batch=batch, autocast=autocast, **how):
+            for id, index, row in sample(
+                policy, missing, special, stop, batch=batch, autocast=autocast, **how
+            ):
                 if not np.isfinite(row["log_probs"]).all():
-                    raise ValueError(f"prompt {id}: a log-probability is not finite: the policy's weights are broken")
-                kept.add({key(id, index): {"text": _text(policy, row["tokens"], row["finished"], stop), **row}})
+                    raise ValueError(
+                        f"prompt {id}: a log-probability is not finite: the policy's weights are broken"
+                    )
+                kept.add(
+                    {
+                        key(id, index): {
+                            "text": _text(policy, row["tokens"], row["finished"], stop),
+                            **row,
+                        }
+                    }
+                )
                 bar.update()
         kept.share()
     if several and not alike:
         parts = [None] * processes
-        distributed.all_gather_object(parts, {key(id, i): kept[key(id, i)] for id in mine for i in range(n)})
+        distributed.all_gather_object(
+            parts, {key(id, i): kept[key(id, i)] for id in mine for i in range(n)}
+        )
         for part in parts:
             kept.update(part)
     out = []
@@ -132,14 +175,18 @@ def rollouts(policy, prompts: Sequence[Group], *, n: int, max_new_tokens: int, t
 
 
 def _sample(id: str, row: dict) -> Sample:
-    return Sample(id, row["text"], (), (), tuple(row["tokens"]), tuple(row["log_probs"]), row["finished"])
+    return Sample(
+        id, row["text"], (), (), tuple(row["tokens"]), tuple(row["log_probs"]), row["finished"]
+    )
 
 
 def as_tokens(policy, groups: Sequence[Group], label: str | None = None) -> list[TokenGroup]:
-    """Groups of samples as the token sequences they were sampled as, for `Policy.log_probs` and the engine.
+    """Groups of samples as the token sequences they were sampled as, for `Policy.log_probs` and the
+    engine.
 
-    Text tokenised anew may give other tokens, and its end of turn was never sampled where a response is unfinished.
-    The label need not be the one sampled with: log P(y|x) and log Q(y|a,x) are of the same y.
+    Text tokenised anew may give other tokens, and its end of turn was never sampled where a
+    response is unfinished. The label need not be the one sampled with: log P(y|x) and log Q(y|a,x)
+    are of the same y.
     """
     out = []
     for group in groups:
@@ -157,17 +204,22 @@ def _tokens(policy, group: Group, label: str | None) -> list[int]:
 
 def _shorter(policy, group: Group, label: str | None, room: int) -> Group:
     """The group without the oldest turns of its prompt where they leave no room for the response."""
-    closed = room + len(closing_tokens(policy.tokenizer, **policy.written))  # a cut response is closed by who scores it
+    closed = room + len(
+        closing_tokens(policy.tokenizer, **policy.written)
+    )  # a cut response is closed by who scores it
     if policy.max_tokens and len(_tokens(policy, group, label)) + closed > policy.max_tokens:
-        return replace(group, prompt=fitted(policy, group, room, **policy.written | {"label": label}))
+        return replace(
+            group, prompt=fitted(policy, group, room, **policy.written | {"label": label})
+        )
     return group
 
 
 def fitted(policy, group: Group, room: int, **options) -> tuple[Turn, ...]:
-    """The prompt without its oldest turns where these leave no room for a response of so many tokens.
+    """The prompt without its oldest turns where these leave no room for a response of so many
+    tokens.
 
-    Paper: silent. options: template, control_text and label of `chat.tokenise`. Raises ValueError where its last turn
-    leaves none.
+    Paper: silent. options: template, control_text and label of `chat.tokenise`. Raises ValueError
+    where its last turn leaves none.
     """
     bare = replace(group, responses=(Response("", ""),))
     limit = policy.max_tokens and (policy.max_tokens - room or -1)  # 0 is no limit
@@ -188,35 +240,67 @@ def _ending(policy) -> tuple[set[int], str]:
 
 def _text(policy, ids: Sequence[int], finished: bool, stop: str) -> str:
     """The answer's text: without the end of the turn and without special tokens."""
-    text = policy.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    text = policy.tokenizer.decode(
+        list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
     return text.partition(stop)[0] if stop and finished else text
 
 
-def _transformers(policy, missing, special, stop, *, seed, max_new_tokens, autocast, **options) -> Iterator[tuple]:
-    """Samples (prompt id, index, {"tokens", "log_probs", "finished"}), in the order in which they are done.
+def _transformers(
+    policy, missing, special, stop, *, seed, max_new_tokens, autocast, **options
+) -> Iterator[tuple]:
+    """Samples (prompt id, index, {"tokens", "log_probs", "finished"}), in the order in which they
+    are done.
 
     missing: [(prompt id, its tokens, indices of the samples), ..]. special, stop: of `_ending`.
     """
 
     def ends(tokens: list[int]) -> bool:
         # A text that ends a turn may be cut into tokens in more than one way, so text is compared.
-        return tokens[-1] in special or (bool(stop) and stop in policy.tokenizer.decode(tokens[-len(stop) :]))
+        return tokens[-1] in special or (
+            bool(stop) and stop in policy.tokenizer.decode(tokens[-len(stop) :])
+        )
 
     device = next(policy.backbone.parameters()).device
     size = policy.backbone.config.get_text_config().vocab_size
     forbidden = torch.tensor([token in special for token in range(size)], device=device)  # bool [V]
-    prompts = ((ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in indices]) for id, ids, indices in missing)
-    options |= dict(max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden, shared=bool(policy.root))
+    prompts = (
+        (ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in indices])
+        for id, ids, indices in missing
+    )
+    options |= dict(
+        max_new_tokens=max_new_tokens, ends=ends, forbidden=forbidden, shared=bool(policy.root)
+    )
     with computing(policy, autocast):
         for row in decode(policy.backbone, prompts, **options):
             values = {"tokens": row.tokens, "log_probs": row.log_probs, "finished": row.finished}
             yield missing[row.prompt][0], row.index, values
 
 
-def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_tokens, batch, autocast, **common):
+def _vllm(
+    policy,
+    missing,
+    special,
+    stop,
+    *,
+    seed,
+    max_new_tokens,
+    min_new_tokens,
+    batch,
+    autocast,
+    **common,
+):
     """As `_transformers`, asked of a server that samples from this policy. Its own defaults count for nothing."""
-    common |= dict(max_tokens=max_new_tokens, min_tokens=min_new_tokens, top_k=0, min_p=0.0, repetition_penalty=1.0)
-    common |= dict(stop_token_ids=sorted(special), stop=[stop] if stop else [], include_stop_str_in_output=True)
+    common |= dict(
+        max_tokens=max_new_tokens,
+        min_tokens=min_new_tokens,
+        top_k=0,
+        min_p=0.0,
+        repetition_penalty=1.0,
+    )
+    common |= dict(
+        stop_token_ids=sorted(special), stop=[stop] if stop else [], include_stop_str_in_output=True
+    )
     common |= dict(logprobs=0, return_token_ids=True)  # logprobs=0: of the sampled token alone
     server = Server(batch)
 
@@ -227,7 +311,9 @@ def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_token
     with server.holding(policy) as common["model"], ThreadPoolExecutor(batch) as pool:
         try:
             wanted = missing if common["model"] else ()
-            asked = [pool.submit(sample, id, i, ids) for id, ids, indices in wanted for i in indices]
+            asked = [
+                pool.submit(sample, id, i, ids) for id, ids, indices in wanted for i in indices
+            ]
             for done in as_completed(asked):
                 yield done.result()
         finally:
@@ -235,11 +321,13 @@ def _vllm(policy, missing, special, stop, *, seed, max_new_tokens, min_new_token
 
 
 class Server:
-    """A vLLM server (0.30) that serves a folder: policies are written there, and it reads each anew (docs/guide.md).
+    """A vLLM server (0.30) that serves a folder: policies are written there, and it reads each anew
+    (docs/guide.md).
 
-    Its address and the folder are in the environment, HS2_VLLM_URL and HS2_VLLM_FOLDER; it gets no key. at_once:
-    requests. Raises ValueError where these are not set; the methods raise ConnectionError for a
-    server that does not answer, RuntimeError for one that answers with an error or serves another folder.
+    Its address and the folder are in the environment, HS2_VLLM_URL and HS2_VLLM_FOLDER; it gets no
+    key. at_once: requests. Raises ValueError where these are not set; the methods raise
+    ConnectionError for a server that does not answer, RuntimeError for one that answers with an
+    error or serves another folder.
     """
 
     def __init__(self, at_once: int = 1):
@@ -248,15 +336,22 @@ class Server:
             what = "HS2_VLLM_URL, http://host:port of a vLLM server, and HS2_VLLM_FOLDER, the folder that it serves"
             raise ValueError(f'backend="vllm" needs {what}, in the environment: see docs/guide.md')
         self.folder = Path(folder).absolute()
-        limits, timeout = httpx2.Limits(max_connections=at_once), httpx2.Timeout(LONGEST, connect=10.0)
-        self.client = httpx2.Client(base_url=self.url, limits=limits, timeout=timeout, trust_env=False)
+        limits, timeout = (
+            httpx2.Limits(max_connections=at_once),
+            httpx2.Timeout(LONGEST, connect=10.0),
+        )
+        self.client = httpx2.Client(
+            base_url=self.url, limits=limits, timeout=timeout, trust_env=False
+        )
 
     @contextmanager
     def holding(self, policy) -> Iterator[str]:
-        """Let the server hold this policy's weights, and no other run change them; yields the model's name there.
+        """Let the server hold this policy's weights, and no other run change them; yields the
+        model's name there.
 
-        What the folder was last read for stands in a file beside: nothing is written or read again for the same policy.
-        Of several processes, which call this alike, the first one does all that; the others yield "".
+        What the folder was last read for stands in a file beside: nothing is written or read again
+        for the same policy. Of several processes, which call this alike, the first one does all
+        that; the others yield "".
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         mark, name = self.folder / "hs2-policy.txt", policy.fingerprint()
@@ -274,7 +369,9 @@ class Server:
             rows = self.ask("GET", "/v1/models")["data"] if first else ()
             served = {str(row["root"]).rstrip("/"): row["id"] for row in rows}
             if first and str(self.folder) not in served:
-                raise RuntimeError(f"{self.url} serves {list(served)}, not {self.folder}: start it on that folder")
+                raise RuntimeError(
+                    f"{self.url} serves {list(served)}, not {self.folder}: start it on that folder"
+                )
             if first and not same[0]:
                 self.ask("POST", "/sleep?level=2")
                 self.ask("POST", "/wake_up?tags=weights")
@@ -287,12 +384,28 @@ class Server:
     def sample(self, body: dict) -> dict:
         """One completion: {"tokens", "log_probs", "finished"}."""
         choice = self.ask("POST", "/v1/completions", body)["choices"][0]
-        tokens, log_probs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
-        if choice["finish_reason"] not in ("stop", "length") or not tokens or len(tokens) != len(log_probs or ()):
+        tokens, log_probs = (
+            choice.get("token_ids"),
+            (choice.get("logprobs") or {}).get("token_logprobs"),
+        )
+        if (
+            choice["finish_reason"] not in ("stop", "length")
+            or not tokens
+            or len(tokens) != len(log_probs or ())
+        ):
             raise RuntimeError(f"{self.url}: no whole sample: {str(choice)[:300]}")
-        return {"tokens": tokens, "log_probs": log_probs, "finished": choice["finish_reason"] == "stop"}
+        return {
+            "tokens": tokens,
+            "log_probs": log_probs,
+            "finished": choice["finish_reason"] == "stop",
+        }
 
-    @tenacity.retry(retry=LOST, stop=tenacity.stop_after_attempt(5), wait=tenacity.wait_exponential(), reraise=True)
+    @tenacity.retry(
+        retry=LOST,
+        stop=tenacity.stop_after_attempt(5),
+        wait=tenacity.wait_exponential(),
+        reraise=True,
+    )
     def ask(self, method: str, path: str, body: dict | None = None) -> dict:
         """The reply to one request; where the connection is lost it is tried again, 1, 2, 4 and 8 seconds later."""
         try:

@@ -18,7 +18,8 @@ def device() -> str:
 
 
 def name_of(setup: Setup, chosen: str, notebook: str, part: str = "policy") -> str | Path:
-    """What to load: the model that the recipe chose, else the folder in which `notebook` saves its own at this tier.
+    """What to load: the model that the recipe chose, else the folder in which `notebook` saves its
+    own at this tier.
 
     Tier smoke stands alone: where that notebook has not been run there, it is the small base.
     """
@@ -36,7 +37,8 @@ def base_policy(setup: Setup) -> Policy:
 
 
 def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = False) -> Policy:
-    """The policy that training begins with: the recipe's `start`, else the one that `notebook` saved at this tier.
+    """The policy that training begins with: the recipe's `start`, else the one that `notebook`
+    saved at this tier.
 
     frozen: for a reference, as for `policy`.
     """
@@ -44,7 +46,8 @@ def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = Fa
 
 
 def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
-    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where there is none.
+    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where
+    there is none.
 
     frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
     """
@@ -61,17 +64,21 @@ def save(policy: Policy, setup: Setup) -> Path:
 
 
 def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
-    """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this tier.
+    """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this
+    tier.
 
-    None where the recipe says "none". One whose head was never trained says so in its `warning`, which every caption
-    repeats. frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
+    None where the recipe says "none". One whose head was never trained says so in its `warning`,
+    which every caption repeats. frozen: for one that is only run
+    (`hs2lib.models.base.Decoder.frozen`).
     """
     if setup.recipe.reward == "none":
         return None
     name = name_of(setup, setup.recipe.reward, REWARD_MODEL, "model")
     if name in names.MODELS:
         model = RewardModel.new(name, seed=setup.recipe.seed)
-        model.warning = "The reward model's head is random: no reward model was trained at this tier."
+        model.warning = (
+            "The reward model's head is random: no reward model was trained at this tier."
+        )
     else:
         model = load_reward_model(name)
     if frozen:
@@ -83,5 +90,7 @@ def required_reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel:
     """`reward_model`, for a method that cannot do without one. Raises ValueError where the recipe says "none"."""
     model = reward_model(setup, frozen=frozen)
     if model is None:
-        raise ValueError(f'{setup.notebook} needs a reward model, got reward "none": leave it "", or name one')
+        raise ValueError(
+            f'{setup.notebook} needs a reward model, got reward "none": leave it "", or name one'
+        )
     return model

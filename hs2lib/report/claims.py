@@ -1,14 +1,17 @@
-"""The ledger of claims: every quantitative statement of the paper's text, and its verdict at each tier.
+"""The ledger of claims: every quantitative statement of the paper's text, and its verdict at each
+tier.
 
     table = ledger(["demo", "laptop"], reports())      # one row a claim and tier, from the reports of one root
     html = page(table)                                 # the same as a page to filter, without a script
 
-The claims are data: `claims.yaml` has them all, each with what can test it. This module has the kinds of test.
+The claims are data: `claims.yaml` has them all, each with what can test it. This module has the
+kinds of test.
 
-Paper: the whole text. Verdicts are computed, never typed. A number of a run counts only if the run read nothing but
-rows that the paper describes (`of_paper` in its manifest) or, for the size of a public benchmark, nothing generated.
-What comes from generated data is never evidence: the verdict then is "needs hardware or data", and the note says that
-the code ran. Where text and tables of the paper disagree, that is the verdict at every tier.
+Paper: the whole text. Verdicts are computed, never typed. A number of a run counts only if the run
+read nothing but rows that the paper describes (`of_paper` in its manifest) or, for the size of a
+public benchmark, nothing generated. What comes from generated data is never evidence: the verdict
+then is "needs hardware or data", and the note says that the code ran. Where text and tables of the
+paper disagree, that is the verdict at every tier.
 """
 
 import re
@@ -39,11 +42,15 @@ OWN, RUN, NONE = "the paper's own numbers", "our run", "none"
 COLUMNS = ["id", "place", "notebook", "claim", "numbers", "contradicted by"]
 COLUMNS += ["tier", "verdict", "evidence", "outcome", "note"]
 
-# What notebook 13 leaves of two policies on the same questions. A measure of Table 4 -> (benchmark, measure) there; the
-# benchmark has its own name only where all of it was asked. AlpacaEval's length-controlled rate is a regression over
-# all questions, which leaves nothing to pair.
+# What notebook 13 leaves of two policies on the same questions. A measure of Table 4 -> (benchmark,
+# measure) there; the benchmark has its own name only where all of it was asked. AlpacaEval's
+# length-controlled rate is a regression over all questions, which leaves nothing to pair.
 TRADES = "trades.csv"
-MEASURES = {row["column"]: (row["benchmark"], row["by question"]) for row in paper.MEASURES if row["benchmark"]}
+MEASURES = {
+    row["column"]: (row["benchmark"], row["by question"])
+    for row in paper.MEASURES
+    if row["benchmark"]
+}
 POLICIES = {row: policy for policy, row in paper.PAPER_ROWS.items()}
 
 
@@ -85,7 +92,9 @@ class Finding(NamedTuple):
 
 def number(printed: str) -> float:
     """The number that a printed text stands for; a k is a thousand. Raises ValueError where there is none."""
-    return float(printed.replace(",", "").removesuffix("k")) * (1000 if printed.endswith("k") else 1)
+    return float(printed.replace(",", "").removesuffix("k")) * (
+        1000 if printed.endswith("k") else 1
+    )
 
 
 def unit(printed: str) -> float:
@@ -98,7 +107,8 @@ def agrees(value: float, printed: str) -> bool:
     return abs(value - number(printed)) <= 0.5 * unit(printed) + 1e-9
 
 
-# What a check may use: the names and lists of claims.yaml, the paper's tables as frames, its other numbers.
+# What a check may use: the names and lists of claims.yaml, the paper's tables as frames, its other
+# numbers.
 
 
 def same(*values: float) -> bool:
@@ -112,14 +122,21 @@ def listed(numbers: pd.Series) -> str:
 
 
 _EXPRESSIONS = Environment(undefined=StrictUndefined)
-_EXPRESSIONS.globals |= LEDGER["names"] | LEDGER["lists"] | {
-    **{name.replace("-", "_"): tables.columns(table) for name, table in paper.TABLES.items()},
-    **{function.__name__: function for function in (number, agrees, same, listed, tables.regression, tables.williams)},
-    "stated": paper.STATED,
-    "weights": paper.HEAD_WEIGHTS,
-    "subsets": paper.REWARDBENCH_COUNTS,
-    "sections": paper.REWARDBENCH_SECTIONS,
-}  # fmt: skip
+_EXPRESSIONS.globals |= (
+    LEDGER["names"]
+    | LEDGER["lists"]
+    | {
+        **{name.replace("-", "_"): tables.columns(table) for name, table in paper.TABLES.items()},
+        **{
+            function.__name__: function
+            for function in (number, agrees, same, listed, tables.regression, tables.williams)
+        },
+        "stated": paper.STATED,
+        "weights": paper.HEAD_WEIGHTS,
+        "subsets": paper.REWARDBENCH_COUNTS,
+        "sections": paper.REWARDBENCH_SECTIONS,
+    }
+)
 
 # What a check states -> the verdict where it holds, and the verdict where it does not.
 KINDS = {"exact": (DIGIT, SLIP), "direction": (DIRECTION, CONTRADICTED)}
@@ -139,24 +156,35 @@ def check(claim: Claim) -> Finding | None:
         values[name] = work_out(str(text), values)
     (kind,) = KINDS.keys() & claim.check.keys()
     verdict = KINDS[kind][0 if work_out(claim.check[kind], values) else 1]
-    return Finding(verdict, claim.check["words"].format(**values), claim.check.get("note", "").format(**values))
+    return Finding(
+        verdict, claim.check["words"].format(**values), claim.check.get("note", "").format(**values)
+    )
 
 
 def derived(claim: Claim) -> Finding | None:
     """What the paper's own numbers say of a claim; None where they say nothing.
 
-    Paper: where `claim.place` says. A number that the text takes from a table must round to the text's digits, else it
-    is a slip; whether the table itself is right, only a run can tell.
+    Paper: where `claim.place` says. A number that the text takes from a table must round to the
+    text's digits, else it is a slip; whether the table itself is right, only a run can tell.
     """
     finding = check(claim)
     if finding and finding.verdict in (SLIP, CONTRADICTED):
         return finding
-    cells = [(text, cell[0], paper.value(*cell)) for text, cell in zip(claim.numbers, claim.cells, strict=False)]
-    off = [(text, paper.TABLES[name].source.split(", ")[1], v) for text, name, v in cells if not agrees(v, text)]
+    cells = [
+        (text, cell[0], paper.value(*cell))
+        for text, cell in zip(claim.numbers, claim.cells, strict=False)
+    ]
+    off = [
+        (text, paper.TABLES[name].source.split(", ")[1], v)
+        for text, name, v in cells
+        if not agrees(v, text)
+    ]
     if not off:
         return finding
     words = "; ".join(f"the text has {text}, {table} {value:g}" for text, table, value in off)
-    cut = all(abs(number(text)) <= abs(value) < abs(number(text)) + unit(text) for text, _, value in cells)
+    cut = all(
+        abs(number(text)) <= abs(value) < abs(number(text)) + unit(text) for text, _, value in cells
+    )
     return Finding(SLIP, words, "cut off, not rounded" if cut else "")
 
 
@@ -175,7 +203,10 @@ def _no_evidence(claim: Claim, report, of_paper: bool) -> str:
 
 def from_cells(claim: Claim, tier: str, root: Path) -> Finding | str:
     """Our numbers in the cells that the claim repeats."""
-    assembled = {table: tables.assemble(table, tier, root).set_index(["row", "column"]) for table, *_ in claim.cells}
+    assembled = {
+        table: tables.assemble(table, tier, root).set_index(["row", "column"])
+        for table, *_ in claim.cells
+    }
     rows = [assembled[table].loc[(row, column)] for table, row, column in claim.cells]
     if any("generated" in row.verdict for row in rows):
         return f"notebook {rows[0].notebook[:2]} ran on generated data, which is no evidence"
@@ -186,12 +217,15 @@ def from_cells(claim: Claim, tier: str, root: Path) -> Finding | str:
         return "; ".join(filter(None, (words and f"in part: {words}", why)))
     verdicts = {row.verdict for row in rows}
     if verdicts <= {EXACT, CONSISTENT}:
-        exact = all(agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False))
+        exact = all(
+            agrees(row.ours, printed) for row, printed in zip(rows, claim.numbers, strict=False)
+        )
         note = "" if exact else "consistent by the rule of the table, not to its last digit"
         return Finding(DIGIT if exact else DIRECTION, words, note)
     # Two numbers in one claim compare something: the direction may hold though the numbers do not.
     if len(rows) > 1 and all(_as_far_apart(one, other) for one, other in pairwise(rows)):
-        # Where policies are compared, their paired differences say more than the order of two numbers.
+        # Where policies are compared, their paired differences say more than the order of two
+        # numbers.
         return f"other numbers: {words}" if claim.better else Finding(DIRECTION, words)
     if DIFFERENT not in verdicts:
         return f"inconclusive: {words}"
@@ -199,9 +233,11 @@ def from_cells(claim: Claim, tier: str, root: Path) -> Finding | str:
 
 
 def _as_far_apart(one: pd.Series, other: pd.Series) -> bool:
-    """Whether two numbers of ours differ in the direction of the paper's two, and at least half as much.
+    """Whether two numbers of ours differ in the direction of the paper's two, and at least half as
+    much.
 
-    By hand: 1.44 and 1.70 in place of 497.3 and 1,492.6 characters rise, and are no response that is 3 times as long.
+    By hand: 1.44 and 1.70 in place of 497.3 and 1,492.6 characters rise, and are no response that
+    is 3 times as long.
     """
     ours = other.ours - one.ours
     papers = other.paper - one.paper
@@ -223,22 +259,32 @@ def from_report(claim: Claim, tier: str, root: Path) -> Finding | str:
     right = want["low"] - 1e-9 <= value <= want["high"] + 1e-9
     if not right and "unless" in want:
         return f"{value:,.4g}: {want['unless']}"
-    return Finding(DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
+    return Finding(
+        DIGIT if right else CONTRADICTED, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+    )
 
 
 def from_policies(claim: Claim, tier: str, root: Path) -> Finding | str:
-    """Whether one policy of ours beats another as the paper's do: paired differences whose interval leaves out 0.
+    """Whether one policy of ours beats another as the paper's do: paired differences whose interval
+    leaves out 0.
 
-    The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over all of them).
-    Either way counts alike: what may confirm at a size may contradict at it, and the note names the size. So this is
-    about policies of ours, whoever judged them; what reads the paper's rows alone is `from_cells` and `from_report`.
+    The ledger compares many pairs, so the interval is taken `WIDER` (Bonferroni's correction over
+    all of them). Either way counts alike: what may confirm at a size may contradict at it, and the
+    note names the size. So this is about policies of ours, whoever judged them; what reads the
+    paper's rows alone is `from_cells` and `from_report`.
     """
     report = tables.report_of(tier, claim.notebook, root)
     if why := _no_evidence(claim, report, of_paper=False):
         return why
     gains, words, signs = {}, [], []
-    for run, *_ in reversed(tables.seeds_of(tier, [claim.notebook], root).values()):  # its own last: it counts
-        gains |= {} if run.generated else _paired_gains(run.table(TRADES), run.notebook.partition("@")[2])
+    for run, *_ in reversed(
+        tables.seeds_of(tier, [claim.notebook], root).values()
+    ):  # its own last: it counts
+        gains |= (
+            {}
+            if run.generated
+            else _paired_gains(run.table(TRADES), run.notebook.partition("@")[2])
+        )
     for measure, better, worse in claim.better:
         one, other = POLICIES.get(better, better), POLICIES.get(worse, worse)
         pair = (*MEASURES.get(measure, (measure, measure)), one, other)
@@ -253,31 +299,52 @@ def from_policies(claim: Claim, tier: str, root: Path) -> Finding | str:
     return Finding(DIRECTION if min(signs) > 0 else CONTRADICTED, seen, size)
 
 
-def _paired_gains(frame: pd.DataFrame | None, name: str = "") -> dict[tuple[str, ...], tuple[float, ...]]:
-    """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from the other.
+def _paired_gains(
+    frame: pd.DataFrame | None, name: str = ""
+) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """(benchmark, measure, policy, other) -> (gain, low, high), whichever of the two was taken from
+    the other.
 
-    name: of a named run. A policy that it alone can have trained is called by it too, as in POLICIES.
+    name: of a named run. A policy that it alone can have trained is called by it too, as in
+    POLICIES.
     """
     columns = ["benchmark", "measure", "policy", "against", *paper.GAIN]
-    own = {policy.partition("@")[0]: policy for policy in paper.PAPER_ROWS if policy.partition("@")[2] == name}
-    rows = [] if frame is None else frame.dropna(subset=paper.GAIN)[columns].replace(own if name else {}).to_numpy()
-    turned = {(b, m, other, one): (-gain, -high, -low) for b, m, one, other, gain, low, high in rows}
+    own = {
+        policy.partition("@")[0]: policy
+        for policy in paper.PAPER_ROWS
+        if policy.partition("@")[2] == name
+    }
+    rows = (
+        []
+        if frame is None
+        else frame.dropna(subset=paper.GAIN)[columns].replace(own if name else {}).to_numpy()
+    )
+    turned = {
+        (b, m, other, one): (-gain, -high, -low) for b, m, one, other, gain, low, high in rows
+    }
     return turned | {tuple(row[:4]): tuple(row[4:]) for row in rows}
 
 
 def _from_run(claim: Claim, tier: str, root: Path) -> Finding | str:
     """What our runs at a tier say of a claim: the first test with an answer, else the first reason why not."""
-    tests = ((claim.cells, from_cells), (claim.reported, from_report), (claim.better, from_policies))
+    tests = (
+        (claim.cells, from_cells),
+        (claim.reported, from_report),
+        (claim.better, from_policies),
+    )
     answers = [test(claim, tier, root) for wanted, test in tests if wanted]
-    return next((answer for answer in answers if isinstance(answer, Finding)), next(filter(None, answers), ""))
+    return next(
+        (answer for answer in answers if isinstance(answer, Finding)),
+        next(filter(None, answers), ""),
+    )
 
 
 def verdict(claim: Claim, tier: str, root: Path) -> dict:
     """One row of the ledger, from the reports of one root.
 
-    Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run on the paper's own
-    rows gave; what the paper's own numbers give, for a claim that is about them alone; else no evidence.
-    Raises ValueError where a report was changed after its run.
+    Paper: where `claim.place` says. In order: a contradiction or slip within the paper; what a run
+    on the paper's own rows gave; what the paper's own numbers give, for a claim that is about them
+    alone; else no evidence. Raises ValueError where a report was changed after its run.
     """
     own = derived(claim)
     ran = own if own and own.verdict in (SLIP, CONTRADICTED) else _from_run(claim, tier, root)
@@ -286,35 +353,68 @@ def verdict(claim: Claim, tier: str, root: Path) -> dict:
     elif own and not claim.cells and not claim.reported:
         finding, evidence = own._replace(note="; ".join(filter(None, (own.note, ran)))), OWN
     else:
-        note = "; ".join(filter(None, (f"needs {claim.lacks}", ran, own and f"within the paper: {own.words}")))
+        note = "; ".join(
+            filter(None, (f"needs {claim.lacks}", ran, own and f"within the paper: {own.words}"))
+        )
         finding, evidence = Finding(NEEDS, "", note), NONE
-    row = {"id": claim.id, "place": claim.place, "notebook": claim.notebook, "claim": claim.claim, "tier": tier}
-    row |= {"numbers": ", ".join(claim.numbers), "contradicted by": contradicted_by(claim), "evidence": evidence}
+    row = {
+        "id": claim.id,
+        "place": claim.place,
+        "notebook": claim.notebook,
+        "claim": claim.claim,
+        "tier": tier,
+    }
+    row |= {
+        "numbers": ", ".join(claim.numbers),
+        "contradicted by": contradicted_by(claim),
+        "evidence": evidence,
+    }
     return row | {"verdict": finding.verdict, "outcome": finding.words, "note": finding.note}
 
 
 def contradicted_by(claim: Claim) -> str:
-    """What would contradict a claim, in words, by the rules of its tests; where it has none, why no run can show it.
+    """What would contradict a claim, in words, by the rules of its tests; where it has none, why no
+    run can show it.
 
-    Paper: silent. A number of a table is different by the margin and spread of its column (`report.verdict`).
+    Paper: silent. A number of a table is different by the margin and spread of its column
+    (`report.verdict`).
     """
-    cells = [f"against-{t}.csv: {row}, {column} ({paper.value(t, row, column):g})" for t, row, column in claim.cells]
+    cells = [
+        f"against-{t}.csv: {row}, {column} ({paper.value(t, row, column):g})"
+        for t, row, column in claim.cells
+    ]
     order = ", in another order or less than half as far apart" if len(cells) > 1 else ""
-    ways = [f"numbers of ours *different* from the paper's{order}: {' and '.join(cells)}"] if cells else []
+    ways = (
+        [f"numbers of ours *different* from the paper's{order}: {' and '.join(cells)}"]
+        if cells
+        else []
+    )
     for want in [claim.reported] if claim.reported else []:
         what = want["value"] + (f" of {want['row']}" if "row" in want else "")
-        room = f"outside {want['low']:,} to {want['high']:,}" if want["low"] < want["high"] else f"not {want['low']:,}"
+        room = (
+            f"outside {want['low']:,} to {want['high']:,}"
+            if want["low"] < want["high"]
+            else f"not {want['low']:,}"
+        )
         ways.append(f"{want['file']}: {what} {room}")
-    ways += [f"{TRADES}: {better} clearly below {worse}, {measure}" for measure, better, worse in claim.better]
+    ways += [
+        f"{TRADES}: {better} clearly below {worse}, {measure}"
+        for measure, better, worse in claim.better
+    ]
     for kind in KINDS.keys() & claim.check.keys():
         ways.append(f"the paper's own numbers, unless {claim.check[kind]} ({claim.check['name']})")
     against = claim.against or f"numbers that disagree with {', '.join(claim.numbers)}"
-    return "; or ".join(ways) or f"{against}; no run of ours is tested for that, it takes {claim.lacks}"
+    return (
+        "; or ".join(ways)
+        or f"{against}; no run of ours is tested for that, it takes {claim.lacks}"
+    )
 
 
 def ledger(tiers: Sequence[str], root: Path) -> pd.DataFrame:
     """The whole ledger, one row a claim and tier (columns `COLUMNS`), in the order of the paper. Paper: the text."""
-    return pd.DataFrame([verdict(claim, tier, root) for claim in CLAIMS for tier in tiers], columns=COLUMNS)
+    return pd.DataFrame(
+        [verdict(claim, tier, root) for claim in CLAIMS for tier in tiers], columns=COLUMNS
+    )
 
 
 def counts(table: pd.DataFrame) -> pd.DataFrame:
@@ -325,21 +425,36 @@ def counts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def page(table: pd.DataFrame, name: str = "claims.html") -> str:
-    """The ledger as one page of the site: filters by tier, verdict, section and notebook; no script, nothing to load.
+    """The ledger as one page of the site: filters by tier, verdict, section and notebook; no
+    script, nothing to load.
 
     Paper: silent. table: as from `ledger`. name: the page's path in the site. All text is escaped.
     """
     frame, tiers = table.assign(section=table.place), table.tier.unique()
     filters = {"tier": tiers}
-    filters |= {name: sorted(frame[name].unique()) for name in ("verdict", "evidence", "section", "notebook")}
-    sizes = {column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")}
-    shown = {"filters": filters, "sizes": sizes, "rows": frame.to_dict("records"), "number": table.id.nunique()}
-    return templates.page(name, "claims", "Claims", **shown, tally=counts(table).reset_index(), slug=_slug)
+    filters |= {
+        name: sorted(frame[name].unique())
+        for name in ("verdict", "evidence", "section", "notebook")
+    }
+    sizes = {
+        column: frame[column].value_counts() // len(tiers) for column in ("section", "notebook")
+    }
+    shown = {
+        "filters": filters,
+        "sizes": sizes,
+        "rows": frame.to_dict("records"),
+        "number": table.id.nunique(),
+    }
+    return templates.page(
+        name, "claims", "Claims", **shown, tally=counts(table).reset_index(), slug=_slug
+    )
 
 
 def save(run, table: pd.DataFrame) -> None:
     """Write the ledger into the report of a run as `claims.csv` and `claims.html`. Paper: silent. run: `report.Run`."""
-    words = run.caption(f"The {table.id.nunique()} quantitative claims of the paper's text, and what became of them.")
+    words = run.caption(
+        f"The {table.id.nunique()} quantitative claims of the paper's text, and what became of them."
+    )
     run.keep("claims.csv", csv_text(table), words)
     run.keep("claims.html", page(table, f"{run.tier}/{run.notebook}/claims.html"), words)
 

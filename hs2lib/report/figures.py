@@ -1,6 +1,7 @@
 """Figures by kind: arrays and frames in, a figure out. Nothing here computes a number.
 
-Colours mean one thing in all notebooks: the truth is blue, a reward model's score orange, a length green.
+Colours mean one thing in all notebooks: the truth is blue, a reward model's score orange, a length
+green.
 """
 
 from collections.abc import Sequence
@@ -89,10 +90,12 @@ def legend_beside(ax: Axes, size: int = 8) -> None:
 
 
 def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) -> Figure:
-    """What a policy changed: each row of `rows` by the truth, where it is known, and by the reward model.
+    """What a policy changed: each row of `rows` by the truth, where it is known, and by the reward
+    model.
 
-    gains: rows (measure, policy, difference, low, high) of one policy, as `hs2lib.evaluate.policies.gains_of`. rows:
-    label -> (measure of the truth, measure of the reward model). unit: label of the horizontal axis.
+    gains: rows (measure, policy, difference, low, high) of one policy, as
+    `hs2lib.evaluate.policies.gains_of`. rows: label -> (measure of the truth, measure of the reward
+    model). unit: label of the horizontal axis.
     """
     by_measure = gains.set_index("measure").iloc[:, 1:]
     fig, ax = plt.subplots(figsize=(6, 0.8 + 0.45 * len(rows)), layout="constrained")
@@ -108,11 +111,14 @@ def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) ->
     return fig
 
 
-def losses_and_scores(losses: dict[str, pd.Series], scores: dict[str, np.ndarray], level: float, unit: str) -> Figure:
-    """Left the loss of trainings that follow each other, step by step; right a histogram of what each began with.
+def losses_and_scores(
+    losses: dict[str, pd.Series], scores: dict[str, np.ndarray], level: float, unit: str
+) -> Figure:
+    """Left the loss of trainings that follow each other, step by step; right a histogram of what
+    each began with.
 
-    losses: name -> loss of each step. scores: name -> numbers of any shape. level: the loss where nothing is learnt.
-    unit: label of the right panel.
+    losses: name -> loss of each step. scores: name -> numbers of any shape. level: the loss where
+    nothing is learnt. unit: label of the right panel.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), layout="constrained")
     begun = 0
@@ -124,7 +130,9 @@ def losses_and_scores(losses: dict[str, pd.Series], scores: dict[str, np.ndarray
     left.legend(fontsize=8)
     left.ticklabel_format(useOffset=False)
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
-    bins = np.histogram_bin_edges(np.concatenate([values.ravel() for values in scores.values()]), 20)
+    bins = np.histogram_bin_edges(
+        np.concatenate([values.ravel() for values in scores.values()]), 20
+    )
     for name, values in scores.items():
         right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
     right.set(xlabel=unit, ylabel="density")
@@ -133,10 +141,11 @@ def losses_and_scores(losses: dict[str, pd.Series], scores: dict[str, np.ndarray
 
 
 def since_start(gains: pd.DataFrame) -> Figure:
-    """What changed since the start, by round: left points by the truth and by the reward model, right characters.
+    """What changed since the start, by round: left points by the truth and by the reward model,
+    right characters.
 
-    gains: rows (measure, policy, difference, low, high), the policies of each measure in the order of the rounds, as
-    `hs2lib.evaluate.by_round.compare` has them.
+    gains: rows (measure, policy, difference, low, high), the policies of each measure in the order
+    of the rounds, as `hs2lib.evaluate.by_round.compare` has them.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     rounds = range(gains.policy.nunique() + 1)
@@ -145,8 +154,19 @@ def since_start(gains: pd.DataFrame) -> Figure:
         if part.empty:
             continue
         value, low, high = np.vstack([np.zeros(3), part]).T
-        band(right if measure == "characters" else left, rounds, value, low, high, look, label=measure)
-    for ax, label in ((left, "points more than at the start"), (right, "characters more than at the start")):
+        band(
+            right if measure == "characters" else left,
+            rounds,
+            value,
+            low,
+            high,
+            look,
+            label=measure,
+        )
+    for ax, label in (
+        (left, "points more than at the start"),
+        (right, "characters more than at the start"),
+    ):
         ax.axhline(0, color="black", lw=0.8)
         ax.set(xlabel="rounds played", ylabel=label, xticks=rounds)
     left.legend(fontsize=8)
@@ -162,15 +182,21 @@ def round_by_round(rounds: pd.DataFrame, panels: dict[str, str]) -> Figure:
     for ax, (name, title) in zip(axes, panels.items(), strict=True):
         ax.plot(rounds["round"], rounds[name], color=TRUTH.color)
         bottom, top = ax.get_ylim()
-        ax.set(xlabel="round", title=title, ylim=(max(bottom, -1), 1 if name == "explained" else top))
+        ax.set(
+            xlabel="round", title=title, ylim=(max(bottom, -1), 1 if name == "explained" else top)
+        )
     return fig
 
 
-def pressed(best: pd.DataFrame, levels: dict[str, float], rounds: pd.DataFrame, titles: tuple[str, str]) -> Figure:
-    """A reward model pressed on in two ways, and what the truth does: left best of n, right a training by rounds.
+def pressed(
+    best: pd.DataFrame, levels: dict[str, float], rounds: pd.DataFrame, titles: tuple[str, str]
+) -> Figure:
+    """A reward model pressed on in two ways, and what the truth does: left best of n, right a
+    training by rounds.
 
-    best: rows (n, measure, gain, 95 % low, 95 % high); levels: of each measure the mean of one answer. rounds: columns
-    round and each measure. Dots are rounds, lines means of seven of them. titles: of the two panels.
+    best: rows (n, measure, gain, 95 % low, 95 % high); levels: of each measure the mean of one
+    answer. rounds: columns round and each measure. Dots are rounds, lines means of seven of them.
+    titles: of the two panels.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
     for name, level in levels.items():
@@ -205,12 +231,17 @@ class Panel:
 def by_step(rows: pd.DataFrame, panels: Sequence[Panel]) -> Figure:
     """Measures over the steps of a training, two panels a row, with intervals as bands.
 
-    rows: columns step, measure, the value, its 95 % low and high, in this order. A panel of several series has a
-    legend.
+    rows: columns step, measure, the value, its 95 % low and high, in this order. A panel of several
+    series has a legend.
     """
     height = 2.6 * ((len(panels) + 1) // 2)
     fig, axes = plt.subplots(
-        (len(panels) + 1) // 2, 2, figsize=(8, height), layout="constrained", sharex=True, squeeze=False
+        (len(panels) + 1) // 2,
+        2,
+        figsize=(8, height),
+        layout="constrained",
+        sharex=True,
+        squeeze=False,
     )
     for ax, panel in zip(axes.flat, panels, strict=False):
         for measure, look in panel.series.items():
@@ -231,7 +262,10 @@ def log_ratios(chosen: Sequence[float], rejected: Sequence[float]) -> Figure:
     fig, ax = plt.subplots(figsize=(4.2, 3.6), layout="constrained")
     ax.axline((0, 0), slope=1, color="black", lw=0.8, label="no preference")
     ax.plot(rejected, chosen, "o", ms=3, alpha=0.4, color=TRUTH.color)
-    ax.set(xlabel="log-ratio of the rejected response, nats", ylabel="log-ratio of the chosen one, nats")
+    ax.set(
+        xlabel="log-ratio of the rejected response, nats",
+        ylabel="log-ratio of the chosen one, nats",
+    )
     ax.legend(fontsize=8)
     return fig
 
@@ -239,8 +273,9 @@ def log_ratios(chosen: Sequence[float], rejected: Sequence[float]) -> Figure:
 def side_by_side(means: pd.DataFrame) -> Figure:
     """Policies down, a panel for each kind of measure across, with 95 % intervals.
 
-    means: rows (measure, policy, mean, 95 % low, 95 % high), as `hs2lib.evaluate.held_out.side_by_side` has them. The
-    truth and the reward model's score share a panel; a win rate has a line at 50.
+    means: rows (measure, policy, mean, 95 % low, 95 % high), as
+    `hs2lib.evaluate.held_out.side_by_side` has them. The truth and the reward model's score share a
+    panel; a win rate has a line at 50.
     """
     names = list(means.policy.unique())
     rates = [measure for measure in means.measure.unique() if measure.startswith("win rate")]
@@ -250,12 +285,22 @@ def side_by_side(means: pd.DataFrame) -> Figure:
         if panel:
             panels.append(panel)
     size = (3.1 * len(panels), 1.2 + 0.4 * len(names))
-    fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(
+        1, len(panels), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     for ax, panel in zip(axes[0], panels, strict=True):
         for k, measure in enumerate(panel):
             part = means[means.measure == measure]
             at = [names.index(name) + 0.24 * (k - (len(panel) - 1) / 2) for name in part.policy]
-            dots(ax, at, part["mean"], part["95 % low"], part["95 % high"], LOOKS.get(measure, TRUTH), label=measure)
+            dots(
+                ax,
+                at,
+                part["mean"],
+                part["95 % low"],
+                part["95 % high"],
+                LOOKS.get(measure, TRUTH),
+                label=measure,
+            )
         ax.set(xlabel=panel[0].replace(" by truth", "\nby truth"))
         if panel == rates:
             ax.axvline(50, color="black", lw=0.8)
@@ -269,7 +314,8 @@ def side_by_side(means: pd.DataFrame) -> Figure:
 def shares(rows: pd.DataFrame, measure: str, title: str) -> Figure:
     """One measure of every policy with its interval, and a dotted line where chance alone would be.
 
-    rows: columns measure, policy, value, low, high, chance, as `hs2lib.evaluate.table_4.multiple_choice` has them.
+    rows: columns measure, policy, value, low, high, chance, as
+    `hs2lib.evaluate.table_4.multiple_choice` has them.
     """
     part = rows[rows.measure == measure]
     fig, ax = plt.subplots(figsize=(5.5, 0.8 + 0.35 * len(part)))
@@ -281,7 +327,8 @@ def shares(rows: pd.DataFrame, measure: str, title: str) -> Figure:
 
 
 def trades(traded: pd.DataFrame, base: str) -> Figure:
-    """What every policy gains over `base`, a panel for each measure, a mark for each benchmark, with 95 % intervals.
+    """What every policy gains over `base`, a panel for each measure, a mark for each benchmark,
+    with 95 % intervals.
 
     traded: as `hs2lib.evaluate.policies.trades` gives it.
     """
@@ -294,7 +341,9 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
     columns = min(3, len(measures))
     lines = -(-len(measures) // columns)
     size = (3.1 * columns, (0.9 + 0.3 * len(policies)) * lines + 0.9)
-    fig, axes = plt.subplots(lines, columns, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    fig, axes = plt.subplots(
+        lines, columns, figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     for ax, measure in zip(axes.flat, measures, strict=False):
         of_measure = traded[traded.measure == measure]
         several = of_measure.benchmark.nunique() > 1
@@ -319,10 +368,11 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
 
 
 def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
-    """A panel an attribute: what was measured at each level asked for, by the truth and by the reward model.
+    """A panel an attribute: what was measured at each level asked for, by the truth and by the
+    reward model.
 
-    means and slopes: as `hs2lib.evaluate.steering.means_by_level` and `slopes`. Above each panel stands the slope by
-    the reader who counts.
+    means and slopes: as `hs2lib.evaluate.steering.means_by_level` and `slopes`. Above each panel
+    stands the slope by the reader who counts.
     """
     looks = {"truth": TRUTH, "reward model": SCORE}
     attributes = list(means.attribute.unique())
@@ -349,7 +399,8 @@ def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
 
 
 def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
-    """The toy of SteerLM 2.0: descent to the exact optimum, and the variance with and without the baseline.
+    """The toy of SteerLM 2.0: descent to the exact optimum, and the variance with and without the
+    baseline.
 
     descents and errors: as `hs2lib.align.steerlm2.descents` and `errors`.
     """
@@ -369,7 +420,8 @@ def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
 
 
 def iterations(watched: pd.DataFrame, weights: Sequence[np.ndarray]) -> Figure:
-    """The distance on the validation prompts by step, and in the same colours the weights of what was trained on.
+    """The distance on the validation prompts by step, and in the same colours the weights of what
+    was trained on.
 
     watched: rows (iteration, step, distance). weights: for each iteration those of all its samples.
     """
@@ -386,13 +438,16 @@ def iterations(watched: pd.DataFrame, weights: Sequence[np.ndarray]) -> Figure:
 
 
 def by_policy(table: pd.DataFrame, panels: dict[str, tuple[str, str]]) -> Figure:
-    """Policies side by side, a panel a quantity: by the truth, where it is known, and by the reward model.
+    """Policies side by side, a panel a quantity: by the truth, where it is known, and by the reward
+    model.
 
-    table: rows (measure, policy, mean, 95 % low, 95 % high). panels: label of the vertical axis -> (measure of the
-    truth, measure of the reward model).
+    table: rows (measure, policy, mean, 95 % low, 95 % high). panels: label of the vertical axis ->
+    (measure of the truth, measure of the reward model).
     """
     shown = list(table.policy.unique())
-    fig, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False)
+    fig, axes = plt.subplots(
+        1, len(panels), figsize=(4.5 * len(panels), 3), layout="constrained", squeeze=False
+    )
     for ax, (title, measures) in zip(axes[0], panels.items(), strict=True):
         for side, (label, look) in enumerate((("truth", TRUTH), ("reward model", SCORE))):
             part = table[table.measure == measures[side]].set_index("policy").reindex(shown)
@@ -409,8 +464,8 @@ def by_policy(table: pd.DataFrame, panels: dict[str, tuple[str, str]]) -> Figure
 def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
     """How far each of these true measures moved, one series a policy, the last policy's filled.
 
-    gains: rows (measure, policy, difference, low, high), as `hs2lib.evaluate.policies.gains_of`. unit: label of the
-    vertical axis.
+    gains: rows (measure, policy, difference, low, high), as `hs2lib.evaluate.policies.gains_of`.
+    unit: label of the vertical axis.
     """
     fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
     policies = list(gains.policy.unique())
@@ -420,16 +475,22 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
         at = np.arange(len(measures)) + 0.15 * number
         dots(ax, at, *part.iloc[:, 1:].to_numpy(float).T, look, label=policy, across=False)
     ax.axhline(0, color="black", lw=0.8)
-    ax.set(xticks=range(len(measures)), xticklabels=[name.removeprefix("true ") for name in measures], ylabel=unit)
+    ax.set(
+        xticks=range(len(measures)),
+        xticklabels=[name.removeprefix("true ") for name in measures],
+        ylabel=unit,
+    )
     ax.legend(fontsize=8)
     return fig
 
 
 def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
-    """Metrics of several models by attribute: a row of panels for each side held against, a column for each metric.
+    """Metrics of several models by attribute: a row of panels for each side held against, a column
+    for each metric.
 
-    metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high, all in the order they are drawn in,
-    the models those of MODELS. chance: of each metric to draw, the value that chance has, as a black line.
+    metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high, all in the order
+    they are drawn in, the models those of MODELS. chance: of each metric to draw, the value that
+    chance has, as a black line.
     """
     sides = metrics.against.unique()
     models = metrics.model.unique()
@@ -449,7 +510,16 @@ def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
             for k, name in enumerate(models):
                 part = panel[panel.model == name]
                 at = np.arange(len(part)) + 0.17 * (k - (len(models) - 1) / 2)
-                dots(ax, at, part.value, part["95 % low"], part["95 % high"], MODELS[name], label=name, across=False)
+                dots(
+                    ax,
+                    at,
+                    part.value,
+                    part["95 % low"],
+                    part["95 % high"],
+                    MODELS[name],
+                    label=name,
+                    across=False,
+                )
             ax.axhline(by_chance, color="black", lw=0.8)
             ax.set_xticks(range(len(attributes)), attributes)
             ax.set_title(f"{metric}, against the {side}")
@@ -458,19 +528,29 @@ def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
 
 
 def learning_curves(curve: pd.DataFrame, label: str) -> Figure:
-    """What more groups and more raters teach: by the number of groups on the left, of ratings in all on the right.
+    """What more groups and more raters teach: by the number of groups on the left, of ratings in
+    all on the right.
 
-    curve: rows (groups, raters, draw, R, ratings); means over draws as lines, each draw a faint point. label: of the
-    vertical axis.
+    curve: rows (groups, raters, draw, R, ratings); means over draws as lines, each draw a faint
+    point. label: of the vertical axis.
     """
     fig, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
     of_raters = list(curve.groupby("raters"))
     colors = sns.color_palette("colorblind", len(of_raters))
-    for ax, x, name in zip(axes, ("groups", "ratings"), ("rated groups", "ratings in all"), strict=True):
+    for ax, x, name in zip(
+        axes, ("groups", "ratings"), ("rated groups", "ratings in all"), strict=True
+    ):
         for (raters, draws), color in zip(of_raters, colors, strict=True):
             means = draws.groupby(x).R.mean()
             plural = "s" if raters > 1 else ""
-            ax.plot(means.index, means, "o-", ms=4, color=color, label=f"{raters} rater{plural} a response")
+            ax.plot(
+                means.index,
+                means,
+                "o-",
+                ms=4,
+                color=color,
+                label=f"{raters} rater{plural} a response",
+            )
             ax.plot(draws[x], draws.R, ".", ms=4, color=color, alpha=0.3)
         ax.set(xscale="log", xlabel=name)
         ax.minorticks_off()
@@ -483,12 +563,19 @@ def learning_curves(curve: pd.DataFrame, label: str) -> Figure:
 
 
 def shares_right(
-    shares: pd.DataFrame, baselines: dict[str, pd.Series], title: str, *, chance: float = 50.0, label: str = "model"
+    shares: pd.DataFrame,
+    baselines: dict[str, pd.Series],
+    title: str,
+    *,
+    chance: float = 50.0,
+    label: str = "model",
 ) -> Figure:
-    """Shares of pairs that a reward model orders rightly, with intervals, down the page, beside what length would.
+    """Shares of pairs that a reward model orders rightly, with intervals, down the page, beside
+    what length would.
 
-    shares: rows from top to bottom, columns name, pairs, accuracy, low, high, in percent. baselines: at most two, by
-    name, percent in the same order of rows. chance: drawn as a black line.
+    shares: rows from top to bottom, columns name, pairs, accuracy, low, high, in percent.
+    baselines: at most two, by name, percent in the same order of rows. chance: drawn as a black
+    line.
     """
     height = 1.2 + 0.24 * len(shares)
     at = np.arange(len(shares))[::-1]
@@ -505,12 +592,19 @@ def shares_right(
 
 
 def weightings(
-    right: np.ndarray, held_out_right: np.ndarray, marked: pd.DataFrame, cross_fitted: float, measure: str, title: str
+    right: np.ndarray,
+    held_out_right: np.ndarray,
+    marked: pd.DataFrame,
+    cross_fitted: float,
+    measure: str,
+    title: str,
 ) -> Figure:
-    """Every weighting of a grid: right of the benchmark against right of held-out pairs, in percent.
+    """Every weighting of a grid: right of the benchmark against right of held-out pairs, in
+    percent.
 
-    right, held_out_right: [weightings]. marked: rows (benchmark, held-out) to mark, by name, at most four.
-    cross_fitted: what the search on the benchmark comes to on pairs that it has not seen, a dotted line.
+    right, held_out_right: [weightings]. marked: rows (benchmark, held-out) to mark, by name, at
+    most four. cross_fitted: what the search on the benchmark comes to on pairs that it has not
+    seen, a dotted line.
     """
     fig, ax = plt.subplots(figsize=(5.4, 3.6))
     shades = sns.light_palette("black", as_cmap=True)  # a single weighting is not white
@@ -518,7 +612,16 @@ def weightings(
     fig.colorbar(drawn, label="weightings", pad=0.02)
     looks = (Look("#0072b2"), Look("#cc79a7", "D"), Look("#009e73", "s"), Look("#d55e00", "^"))
     for (name, (on_benchmark, on_held_out)), look in zip(marked.iterrows(), looks, strict=False):
-        ax.plot(on_held_out, on_benchmark, look.marker, color=look.color, ms=8, mec="white", ls="", label=name)
+        ax.plot(
+            on_held_out,
+            on_benchmark,
+            look.marker,
+            color=look.color,
+            ms=8,
+            mec="white",
+            ls="",
+            label=name,
+        )
     ax.axhline(cross_fitted, color="#d55e00", lw=1, ls=":", label="the latter, cross-fitted")
     ax.set(xlabel="held-out pairs right, %", ylabel=f"benchmark, {measure}, %", title=title)
     ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2)

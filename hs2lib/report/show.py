@@ -12,7 +12,9 @@ from jinja2 import Environment
 
 from hs2lib.group import Group
 
-_GROUP = Environment(autoescape=True).from_string((Path(__file__).parent / "pages" / "group.html").read_text())
+_GROUP = Environment(autoescape=True).from_string(
+    (Path(__file__).parent / "pages" / "group.html").read_text()
+)
 
 
 def source_of(*functions: Callable) -> None:
@@ -26,7 +28,10 @@ def group_html(group: Group, longest: int = 1500) -> str:
     labels = []
     for response in group.responses:
         named = zip(group.attributes, response.labels, strict=False)
-        labels.append(", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value)) or "unrated")
+        labels.append(
+            ", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value))
+            or "unrated"
+        )
     return _GROUP.render(group=group, labels=labels, longest=longest)
 
 
@@ -49,7 +54,9 @@ def status() -> Callable[[str], None]:
 def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[str]:
     """A sentence for each of these measures on what a policy changed: rows of `hs2lib.evaluate.policies.gains_of`."""
     out, against = [], gains.columns[2].partition(" ")[2]
-    for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(index=False):
+    for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(
+        index=False
+    ):
         measure, _, difference, low, high = row
         way = "a rise" if low > 0 else "a fall" if high < 0 else "no clear change"
         interval = f"{difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}"
@@ -71,7 +78,10 @@ def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
     def show(_) -> None:
         view.value = "no group holds that text"
         for group in (*all_groups[slider.value :], *all_groups[: slider.value]):
-            if any(text.value.casefold() in turn.text.casefold() for turn in (*group.prompt, *group.responses)):
+            if any(
+                text.value.casefold() in turn.text.casefold()
+                for turn in (*group.prompt, *group.responses)
+            ):
                 view.value = group_html(group)
                 break
 

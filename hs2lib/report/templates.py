@@ -6,7 +6,9 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 
 FOLDER = Path(__file__).parent / "pages"
 
-_PAGES = Environment(loader=FileSystemLoader(FOLDER), autoescape=select_autoescape(), trim_blocks=True)
+_PAGES = Environment(
+    loader=FileSystemLoader(FOLDER), autoescape=select_autoescape(), trim_blocks=True
+)
 
 
 def render(template: str, **values) -> str:

@@ -9,5 +9,8 @@ try:
 
     sys.exit(main())
 except KeyboardInterrupt:
-    print("\nstopped; what is done stays done, and the same command goes on from there", file=sys.stderr)
+    print(
+        "\nstopped; what is done stays done, and the same command goes on from there",
+        file=sys.stderr,
+    )
     sys.exit(130)

@@ -1,14 +1,17 @@
-"""The graph of runs: notebooks and named runs, what each needs and was made of, and whether that still holds.
+"""The graph of runs: notebooks and named runs, what each needs and was made of, and whether that
+still holds.
 
-A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it, `06_rewardbench_evaluation@mine`, with
-parameters of its own. `params/<tier>/<run>.yaml` defines a named run, or `runs/<tier>/<run>/run.yaml`, which the
-command line writes. Its key `reads` names runs that it reads in place of a notebook's own: `reads: [05@mine]`. No file
-defines `06@seed-1` and `06@mine-seed-1`: 06 and 06@mine with a seed one higher, and so with all that they read.
+A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it,
+`06_rewardbench_evaluation@mine`, with parameters of its own. `params/<tier>/<run>.yaml` defines a
+named run, or `runs/<tier>/<run>/run.yaml`, which the command line writes. Its key `reads` names
+runs that it reads in place of a notebook's own: `reads: [05@mine]`. No file defines `06@seed-1` and
+`06@mine-seed-1`: 06 and 06@mine with a seed one higher, and so with all that they read.
 
-A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still says what is there now:
-parameters, the recipe, the code of the notebook and of hs2lib that computes (`hs2lib.code`), the results it reads, the
-data files and models it read, and all it wrote. Where only the notebook's text or a module that draws is another, it is
-to redraw: it runs again on what is kept, and what reads its results stays current. `state` is the one judge of that.
+A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still says
+what is there now: parameters, the recipe, the code of the notebook and of hs2lib that computes
+(`hs2lib.code`), the results it reads, the data files and models it read, and all it wrote. Where
+only the notebook's text or a module that draws is another, it is to redraw: it runs again on what
+is kept, and what reads its results stays current. `state` is the one judge of that.
 """
 
 import json
@@ -22,11 +25,33 @@ from pathlib import Path
 import yaml
 
 from hs2lib import code, paths
-from hs2lib.paths import RUN, digest, hide, located, public, read_json, reports, root, runs, sha256, write
+from hs2lib.paths import (
+    RUN,
+    digest,
+    hide,
+    located,
+    public,
+    read_json,
+    reports,
+    root,
+    runs,
+    sha256,
+    write,
+)
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.run.parameters import Parameter, ParameterError, read_values, resolve, specification, whole_recipe
+from hs2lib.run.parameters import (
+    Parameter,
+    ParameterError,
+    read_values,
+    resolve,
+    specification,
+    whole_recipe,
+)
 
-SMALL_WORLD = ("smoke", "demo")  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
+SMALL_WORLD = (
+    "smoke",
+    "demo",
+)  # tiers of generated data: on the CPU, unless HS2_DEVICE=cuda asks for a GPU
 
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
@@ -34,11 +59,16 @@ BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
 
 def unseen(tier: str) -> dict[str, str]:
-    """The variable that hides GPUs at the tiers of generated data, which give the same numbers on every machine so.
+    """The variable that hides GPUs at the tiers of generated data, which give the same numbers on
+    every machine so.
 
     HS2_DEVICE=cuda asks for a GPU all the same; then, and at the other tiers: {}.
     """
-    return {"CUDA_VISIBLE_DEVICES": ""} if tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda" else {}
+    return (
+        {"CUDA_VISIBLE_DEVICES": ""}
+        if tier in SMALL_WORLD and os.environ.get("HS2_DEVICE") != "cuda"
+        else {}
+    )
 
 
 def notebooks() -> list[str]:
@@ -57,11 +87,12 @@ def named_runs(tier: str) -> list[str]:
 def about(notebook: str) -> dict:
     """The notebook's `hs2` metadata: how many GPUs it wants, what it makes and what it needs.
 
-    `gpu`: a number. `makes`: kind of thing -> its title in tables, as {"policy": "DPO"}. `needs`: kinds, which stand
-    for every other notebook that makes one, and names of notebooks. "07_sft unless start": not where that parameter or
-    setting is given to a named run.
+    `gpu`: a number. `makes`: kind of thing -> its title in tables, as {"policy": "DPO"}. `needs`:
+    kinds, which stand for every other notebook that makes one, and names of notebooks. "07_sft
+    unless start": not where that parameter or setting is given to a named run.
     """
-    # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are slow.
+    # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are
+    # slow.
     metadata = json.loads(notebook_path(notebook).read_text())["metadata"]
     return {"gpu": 0, "makes": {}, "needs": []} | metadata.get("hs2", {})
 
@@ -75,7 +106,9 @@ def makers(kind: str) -> dict[str, str]:
 def of_seed(run: str, more: int) -> str:
     """What a run is called whose seed, and those of all it reads, are `more` higher: 06@mine-seed-2 is 06@mine's."""
     plain, already = without_seed(run)
-    return f"{plain}{'-' if '@' in plain else '@'}seed-{already + more}" if already + more else plain
+    return (
+        f"{plain}{'-' if '@' in plain else '@'}seed-{already + more}" if already + more else plain
+    )
 
 
 def without_seed(run: str) -> tuple[str, int]:
@@ -85,7 +118,8 @@ def without_seed(run: str) -> tuple[str, int]:
 
 
 def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
-    """Of a named run: its parameters, the runs it reads and the file that says so. Nothing of a notebook's own run.
+    """Of a named run: its parameters, the runs it reads and the file that says so. Nothing of a
+    notebook's own run.
 
     Raises ParameterError for a run that no file defines.
     """
@@ -99,7 +133,9 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
         reads = [of_seed(name, more) for name in upstream(plain, tier)]
         return definition(plain, tier)[0] | seed, reads, f"{run}, a seed {more} higher"
     if not file:
-        raise ParameterError(f"{run} is not defined at tier {tier}: add -p key=value, or write {place}")
+        raise ParameterError(
+            f"{run} is not defined at tier {tier}: add -p key=value, or write {place}"
+        )
     values = read_values(file)
     reads = values.pop("reads", None) or []
     if not isinstance(reads, list) or not all(isinstance(name, str) for name in reads):
@@ -108,7 +144,8 @@ def definition(run: str, tier: str) -> tuple[dict, list[str], str]:
 
 
 def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
-    """Keep what the command line says of a named run, in place of what it said before; what goes is named.
+    """Keep what the command line says of a named run, in place of what it said before; what goes is
+    named.
 
     Raises ParameterError where the name is another's.
     """
@@ -117,46 +154,70 @@ def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
     file = root() / "params" / tier / f"{run}.yaml"
     if not file.exists():
         own, values = runs() / tier / run / "run.yaml", values | {"reads": reads}
-        before, now = ({*each, *each.get("recipe", ()), *each.get("reads", ())} for each in (read_values(own), values))
+        before, now = (
+            {*each, *each.get("recipe", ()), *each.get("reads", ())}
+            for each in (read_values(own), values)
+        )
         if dropped := before - now - {"recipe"}:
-            print(f"{run} is defined anew, without its earlier {', '.join(sorted(dropped))}", file=sys.stderr)
+            print(
+                f"{run} is defined anew, without its earlier {', '.join(sorted(dropped))}",
+                file=sys.stderr,
+            )
         write(own, yaml.safe_dump(values, allow_unicode=True))
     elif definition(run, tier)[:2] != (values, reads):
-        raise ParameterError(f"{run} is defined in {file}: change that file, or choose another name")
+        raise ParameterError(
+            f"{run} is defined in {file}: change that file, or choose another name"
+        )
 
 
-def resolved(run: str, tier: str, defined: tuple | None = None) -> tuple[dict[str, Parameter], dict, object]:
+def resolved(
+    run: str, tier: str, defined: tuple | None = None
+) -> tuple[dict[str, Parameter], dict, object]:
     """Of a run at a tier: its parameters, their values, and the whole recipe (None without one).
 
     defined: what stands for its `definition`.
     """
     notebook = notebook_path(run)
     overrides, _, where = defined or definition(run, tier)
-    known, values = specification(notebook), resolve(notebook, tier, root() / "params", overrides, where)
+    known, values = (
+        specification(notebook),
+        resolve(notebook, tier, root() / "params", overrides, where),
+    )
     return known, values, whole_recipe(known, values)
 
 
-def upstream(run: str, tier: str, settled: tuple | None = None, reads: list | None = None, alone=False) -> list[str]:
+def upstream(
+    run: str, tier: str, settled: tuple | None = None, reads: list | None = None, alone=False
+) -> list[str]:
     """Runs whose results this one reads, as its notebook's `needs` and its own `reads` say.
 
-    settled, reads: values and recipe, and the runs it reads, where they are not those of its definition. alone: it has
-    no tables that compare it, as a named run or a stage. Raises ParameterError for a need that is neither a notebook
-    nor a kind that some notebook makes, and for a run in `reads` that is not needed.
+    settled, reads: values and recipe, and the runs it reads, where they are not those of its
+    definition. alone: it has no tables that compare it, as a named run or a stage. Raises
+    ParameterError for a need that is neither a notebook nor a kind that some notebook makes, and
+    for a run in `reads` that is not needed.
     """
     notebook, names = run.partition("@")[0], set()
     values, recipe = settled or resolved(run, tier)[1:]
     for need in about(notebook)["needs"]:
         need, _, instead = need.partition(" unless ")
-        if (alone or "@" in without_seed(run)[0]) and instead and (values.get(instead) or getattr(recipe, instead, "")):
+        if (
+            (alone or "@" in without_seed(run)[0])
+            and instead
+            and (values.get(instead) or getattr(recipe, instead, ""))
+        ):
             continue  # a tier's own run reads it all the same: its table compares them
         several = {need} & {*notebooks()} or makers(need).keys() - {notebook}
         if not several:
-            raise ParameterError(f"{notebook} needs {need!r}: no notebook is called so, and no other makes one")
+            raise ParameterError(
+                f"{notebook} needs {need!r}: no notebook is called so, and no other makes one"
+            )
         names |= several
     read = matching(definition(run, tier)[1] if reads is None else reads)
     named = {other.partition("@")[0]: other for other in read}
     if (wrong := sorted(named.keys() - names)) and not alone:
-        raise ParameterError(f"{run} reads {named[wrong[0]]}, and needs only {', '.join(sorted(names)) or 'none'}")
+        raise ParameterError(
+            f"{run} reads {named[wrong[0]]}, and needs only {', '.join(sorted(names)) or 'none'}"
+        )
     return sorted(named.get(name, name) for name in names)
 
 
@@ -166,9 +227,11 @@ def reading(run: str, tier: str) -> str:
 
 
 def by_hand(notebook: str, tier: str) -> dict[str, str]:
-    """The variable `paths.RUN` of a notebook that no runner started: a name of its own, the latest of what it needs.
+    """The variable `paths.RUN` of a notebook that no runner started: a name of its own, the latest
+    of what it needs.
 
-    What the checkout has of a tier is the runner's to write, but for smoke, which nobody keeps: {} there.
+    What the checkout has of a tier is the runner's to write, but for smoke, which nobody keeps: {}
+    there.
     """
     if tier == "smoke" or reports() != root() / "reports":
         return {}
@@ -182,7 +245,8 @@ def by_hand(notebook: str, tier: str) -> dict[str, str]:
 
 
 def matching(names: list[str]) -> list[str]:
-    """Full names of the runs that a user typed, in order: 01_dataset_statistics for 01, and with its @mine for 01@mine.
+    """Full names of the runs that a user typed, in order: 01_dataset_statistics for 01, and with
+    its @mine for 01@mine.
 
     Raises ParameterError for a name that fits none.
     """
@@ -190,9 +254,15 @@ def matching(names: list[str]) -> list[str]:
     for typed in names:
         name, at, own = typed.partition("@")
         if at and (own == BY_HAND or not re.fullmatch(r"\w[\w.-]{0,63}", own)):
-            raise ParameterError(f"{typed}: a run's name has letters, digits, '.', '_' and '-', not {BY_HAND}")
+            raise ParameterError(
+                f"{typed}: a run's name has letters, digits, '.', '_' and '-', not {BY_HAND}"
+            )
         name = Path(name).stem
-        hits = {f"{known}{at}{own}" for known in notebooks() if known == name or known.startswith(f"{name}_")}
+        hits = {
+            f"{known}{at}{own}"
+            for known in notebooks()
+            if known == name or known.startswith(f"{name}_")
+        }
         if not hits:
             raise ParameterError(f"no notebook {typed!r}; known: {', '.join(notebooks())}")
         picked |= hits
@@ -208,7 +278,9 @@ def with_upstream(names: list[str], tier: str = "smoke") -> list[str]:
 
     def add(name: str, above: list[str]) -> None:
         if name in above:
-            raise ParameterError(f"notebooks need each other in a circle: {' <- '.join([name, *reversed(above)])}")
+            raise ParameterError(
+                f"notebooks need each other in a circle: {' <- '.join([name, *reversed(above)])}"
+            )
         if name not in ordered:
             for need in upstream(name, tier):
                 add(need, [*above, name])
@@ -222,22 +294,32 @@ def with_upstream(names: list[str], tier: str = "smoke") -> list[str]:
 def outputs(run: str, tier: str) -> dict[str, Path]:
     """The three files a complete run leaves: its stamp, its manifest and the executed copy."""
     report, stamp = reports() / tier / run, runs() / tier / run / "stamp.json"
-    return {"stamp": stamp, "manifest": report / "manifest.json", "notebook": report / f"{run}.ipynb"}
+    return {
+        "stamp": stamp,
+        "manifest": report / "manifest.json",
+        "notebook": report / f"{run}.ipynb",
+    }
 
 
 def reported(notebook: str, tier: str, folder: Path | None = None) -> list[str]:
-    """The named runs of a notebook that have left a report at a tier, in order; none that was made by hand.
+    """The named runs of a notebook that have left a report at a tier, in order; none that was made
+    by hand.
 
     folder: the reports' own, as `paths.published_reports`; the user's by default.
     """
-    names = [file.parent.name for file in ((folder or reports()) / tier).glob(f"{notebook}@*/manifest.json")]
+    names = [
+        file.parent.name
+        for file in ((folder or reports()) / tier).glob(f"{notebook}@*/manifest.json")
+    ]
     return sorted(name for name in names if not name.endswith(f"@{BY_HAND}"))
 
 
 def threads(run: str, tier: str, cores: int) -> int:
-    """How many threads a job gets: those that train a model all cores, one by one; the others one, side by side.
+    """How many threads a job gets: those that train a model all cores, one by one; the others one,
+    side by side.
 
-    Two busy jobs of two threads each collapse on two cores. The small base gains nothing by a second thread.
+    Two busy jobs of two threads each collapse on two cores. The small base gains nothing by a
+    second thread.
     """
     return cores if about(run)["gpu"] > 0 and tier not in SMALL_WORLD else 1
 
@@ -261,10 +343,11 @@ def code_cells(notebook: str) -> list[str]:
 
 
 def modules(notebook: str, without: Container[str] = ()) -> set[str]:
-    """The modules of hs2lib that a notebook uses, directly or through others, by name, as `code.reach` has them.
+    """The modules of hs2lib that a notebook uses, directly or through others, by name, as
+    `code.reach` has them.
 
-    Those that the user's own modules beside the notebook use count too. Raises ImportError where one is imported that
-    is not there.
+    Those that the user's own modules beside the notebook use count too. Raises ImportError where
+    one is imported that is not there.
     """
     names: set[str] = set()
     for used in _beside(notebook):
@@ -274,19 +357,27 @@ def modules(notebook: str, without: Container[str] = ()) -> set[str]:
 
 def _beside(notebook: str) -> list[code.Beside]:
     """Of each code cell what it uses of the user's own modules in the folder of the notebooks."""
-    return [code.beside(code.read_cell(cell), root() / "notebooks") for cell in code_cells(notebook)]
+    return [
+        code.beside(code.read_cell(cell), root() / "notebooks") for cell in code_cells(notebook)
+    ]
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:
-    """The code of a run: its digests by what they are for, and that of each file, by which a change is named.
+    """The code of a run: its digests by what they are for, and that of each file, by which a change
+    is named.
 
-    computes: the modules that the notebook reaches. draws: those of `code.DRAWS`, and the notebook's text. notebook:
-    its code. world: at the tiers of real data the modules of the small world, which count unless the manifest says
-    that no row was generated; at the others they are among `computes`.
+    computes: the modules that the notebook reaches. draws: those of `code.DRAWS`, and the
+    notebook's text. notebook: its code. world: at the tiers of real data the modules of the small
+    world, which count unless the manifest says that no row was generated; at the others they are
+    among `computes`.
     """
     reached = modules(run)
     drawing = {name for name in reached if name in code.DRAWS}
-    world = {name for name in reached if name.startswith(WORLD) and name != RULES and tier not in SMALL_WORLD}
+    world = {
+        name
+        for name in reached
+        if name.startswith(WORLD) and name != RULES and tier not in SMALL_WORLD
+    }
     real = modules(run, without=world)
     computing = code.parts(real - drawing)
     if values.get("model_name") == "small":
@@ -295,7 +386,12 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
         computing |= {f"notebooks/{name}": hex for name, hex in used.digests.items()}
     parameters, *cells = code_cells(run)
     place = f"notebooks/{notebook_path(run).name}"
-    own = code.hashed([code.read_cell(parameters, hints=True).digest, *(code.read_cell(cell).digest for cell in cells)])
+    own = code.hashed(
+        [
+            code.read_cell(parameters, hints=True).digest,
+            *(code.read_cell(cell).digest for cell in cells),
+        ]
+    )
     drawn = code.parts(drawing) | {f"the text of {place}": sha256(notebook_path(run))}
     generating = code.parts(reached - real)
     used = {"computes": computing, "draws": drawn, "world": generating}
@@ -305,9 +401,11 @@ def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[st
 
 
 def reports_read(run: str, tier: str, values: dict, above: list[str]) -> dict[str, Path]:
-    """The manifests of the reports that notebook 14 reads, those of named runs too; of another tier as tier/run.
+    """The manifests of the reports that notebook 14 reads, those of named runs too; of another tier
+    as tier/run.
 
-    They lie in one root: the user's own, or with `published` the published ones. above: the own runs that it needs.
+    They lie in one root: the user's own, or with `published` the published ones. above: the own
+    runs that it needs.
     """
     manifests = {}
     for other in {tier, *values["beside"]}:
@@ -324,10 +422,11 @@ def reports_read(run: str, tier: str, values: dict, above: list[str]) -> dict[st
 
 
 def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict]:
-    """What decides a run's results before it reads any data: parameters, recipe, and by digest code and upstream.
+    """What decides a run's results before it reads any data: parameters, recipe, and by digest code
+    and upstream.
 
-    "code" holds the digests that count; "files" that of each file, which only names a change; "drawn", of a notebook
-    that shows the reports of others, their figures and captions.
+    "code" holds the digests that count; "files" that of each file, which only names a change;
+    "drawn", of a notebook that shows the reports of others, their figures and captions.
     """
     above = upstream(run, tier, (values, recipe))
     read = {name: outputs(name, tier)["manifest"] for name in above}
@@ -340,7 +439,9 @@ def made_of(run: str, tier: str, values: dict, recipe: object) -> dict[str, dict
         "code": digests,
         "files": files,
         "upstream": {name: results(manifest) for name, manifest in sorted(read.items())},
-        "drawn": {name: _drawn(manifest) for name, manifest in sorted(read.items()) if "beside" in values},
+        "drawn": {
+            name: _drawn(manifest) for name, manifest in sorted(read.items()) if "beside" in values
+        },
     }
     return json.loads(json.dumps(made))  # as a stamp has it, without tuples
 
@@ -354,7 +455,12 @@ def results(manifest: Path) -> str:
     if not artefacts:
         return ""
     kept = {name: about for name, about in artefacts.items() if not name.endswith(DRAWN)}
-    return code.hashed({name: about["sha256"] if isinstance(about, dict) else about for name, about in kept.items()})
+    return code.hashed(
+        {
+            name: about["sha256"] if isinstance(about, dict) else about
+            for name, about in kept.items()
+        }
+    )
 
 
 def _drawn(manifest: Path) -> str:
@@ -375,8 +481,9 @@ STALE = "stale"
 class State:
     """What is to be done with a run.
 
-    kind: `CURRENT`, nothing; `REDRAW`, it runs again on what is kept, and nothing that reads it has to; `STALE`, it
-    runs again, and what reads it too. why: in words, "" where it is current. changes: all that has changed since.
+    kind: `CURRENT`, nothing; `REDRAW`, it runs again on what is kept, and nothing that reads it has
+    to; `STALE`, it runs again, and what reads it too. why: in words, "" where it is current.
+    changes: all that has changed since.
     """
 
     kind: str
@@ -387,7 +494,10 @@ class State:
 def stamp(run: str, tier: str) -> None:
     """Complete the stamp of a run that has finished, when its executed copy is in place."""
     made = outputs(run, tier)
-    kept = read_json(made["stamp"]) | {"manifest": sha256(made["manifest"]), "executed": sha256(made["notebook"])}
+    kept = read_json(made["stamp"]) | {
+        "manifest": sha256(made["manifest"]),
+        "executed": sha256(made["notebook"]),
+    }
     write(made["stamp"], json.dumps(kept, indent=1) + "\n")
 
 
@@ -406,7 +516,9 @@ def _changes(run: str, tier: str, record: dict, again: bool) -> tuple[list[str],
     stale = []
     for name in sorted((before.keys() | after.keys()) - {"recipe"}):
         if before.get(name) != after.get(name):
-            stale.append(f"parameter {name} (was {before.get(name)!r:.40}, is {after.get(name)!r:.40})")
+            stale.append(
+                f"parameter {name} (was {before.get(name)!r:.40}, is {after.get(name)!r:.40})"
+            )
     changed = {use for use, hex in now["code"].items() if record["code"].get(use) != hex}
     if not manifest.get("generated", True):
         changed -= {"world"}
@@ -415,7 +527,10 @@ def _changes(run: str, tier: str, record: dict, again: bool) -> tuple[list[str],
     if changed - {"draws"}:
         stale += [name for name in names if name not in draws] or ["the code that computes"]
     stale += [f"results of {name}" for name in code.differing(record["upstream"], now["upstream"])]
-    left = {f"{made['manifest'].parent}/{name}": about["sha256"] for name, about in manifest["artefacts"].items()}
+    left = {
+        f"{made['manifest'].parent}/{name}": about["sha256"]
+        for name, about in manifest["artefacts"].items()
+    }
     left |= {str(made["notebook"]): record["executed"]}
     for where, hex in (record["read"] | record["written"] | left).items():
         path = located(where)
@@ -423,7 +538,9 @@ def _changes(run: str, tier: str, record: dict, again: bool) -> tuple[list[str],
         if hex != today:
             stale.append(public(where) + ("" if today else " is missing"))
     redraw = (draws or ["what draws"]) if "draws" in changed else []
-    redraw += [f"figures of {name}" for name in code.differing(record.get("drawn", {}), now["drawn"])]
+    redraw += [
+        f"figures of {name}" for name in code.differing(record.get("drawn", {}), now["drawn"])
+    ]
     return stale, redraw
 
 
@@ -436,7 +553,9 @@ def _only_draws(name: str) -> bool:
 RECORD = {"code", "files", "parameters", "recipe", "upstream", "read", "written"}
 
 
-def state(run: str, tier: str, known: dict[str, State] | None = None, *, again: bool = False) -> State:
+def state(
+    run: str, tier: str, known: dict[str, State] | None = None, *, again: bool = False
+) -> State:
     """What is to be done with a run at this tier, as its stamp says.
 
     known: answers so far, added to. again: hash large files again too.
@@ -454,10 +573,15 @@ def _judged(run: str, tier: str, known: dict[str, State], again: bool) -> State:
         return State(STALE, "never run here")
     if missing:
         return State(STALE, f"its {' and '.join(missing)} is gone")
-    above = [name for name in upstream(run, tier) if state(name, tier, known, again=again).kind == STALE]
+    above = [
+        name for name in upstream(run, tier) if state(name, tier, known, again=again).kind == STALE
+    ]
     record = read_json(made["stamp"]) or {}
     if record.get("manifest") != sha256(made["manifest"]):
-        return State(STALE, f"{above[0]} is stale" if above else "its manifest is not the one its stamp names")
+        return State(
+            STALE,
+            f"{above[0]} is stale" if above else "its manifest is not the one its stamp names",
+        )
     if record.keys() >= RECORD and "computes" in record["code"]:
         stale, redraw = _changes(run, tier, record, again)
     else:
@@ -474,7 +598,8 @@ def _judged(run: str, tier: str, known: dict[str, State], again: bool) -> State:
 
 
 def why_stale(run: str, tier: str, known: dict[str, State] | None = None) -> str:
-    """Why the run has to run again at this tier, be it only to redraw, in words; empty when it is current.
+    """Why the run has to run again at this tier, be it only to redraw, in words; empty when it is
+    current.
 
     known: answers so far, as of `state`.
     """

@@ -6,11 +6,13 @@ One parameter a line in the cell tagged `parameters`:
     source: str = "embedded"  # where rows come from; one of SOURCES
     recipe: dict = {"keep": 2}  # further settings, see hs2lib.train.recipes.DPO
 
-An upper-case word after `one of` is a tuple of `hs2lib.names`. The last line is for methods with many settings: the
-word after `see` names a frozen dataclass whose fields are made by `setting`. It holds the whole recipe. A parameter of
-the cell with the name of a field sets that field, and takes the field's range where its own comment states none.
+An upper-case word after `one of` is a tuple of `hs2lib.names`. The last line is for methods with
+many settings: the word after `see` names a frozen dataclass whose fields are made by `setting`. It
+holds the whole recipe. A parameter of the cell with the name of a field sets that field, and takes
+the field's range where its own comment states none.
 
-papermill only warns about an unknown parameter and never checks a type; here both are refused before anything runs.
+papermill only warns about an unknown parameter and never checks a type; here both are refused
+before anything runs.
 """
 
 import ast
@@ -37,10 +39,11 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range, if any.
+    """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range,
+    if any.
 
-    pattern: of a text that may be a secret by mistake; one that does not match it is refused and not shown.
-    recipe: of `recipe` itself, the dataclass.
+    pattern: of a text that may be a secret by mistake; one that does not match it is refused and
+    not shown. recipe: of `recipe` itself, the dataclass.
     """
 
     name: str
@@ -61,12 +64,16 @@ class Parameter:
         return "" if self.low is None else f"{self.low:.12g} to {self.high:.12g}"
 
     def check(self, value: object, where: str) -> object:
-        """`value` with this parameter's type (an int may stand for a float); `where` names the file.
+        """`value` with this parameter's type (an int may stand for a float); `where` names the
+        file.
 
-        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown name.
+        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown
+        name.
         """
         if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
-            raise ParameterError(f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown")
+            raise ParameterError(
+                f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown"
+            )
         if self.type is float and isinstance(value, int) and not isinstance(value, bool):
             try:
                 value = float(value)
@@ -86,7 +93,9 @@ class Parameter:
                 near = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
                 hint = f"; nearest: {near[0]}" if near else ""
                 raise ParameterError(f"{where}: {self.name} = {item!r} is not {self.limits}{hint}")
-            if self.low is not None and not (isinstance(item, int | float) and self.low <= item <= self.high):
+            if self.low is not None and not (
+                isinstance(item, int | float) and self.low <= item <= self.high
+            ):
                 raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.limits}")
         return value
 
@@ -106,7 +115,10 @@ def setting(
 
 def settings(recipe: type) -> dict[str, Parameter]:
     """The fields of a recipe's dataclass by name, as parameters."""
-    return {f.name: Parameter(f.name, get_origin(f.type) or f.type, f.default, **f.metadata) for f in fields(recipe)}
+    return {
+        f.name: Parameter(f.name, get_origin(f.type) or f.type, f.default, **f.metadata)
+        for f in fields(recipe)
+    }
 
 
 def _limits(text: str) -> dict:
@@ -125,17 +137,25 @@ def specification(notebook: Path) -> dict[str, Parameter]:
     cells = json.loads(notebook.read_text())["cells"]
     cells = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     if len(cells) != 1:
-        raise ParameterError(f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}")
+        raise ParameterError(
+            f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}"
+        )
     source = "".join(cells[0]["source"])
     lines, known, of_recipe = source.splitlines(), {}, {}
-    for node in reversed(ast.parse(source).body):  # the recipe first: the others may take their range from it
+    for node in reversed(
+        ast.parse(source).body
+    ):  # the recipe first: the others may take their range from it
         where = f"{notebook.name}, parameters cell line {node.lineno}"
         text, mark, comment = "\n".join(lines[node.lineno - 1 : node.end_lineno]).rpartition("  # ")
         name, _, kind = text.partition(" = ")[0].partition(": ")
         known_type = kind in TYPES and (kind == "dict") == (name == "recipe")
         if not mark or not known_type or (text + comment).count("=") > 1 or "|" in text + comment:
-            line = "write 'name: type = literal  # help, unit; range', with no second '=' and no '|'"
-            raise ParameterError(f"{where}: {line}; types: {', '.join(TYPES)} (dict for recipe alone)")
+            line = (
+                "write 'name: type = literal  # help, unit; range', with no second '=' and no '|'"
+            )
+            raise ParameterError(
+                f"{where}: {line}; types: {', '.join(TYPES)} (dict for recipe alone)"
+            )
         help, _, limits = comment.partition("; ")
         try:
             default, more = ast.literal_eval(node.value), _limits(limits) if limits else {}
@@ -149,7 +169,11 @@ def specification(notebook: Path) -> dict[str, Parameter]:
             more = {limit: getattr(same, limit) for limit in ("choices", "low", "high", "pattern")}
         known[name] = Parameter(name, TYPES[kind], default, help, **more)
     known = dict(reversed(known.items()))
-    check({name: parameter.default for name, parameter in known.items()}, known, f"{notebook.name}, parameters cell")
+    check(
+        {name: parameter.default for name, parameter in known.items()},
+        known,
+        f"{notebook.name}, parameters cell",
+    )
     return known
 
 
@@ -158,11 +182,17 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
     further = settings(known["recipe"].recipe) if "recipe" in known else ()
     for name in overrides:
         if name not in known:
-            near = difflib.get_close_matches(str(name), [*known, *(f"recipe.{more}" for more in further)], 1, 0.0)
-            raise ParameterError(f"{where}: unknown parameter {name!r}; nearest valid name: {near[0]}")
+            near = difflib.get_close_matches(
+                str(name), [*known, *(f"recipe.{more}" for more in further)], 1, 0.0
+            )
+            raise ParameterError(
+                f"{where}: unknown parameter {name!r}; nearest valid name: {near[0]}"
+            )
     checked = {name: known[name].check(value, where) for name, value in overrides.items()}
     if misplaced := checked.get("recipe", {}).keys() & known.keys():
-        raise ParameterError(f"{where}, recipe: {min(misplaced)} is in the cell itself: set it as a parameter")
+        raise ParameterError(
+            f"{where}, recipe: {min(misplaced)} is in the cell itself: set it as a parameter"
+        )
     return checked
 
 
@@ -194,7 +224,9 @@ def read_values(file: Path) -> dict:
     except ParameterError as error:
         raise ParameterError(f"{file}, {error}") from None
     except UnicodeDecodeError as error:
-        raise ParameterError(f"{file}: byte {error.start + 1} is not UTF-8: save the file as UTF-8") from error
+        raise ParameterError(
+            f"{file}: byte {error.start + 1} is not UTF-8: save the file as UTF-8"
+        ) from error
     except RecursionError:
         raise ParameterError(f"{file}: nested too deeply: expected 'name: value' lines") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2024-13-45
@@ -207,21 +239,28 @@ def read_values(file: Path) -> dict:
 
 
 def typed(text: str, p: Parameter) -> object:
-    """The value that `-p name=text` means, by the parameter's type: text as it is, else as Python or YAML writes it.
+    """The value that `-p name=text` means, by the parameter's type: text as it is, else as Python
+    or YAML writes it.
 
     Raises ParameterError for a text that is no such value.
     """
     try:
         return p.type(text) if p.type in (int, float, str) else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ParameterError(f"-p {p.name}={text}: {p.name} is {p.type.__name__} ({p.help})") from error
+        raise ParameterError(
+            f"-p {p.name}={text}: {p.name} is {p.type.__name__} ({p.help})"
+        ) from error
 
 
-def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = None, where: str = "overrides") -> dict:
-    """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides` from `where`.
+def resolve(
+    notebook: Path, tier: str, params: Path, overrides: dict | None = None, where: str = "overrides"
+) -> dict:
+    """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides`
+    from `where`.
 
-    A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that tier needs no file.
-    Raises ParameterError as `check` does, and for another `tier` than the one that is asked for.
+    A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that
+    tier needs no file. Raises ParameterError as `check` does, and for another `tier` than the one
+    that is asked for.
     """
     known = specification(notebook)
     file = params / tier / f"{notebook.stem}.yaml"
@@ -229,7 +268,9 @@ def resolve(notebook: Path, tier: str, params: Path, overrides: dict | None = No
     for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
         if checked.get("tier", tier) != tier:
-            raise ParameterError(f"{source}: tier is {checked['tier']}, but these are values of tier {tier}: remove it")
+            raise ParameterError(
+                f"{source}: tier is {checked['tier']}, but these are values of tier {tier}: remove it"
+            )
         recipe = values.get("recipe", {}) | checked.get("recipe", {})
         values |= checked | {"tier": tier} | ({"recipe": recipe} if recipe else {})
     return values
@@ -240,5 +281,7 @@ def whole_recipe(known: dict[str, Parameter], values: dict) -> object | None:
     if "recipe" not in known:
         return None
     recipe, own = known["recipe"].recipe, settings(known["recipe"].recipe)
-    chosen = {name: value for name, value in values.items() if name in own} | values.get("recipe", {})
+    chosen = {name: value for name, value in values.items() if name in own} | values.get(
+        "recipe", {}
+    )
     return recipe(**check(chosen, own, "recipe"))

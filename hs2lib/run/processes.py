@@ -22,9 +22,11 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *none: N
 
 
 def hold(folder: Path) -> TextIO:
-    """Lock `folder` for the run that this process belongs to, until this process and all that inherit the file ended.
+    """Lock `folder` for the run that this process belongs to, until this process and all that
+    inherit the file ended.
 
-    Raises BlockingIOError where another run holds it, OSError where the folder cannot be written to.
+    Raises BlockingIOError where another run holds it, OSError where the folder cannot be written
+    to.
     """
     owner = os.environ.setdefault(OWNER, f"process {os.getpid()} on {socket.gethostname()}")
     patience = time.monotonic() + PATIENCE_S
@@ -34,15 +36,20 @@ def hold(folder: Path) -> TextIO:
         while (holder := _ask(file, owner)) != owner and time.monotonic() < patience:
             time.sleep(0.05)
     except OSError as error:
-        raise OSError(f"{folder} cannot be written to: {error.strerror}; mend that, or use another folder") from error
+        raise OSError(
+            f"{folder} cannot be written to: {error.strerror}; mend that, or use another folder"
+        ) from error
     if holder == owner:
         return file
-    raise BlockingIOError(f"another run ({holder}) holds {folder}: wait for it, or use another folder")
+    raise BlockingIOError(
+        f"another run ({holder}) holds {folder}: wait for it, or use another folder"
+    )
 
 
 def _ask(file: TextIO, owner: str) -> str:
     """Ask once for the lock; returns who holds it, which is `owner` when we do."""
-    # Whoever holds it alone is the first of a run and writes down which; then all of the run share it.
+    # Whoever holds it alone is the first of a run and writes down which; then all of the run share
+    # it.
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.truncate(0)
@@ -67,7 +74,10 @@ def end_with(parent: int) -> None:
 
 def owned(locks: list[TextIO]) -> dict:
     """Options of `subprocess.Popen` for a child that ends with this process and keeps the locks while it lives."""
-    return {"pass_fds": [lock.fileno() for lock in locks], "preexec_fn": partial(end_with, os.getpid())}
+    return {
+        "pass_fds": [lock.fileno() for lock in locks],
+        "preexec_fn": partial(end_with, os.getpid()),
+    }
 
 
 def run(command: list[str], locks: list[TextIO], **options) -> int:
@@ -90,7 +100,8 @@ def lead() -> None:
 
 
 def follow() -> None:
-    """Make this process a job: it ends with the Snakemake or torchrun that started it, an interrupt ends it at once.
+    """Make this process a job: it ends with the Snakemake or torchrun that started it, an interrupt
+    ends it at once.
 
     What neither of them started is a run of its own.
     """

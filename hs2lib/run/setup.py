@@ -1,6 +1,8 @@
-"""What one run of a notebook was asked to do: its checked parameters as one recipe, and the folders it works in.
+"""What one run of a notebook was asked to do: its checked parameters as one recipe, and the folders
+it works in.
 
-A notebook has it as `run.setup`; a stage that is started without its notebook makes the same one by `Setup.of`.
+A notebook has it as `run.setup`; a stage that is started without its notebook makes the same one by
+`Setup.of`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,8 @@ SMALL_OF: dict[str, dict] = SMALL.pop("by notebook")
 
 
 def small(recipe: Any, notebook: str) -> Any:
-    """The recipe of a dry run: a random model, generated text and few steps in place of what the recipe asks for.
+    """The recipe of a dry run: a random model, generated text and few steps in place of what the
+    recipe asks for.
 
     Paper: silent. Settings that the recipe does not have are left out.
     """
@@ -33,9 +36,10 @@ def small(recipe: Any, notebook: str) -> Any:
 class Setup:
     """One run's settings and folders.
 
-    notebook: its name, as 08_dpo. tier: one of `hs2lib.names.TIERS`. values: the parameters of the notebook's cell.
-    recipe: the whole typed recipe (`hs2lib.train.recipes`), that of a dry run where `dry_run` is set; None for a
-    notebook without one. place: the folder to work in, for a script of one's own; None for the run's.
+    notebook: its name, as 08_dpo. tier: one of `hs2lib.names.TIERS`. values: the parameters of the
+    notebook's cell. recipe: the whole typed recipe (`hs2lib.train.recipes`), that of a dry run
+    where `dry_run` is set; None for a notebook without one. place: the folder to work in, for a
+    script of one's own; None for the run's.
     """
 
     notebook: str

@@ -1,11 +1,13 @@
-"""Checkpoints: weights that training changes, in folders that appear whole; or shared out over processes (FSDP2).
+"""Checkpoints: weights that training changes, in folders that appear whole; or shared out over
+processes (FSDP2).
 
     torchrun --nproc-per-node 8 -m hs2lib.run --stage train --tier paper 05  # recipe.fsdp: true
 
-Shared out (`shard`), each layer is a unit of its own, gathered just before it computes. Gathered weights of layers are
-bfloat16 under bf16 autocast; embeddings, the final norm and heads stay float32, so that a head still tells close
-responses apart, tied embeddings stay one tensor, and outputs are never rounded. Gradients are summed in float32. Each
-process writes its own part, as safetensors, and any number of processes can go on.
+Shared out (`shard`), each layer is a unit of its own, gathered just before it computes. Gathered
+weights of layers are bfloat16 under bf16 autocast; embeddings, the final norm and heads stay
+float32, so that a head still tells close responses apart, tied embeddings stay one tensor, and
+outputs are never rounded. Gradients are summed in float32. Each process writes its own part, as
+safetensors, and any number of processes can go on.
 
 Paper: silent (the reference code uses tensor and pipeline parallelism).
 """
@@ -47,7 +49,9 @@ def best(folder: Path) -> dict[str, float]:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Put saved weights into the model, in place. Raises ValueError where they are not exactly those it trains."""
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trained = {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
     own = {name: list(parameter.shape) for name, parameter in trained.items()}
     with safe_open(folder / WEIGHTS, "pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in sorted(file.keys())}
@@ -58,12 +62,16 @@ def load_weights(model: nn.Module, folder: Path) -> None:
 
 
 def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
-    """Write the parameters that training changes; of a model with adapters a few megabytes, its base is known by name.
+    """Write the parameters that training changes; of a model with adapters a few megabytes, its
+    base is known by name.
 
-    Of a sharded model one is gathered at a time; all processes call this alike, and one of them writes.
+    Of a sharded model one is gathered at a time; all processes call this alike, and one of them
+    writes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    export(((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes)
+    export(
+        ((k, p) for k, p in model.named_parameters() if p.requires_grad), folder / WEIGHTS, writes
+    )
 
 
 def weights_digest(model: nn.Module, start: bytes = b"") -> str:
@@ -77,7 +85,8 @@ def weights_digest(model: nn.Module, start: bytes = b"") -> str:
 def weight_digest(name: str, weight: torch.Tensor) -> str:
     """What a digest of weights takes of one; where it is shared out all processes call this alike."""
     weight = whole(weight)
-    # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for themselves.
+    # Every bit counts, in any order. Where equal numbers cancel each other out, some stand for
+    # themselves.
     some = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
     return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {some}"
 
@@ -124,10 +133,13 @@ class WholeCheckpoints(Trainer):
             kept = last(Path(self.args.output_dir))
             tokens = f"in or after a pass of {getattr(self.model, 'passed', 'some')} tokens"
             less = self.less.format(kept.name if kept else "its start")
-            raise MemoryError(f"no memory is left at step {self.state.global_step + 1}, {tokens}: {less}") from error
+            raise MemoryError(
+                f"no memory is left at step {self.state.global_step + 1}, {tokens}: {less}"
+            ) from error
 
     def rate(self, step: int, steps: int) -> float:
-        # As the reference code warms up: the first step already moves (transformers' own begins with a rate of 0).
+        # As the reference code warms up: the first step already moves (transformers' own begins
+        # with a rate of 0).
         return min(1.0, (step + 1) / (self.args.warmup_steps + 1))
 
     def create_scheduler(self, num_training_steps, optimizer=None):
@@ -139,7 +151,9 @@ class WholeCheckpoints(Trainer):
     def _save_checkpoint(self, model, trial):
         folder, name = Path(self.args.output_dir), f"checkpoint-{self.state.global_step}"
         self.staging = self._staging(name)
-        Trainer._save_checkpoint(self, model, trial)  # into `_get_output_dir`, and without a subclass's model card
+        Trainer._save_checkpoint(
+            self, model, trial
+        )  # into `_get_output_dir`, and without a subclass's model card
         if self.judged and not self.whole:
             save_weights(self.model, self.staging / name, self.args.should_save)
         self.accelerator.wait_for_everyone()
@@ -183,8 +197,12 @@ class WholeCheckpoints(Trainer):
         if self.whole or checkpoint is None:
             return super()._load_optimizer_and_scheduler(checkpoint)
         load_parts(self.model, self.optimizer.optimizer, Path(checkpoint))  # the weights too
-        self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint) / "scheduler.pt", weights_only=True))
-        for group, rate in zip(self.optimizer.param_groups, self.lr_scheduler.get_last_lr(), strict=True):
+        self.lr_scheduler.load_state_dict(
+            torch.load(Path(checkpoint) / "scheduler.pt", weights_only=True)
+        )
+        for group, rate in zip(
+            self.optimizer.param_groups, self.lr_scheduler.get_last_lr(), strict=True
+        ):
             group["lr"] = rate
 
 
@@ -196,7 +214,9 @@ def check_room(needed: float, what: str) -> None:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > here:
         text = f"{what} takes {needed / 1e9:,.1f} GB, and here are {here / 1e9:,.1f} GB"
-        raise ValueError(f"{text}: take more processes and a shared model (docs/guide.md, What fits where)")
+        raise ValueError(
+            f"{text}: take more processes and a shared model (docs/guide.md, What fits where)"
+        )
 
 
 # Shared out over processes
@@ -214,11 +234,13 @@ class Root(nn.Module):
 
 
 def shard(model, autocast: str = "float32", part: nn.Module | None = None) -> None:
-    """Share the parameters of a reward model or policy out over all processes, in place, or those of a part of it.
+    """Share the parameters of a reward model or policy out over all processes, in place, or those
+    of a part of it.
 
-    A backbone without data is filled from its files (`stream`). One that was shared out before is made anew around the
-    rows that each process has, because FSDP2 takes a module once, and adapters came since. Raises ValueError for a
-    backbone whose layers transformers does not name, and as `stream`.
+    A backbone without data is filled from its files (`stream`). One that was shared out before is
+    made anew around the rows that each process has, because FSDP2 takes a module once, and adapters
+    came since. Raises ValueError for a backbone whose layers transformers does not name, and as
+    `stream`.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     PartialState(cpu=device.type == "cpu")
@@ -227,13 +249,18 @@ def shard(model, autocast: str = "float32", part: nn.Module | None = None) -> No
     names, without_data = set(backbone._no_split_modules or ()), backbone.device.type == "meta"
     layers = [module for module in backbone.modules() if type(module).__name__ in names]
     if not layers:
-        raise ValueError(f"{type(backbone).__name__} does not say which of its parts are layers: train without fsdp")
+        raise ValueError(
+            f"{type(backbone).__name__} does not say which of its parts are layers: train without fsdp"
+        )
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     low = torch.bfloat16 if autocast == "bfloat16" else None
-    policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
+    policy = MixedPrecisionPolicy(
+        param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False
+    )
     for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
-    # What is left is gathered for the whole of a step: the engine reads embeddings and heads outside their modules.
+    # What is left is gathered for the whole of a step: the engine reads embeddings and heads
+    # outside their modules.
     every = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
     root = fully_shard(Root(part or model), mesh=mesh, mp_policy=every, reshard_after_forward=False)
     root._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t)
@@ -263,10 +290,12 @@ def _emptied(model) -> nn.Module:
 
 
 def stream(backbone: nn.Module) -> None:
-    """Fill a backbone that was shared out while it had no data: each process reads its own rows of every tensor.
+    """Fill a backbone that was shared out while it had no data: each process reads its own rows of
+    every tensor.
 
-    So no byte is read twice, and no process ever holds a whole model. A random copy of two layers is what the
-    architecture contract looks at. Raises ValueError where a tensor is in no file, and as `attention.prepare`.
+    So no byte is read twice, and no process ever holds a whole model. A random copy of two layers
+    is what the architecture contract looks at. Raises ValueError where a tensor is in no file, and
+    as `attention.prepare`.
     """
     config, prefix = copy.deepcopy(backbone.config), f"{backbone.base_model_prefix}."
     config.num_hidden_layers, layers = 2, getattr(config, "layer_types", None)
@@ -277,7 +306,9 @@ def stream(backbone: nn.Module) -> None:
         with safe_open(file, "pt") as opened:
             files |= dict.fromkeys(opened.keys(), file)
     for name, parameter in backbone.named_parameters():
-        key = next((k for k in (name, prefix + name, name.removeprefix(prefix)) if k in files), None)
+        key = next(
+            (k for k in (name, prefix + name, name.removeprefix(prefix)) if k in files), None
+        )
         if key is None:
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
         with safe_open(files[key], "pt") as opened:
@@ -292,7 +323,11 @@ def put(parameter: torch.Tensor, value) -> None:
     if isinstance(value, DTensor):  # shared out alike
         own, value = own.to_local(), value.detach().to_local()
     elif isinstance(own, DTensor):
-        own, mesh, size = own.to_local(), own.device_mesh, math.ceil(len(own) / own.device_mesh.size())
+        own, mesh, size = (
+            own.to_local(),
+            own.device_mesh,
+            math.ceil(len(own) / own.device_mesh.size()),
+        )
         rows = slice(mesh.get_local_rank() * size, mesh.get_local_rank() * size + len(own))
     own.copy_(value[rows])
 
@@ -338,7 +373,9 @@ def load_parts(model: nn.Module, optimizer, folder: Path) -> None:
     """Read what `save_parts` wrote, by however many processes, into the model and the optimiser, in place."""
     model_state, optimizer_state = _states(model, optimizer)
     tensors = _tensors(model_state, optimizer_state)
-    checkpoint.load(tensors, storage_reader=checkpoint.HuggingFaceStorageReader(str(folder / PARTS)))
+    checkpoint.load(
+        tensors, storage_reader=checkpoint.HuggingFaceStorageReader(str(folder / PARTS))
+    )
     for name, state in (("model", model_state), ("optimizer", optimizer_state)):
         state |= {key: tensors[f"{name}.{key}"] for key in state if f"{name}.{key}" in tensors}
     states.set_model_state_dict(model, model_state, options=states.StateDictOptions(strict=False))
@@ -348,11 +385,15 @@ def load_parts(model: nn.Module, optimizer, folder: Path) -> None:
 def _states(model: nn.Module, optimizer) -> tuple[dict, dict]:
     """What training changes, and the optimiser's state with a name for each number: both with tensors as they lie."""
     once = dict(model.named_parameters())  # tied weights have one name here
-    weights = {k: v for k, v in states.get_model_state_dict(model, options=_FLAT).items() if k in once}
+    weights = {
+        k: v for k, v in states.get_model_state_dict(model, options=_FLAT).items() if k in once
+    }
     return weights, states.get_optimizer_state_dict(model, optimizer, options=_FLAT)
 
 
 def _tensors(model_state: dict, optimizer_state: dict) -> dict[str, torch.Tensor]:
     """All tensors by name. The rest, rates and the like, are the recipe's and the schedule's."""
-    both = {f"model.{k}": v for k, v in model_state.items()} | {f"optimizer.{k}": v for k, v in optimizer_state.items()}
+    both = {f"model.{k}": v for k, v in model_state.items()} | {
+        f"optimizer.{k}": v for k, v in optimizer_state.items()
+    }
     return {name: value for name, value in both.items() if torch.is_tensor(value)}

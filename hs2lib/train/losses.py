@@ -1,7 +1,8 @@
 """Every formula of the paper that is minimised or weighs a sample: pure functions of tensors.
 
-Letters: R responses, P pairs (P tokens in `language_loss`), A attributes, B groups, n responses of a group, T tokens of
-a response. Log-probabilities of whole responses are sums over tokens, in float32 or better, and stay in log space.
+Letters: R responses, P pairs (P tokens in `language_loss`), A attributes, B groups, n responses of
+a group, T tokens of a response. Log-probabilities of whole responses are sums over tokens, in
+float32 or better, and stay in log space.
 """
 
 import numpy as np
@@ -16,12 +17,16 @@ from hs2lib.names import one_of
 def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
     """Squared error over the labelled cells / number of labelled cells, a scalar.
 
-    Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a missing label is
+    Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a
+    missing label is
     -100. A trainer that cuts a batch into parts sums the parts and divides by the cells of the whole, which a mean of
-    each part does not (`hs2lib.train.objectives`). Raises ValueError on a nan label, or where nothing is labelled.
+    each part does not (`hs2lib.train.objectives`). Raises ValueError on a nan label, or where
+    nothing is labelled.
     """
     if not (number := (labels != MISSING).sum()):
-        raise ValueError(f"no cell of the {tuple(labels.shape)} labels is rated: nothing to learn from")
+        raise ValueError(
+            f"no cell of the {tuple(labels.shape)} labels is rated: nothing to learn from"
+        )
     return squared_errors(predictions, labels).sum() / number
 
 
@@ -30,7 +35,8 @@ def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
     _same(predictions=predictions, labels=labels)
     if labels.isnan().any():
         raise ValueError("a label is nan: mark missing labels with -100")
-    # where() before squaring, so that a missing cell gives no gradient rather than 0 x (100 + prediction).
+    # where() before squaring, so that a missing cell gives no gradient rather than 0 x (100 +
+    # prediction).
     return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()  # [R, A]
 
 
@@ -46,16 +52,19 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
 def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float = 1.0) -> Tensor:
     """One score [R] of a response: (attributes [R, A] times weights [A] - mean) / sd.
 
-    Paper: section 4.3 (the goodness score of iterative DPO), section 4.4 (PPO's reward, with mean and sd over the
-    HelpSteer2 responses), appendix H (RewardBench, with weights of its own).
+    Paper: section 4.3 (the goodness score of iterative DPO), section 4.4 (PPO's reward, with mean
+    and sd over the HelpSteer2 responses), appendix H (RewardBench, with weights of its own).
     """
     if attributes.shape[-1:] != weights.shape:
-        raise ValueError(f"{tuple(weights.shape)} weights for attributes of shape {tuple(attributes.shape)}")
+        raise ValueError(
+            f"{tuple(weights.shape)} weights for attributes of shape {tuple(attributes.shape)}"
+        )
     return (attributes @ weights - mean) / sd
 
 
 def language_loss(log_probs: Tensor, number: int | None = None) -> Tensor:
-    """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised fine-tuning).
+    """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised
+    fine-tuning).
 
     log_probs: [P] of the trained tokens; or their sums, with the number of tokens to divide by.
     """
@@ -68,11 +77,17 @@ def implicit_reward(policy: Tensor, reference: Tensor, beta: float) -> Tensor:
     return beta * (policy - reference)
 
 
-def dpo_loss(policy_chosen: Tensor, policy_rejected: Tensor, reference_chosen: Tensor, reference_rejected: Tensor,
-             beta: float) -> Tensor:  # fmt: skip
+def dpo_loss(
+    policy_chosen: Tensor,
+    policy_rejected: Tensor,
+    reference_chosen: Tensor,
+    reference_rejected: Tensor,
+    beta: float,
+) -> Tensor:
     """DPO's loss [P] of each pair: -log sigma of the difference of implicit rewards.
 
-    Paper: section 4.3 (beta 1e-3, the KL penalty). Arguments: [P] log-probabilities of whole responses.
+    Paper: section 4.3 (beta 1e-3, the KL penalty). Arguments: [P] log-probabilities of whole
+    responses.
     """
     chosen = implicit_reward(policy_chosen, reference_chosen, beta)
     return bradley_terry_loss(chosen, implicit_reward(policy_rejected, reference_rejected, beta))
@@ -80,7 +95,14 @@ def dpo_loss(policy_chosen: Tensor, policy_rejected: Tensor, reference_chosen: T
 
 EDGES = {
     "fifths": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-    "rounding": (0.0, 0.125, 0.375, 0.625, 0.875, 1.0),  # the predictions that round to n after scaling to 0..4
+    "rounding": (
+        0.0,
+        0.125,
+        0.375,
+        0.625,
+        0.875,
+        1.0,
+    ),  # the predictions that round to n after scaling to 0..4
 }
 
 
@@ -89,12 +111,12 @@ def attribute_log_probs(
 ) -> Tensor:
     """log P(a = 0..4 | x, y) of each attribute, float64 [..., A, 5]; no gradient flows.
 
-    Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1], integrated over the
-    bin of each level. predictions: [..., A] on the scale 0-4. The paper is silent on these, so they are ours: edges,
-    "fifths" of equal width or "rounding"; clamp, how far from 0 and 1 r is kept, because at r = 0 or 1 the
-    distribution is a point and any other level has log-probability minus infinity; at .01 a predicted 4 leaves
-    a 3 one chance in 2,800 (fifths) or 240 (rounding). Raises ValueError for other edges and for a prediction that is
-    not finite.
+    Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1],
+    integrated over the bin of each level. predictions: [..., A] on the scale 0-4. The paper is
+    silent on these, so they are ours: edges, "fifths" of equal width or "rounding"; clamp, how far
+    from 0 and 1 r is kept, because at r = 0 or 1 the distribution is a point and any other level
+    has log-probability minus infinity; at .01 a predicted 4 leaves a 3 one chance in 2,800 (fifths)
+    or 240 (rounding). Raises ValueError for other edges and for a prediction that is not finite.
     """
     one_of("edges", edges, EDGES)
     from scipy.special import betainc, betaincc  # here, so that the other losses need torch alone
@@ -103,18 +125,28 @@ def attribute_log_probs(
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")
     r = np.clip(r / 4, clamp, 1 - clamp)[..., None]  # [..., A, 1]
-    alpha, beta, edge = concentration * r, concentration * (1 - r), np.array(EDGES[edges])  # [..., A, 1], and edges [6]
-    # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are subtracted instead.
-    below, above = np.diff(betainc(alpha, beta, edge)), -np.diff(betaincc(alpha, beta, edge))  # [..., A, 5] each
+    alpha, beta, edge = (
+        concentration * r,
+        concentration * (1 - r),
+        np.array(EDGES[edges]),
+    )  # [..., A, 1], and edges [6]
+    # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are
+    # subtracted instead.
+    below, above = (
+        np.diff(betainc(alpha, beta, edge)),
+        -np.diff(betaincc(alpha, beta, edge)),
+    )  # [..., A, 5] each
     p = np.where(edge[:-1] < r, below, above)  # [..., A, 5]
     return torch.from_numpy(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
 
 
 def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
-    """log P(a|x, y) [...] of a whole attribute vector: the sum over attributes taken as independent.
+    """log P(a|x, y) [...] of a whole attribute vector: the sum over attributes taken as
+    independent.
 
-    Paper: section 4.5 (independence is ours: the paper is silent). log_probs: [..., A, 5] of `attribute_log_probs`;
-    target: int [A] or [..., A], levels 0-4, here helpfulness, correctness, coherence 4, complexity and verbosity 2.
+    Paper: section 4.5 (independence is ours: the paper is silent). log_probs: [..., A, 5] of
+    `attribute_log_probs`; target: int [A] or [..., A], levels 0-4, here helpfulness, correctness,
+    coherence 4, complexity and verbosity 2.
     """
     if target.shape[-1] != log_probs.shape[-2] or target.min() < 0 or target.max() > 4:
         raise ValueError(f"target is {log_probs.shape[-2]} levels 0-4, got {target.tolist()}")
@@ -123,17 +155,20 @@ def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
 
 
 def steerlm2_targets(attributes: Tensor, prior: Tensor, sampler: Tensor) -> Tensor:
-    """log w' [B, n] of the sampled responses of each group, w = P(a|x,y) P(y|x) / Q'(y|x,a), normalised over n.
+    """log w' [B, n] of the sampled responses of each group, w = P(a|x,y) P(y|x) / Q'(y|x,a),
+    normalised over n.
 
-    Paper: section 4.5, equations 6 and 7. Each argument: log-probabilities [B, n] of whole responses under the
-    attribute model, the SFT model and the original SteerLM model that sampled them.
+    Paper: section 4.5, equations 6 and 7. Each argument: log-probabilities [B, n] of whole
+    responses under the attribute model, the SFT model and the original SteerLM model that sampled
+    them.
     """
     _same(attributes=attributes, prior=prior, sampler=sampler)
     return (_wide(attributes) + _wide(prior) - _wide(sampler)).log_softmax(-1)
 
 
 def steerlm2_policy(policy: Tensor, sampler: Tensor) -> Tensor:
-    """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below equation 10.
+    """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below
+    equation 10.
 
     policy, sampler: log-probabilities [B, n] of whole responses.
     """
@@ -142,27 +177,34 @@ def steerlm2_policy(policy: Tensor, sampler: Tensor) -> Tensor:
 
 
 def steerlm2_loss(targets: Tensor, policy: Tensor, sampler: Tensor) -> Tensor:
-    """Distance [B] of each group, sum_i w'_i log(w'_i / b'_i): to be monitored and, being differentiable, minimised.
+    """Distance [B] of each group, sum_i w'_i log(w'_i / b'_i): to be monitored and, being
+    differentiable, minimised.
 
-    Paper: section 4.5, equation 12; its gradient is equation 11, -sum_i (w'_i - b'_i) grad log Q_theta(y_i|a,x), since
-    w' is constant and b' a softmax of log Q_theta. targets: log w' [B, n]; policy, sampler: log-probabilities [B, n].
-    The reference code divides each group's loss by its mean response length in tokens: do so on the result.
+    Paper: section 4.5, equation 12; its gradient is equation 11, -sum_i (w'_i - b'_i) grad log
+    Q_theta(y_i|a,x), since w' is constant and b' a softmax of log Q_theta. targets: log w' [B, n];
+    policy, sampler: log-probabilities [B, n]. The reference code divides each group's loss by its
+    mean response length in tokens: do so on the result.
     """
     _same(targets=targets, policy=policy)
     targets = targets.detach()
     return (targets.exp() * (targets - steerlm2_policy(policy, sampler))).sum(-1)
 
 
-def advantages(rewards: Tensor, values: Tensor, mask: Tensor, *, gamma=1.0, lam=0.95) -> tuple[Tensor, Tensor]:
+def advantages(
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma=1.0, lam=0.95
+) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates and returns, both [R, T], 0 outside the mask.
 
-    A_t = sum_l (gamma lam)^l delta_{t+l}, delta_t = r_t + gamma V_{t+1} - V_t, V = 0 after the last token; the return
-    is A_t + V_t. Paper: section 4.4 (PPO; gamma 1, lambda .95 of the reference code). rewards, values: [R, T] of each
-    token, the response's reward at its last one; mask: bool [R, T], true from each row's first to its last token.
+    A_t = sum_l (gamma lam)^l delta_{t+l}, delta_t = r_t + gamma V_{t+1} - V_t, V = 0 after the last
+    token; the return is A_t + V_t. Paper: section 4.4 (PPO; gamma 1, lambda .95 of the reference
+    code). rewards, values: [R, T] of each token, the response's reward at its last one; mask: bool
+    [R, T], true from each row's first to its last token.
     """
     _same(rewards=rewards, values=values, mask=mask)
     values = torch.where(mask, values.detach(), 0.0)  # [R, T]
-    delta = torch.where(mask, rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values, 0.0)  # [R, T]
+    delta = torch.where(
+        mask, rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values, 0.0
+    )  # [R, T]
     out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))  # [R, T], [R]
     for t in range(delta.shape[1] - 1, -1, -1):
         carried = delta[:, t] + gamma * lam * carried
@@ -174,14 +216,20 @@ def normalised(x: Tensor, mask: Tensor) -> Tensor:
     """x [R, T] with mean 0 and SD 1 over the mask, 0 outside. Paper: silent (reference code: advantages)."""
     _same(x=x, mask=mask)
     mean = masked_mean(x, mask)  # []
-    return torch.where(mask, (x - mean) * (masked_mean((x - mean).square(), mask) + 1e-8).rsqrt(), 0.0)
+    return torch.where(
+        mask, (x - mean) * (masked_mean((x - mean).square(), mask) + 1e-8).rsqrt(), 0.0
+    )
 
 
-def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
-    """PPO's clipped loss [R] of each response: mean over the mask of -min(ratio A, clip(ratio, 1 - c, 1 + c) A).
+def ppo_policy_loss(
+    policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Tensor, *, clip: float = 0.2
+) -> Tensor:
+    """PPO's clipped loss [R] of each response: mean over the mask of -min(ratio A, clip(ratio, 1 -
+    c, 1 + c) A).
 
-    Paper: section 4.4 (clip .2 of the reference code). policy, sampler: log-probabilities [R, T] of the sampled tokens
-    now and when they were sampled; advantage [R, T]; mask: bool [R, T], all false for a response that is unfinished.
+    Paper: section 4.4 (clip .2 of the reference code). policy, sampler: log-probabilities [R, T] of
+    the sampled tokens now and when they were sampled; advantage [R, T]; mask: bool [R, T], all
+    false for a response that is unfinished.
     """
     _same(policy=policy, sampler=sampler, advantage=advantage, mask=mask)
     # Outside the mask the log-probabilities are anything, and exp of anything times 0 can be nan.
@@ -190,15 +238,20 @@ def ppo_policy_loss(policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Te
     return masked_mean(loss, mask, dim=1)
 
 
-def ppo_value_loss(values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
-    """PPO's clipped value loss [R] of each response: mean over the mask of max((V - R)^2, (V_clipped - R)^2) / 2.
+def ppo_value_loss(
+    values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2
+) -> Tensor:
+    """PPO's clipped value loss [R] of each response: mean over the mask of max((V - R)^2,
+    (V_clipped - R)^2) / 2.
 
-    Paper: section 4.4 (reference code). values, old: [R, T] now and when sampled; V_clipped moves at most `clip` from
-    old. returns [R, T]; mask: bool [R, T].
+    Paper: section 4.4 (reference code). values, old: [R, T] now and when sampled; V_clipped moves
+    at most `clip` from old. returns [R, T]; mask: bool [R, T].
     """
     _same(values=values, old=old, returns=returns, mask=mask)
     clipped = old + (values - old).clamp(-clip, clip)  # [R, T]
-    return masked_mean(torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask, dim=1)
+    return masked_mean(
+        torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask, dim=1
+    )
 
 
 def masked_mean(x: Tensor, mask: Tensor, dim: int | None = None) -> Tensor:

@@ -1,8 +1,9 @@
 """Objectives: what the trainer minimises, as a sum over items and their number.
 
-The formulas are in `hs2lib.train.losses`. Here each is put in the one form that `hs2lib.train.trainer` takes: a sum
-over items (labelled cells, pairs of responses, tokens) and the number of these items. So the mean over a whole global
-batch is the same however the batch is cut into micro-batches.
+The formulas are in `hs2lib.train.losses`. Here each is put in the one form that
+`hs2lib.train.trainer` takes: a sum over items (labelled cells, pairs of responses, tokens) and the
+number of these items. So the mean over a whole global batch is the same however the batch is cut
+into micro-batches.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +11,14 @@ from typing import NamedTuple
 
 import torch
 
-from hs2lib.engine.attention import end_states, log_probs, per_sequence, projection, response_log_probs, states
+from hs2lib.engine.attention import (
+    end_states,
+    log_probs,
+    per_sequence,
+    projection,
+    response_log_probs,
+    states,
+)
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
 from hs2lib.names import OBJECTIVES, one_of
@@ -24,7 +32,8 @@ def end_outputs(model, batch: Batch) -> torch.Tensor:
 
 
 def answer_outputs(model, batch: Batch) -> torch.Tensor:
-    """Of each conversation the log-probability of its trained tokens, and how many of them are the likeliest: [R, 2].
+    """Of each conversation the log-probability of its trained tokens, and how many of them are the
+    likeliest: [R, 2].
 
     The number of likeliest tokens is for validation. It is 0 where gradients are computed.
     """
@@ -32,31 +41,39 @@ def answer_outputs(model, batch: Batch) -> torch.Tensor:
     total = per_sequence(log_probs(model.backbone, batch, hidden), batch)  # [R]
     if torch.is_grad_enabled():
         return torch.stack([total, torch.zeros_like(total)], 1)  # [R, 2]
-    likeliest = over_vocabulary(model.backbone, batch, hidden, lambda logits: logits.argmax(-1))  # [P]
+    likeliest = over_vocabulary(
+        model.backbone, batch, hidden, lambda logits: logits.argmax(-1)
+    )  # [P]
     right = likeliest == batch.tokens[batch.node].to(hidden.device)  # [P]
     return torch.stack([total, per_sequence(right.float(), batch)], 1)  # [R, 2]
 
 
-def over_vocabulary(model, batch: Batch, hidden: torch.Tensor, function: Callable, chunk: int = 512) -> torch.Tensor:
-    """function(logits float32 [C, V]) -> [C] where each token of `batch.node` is predicted: [P], without gradients.
+def over_vocabulary(
+    model, batch: Batch, hidden: torch.Tensor, function: Callable, chunk: int = 512
+) -> torch.Tensor:
+    """function(logits float32 [C, V]) -> [C] where each token of `batch.node` is predicted: [P],
+    without gradients.
 
-    Paper: silent. hidden: the states [T, H] of the batch; chunk: states at a time. A state that predicts several tokens
-    is projected once.
+    Paper: silent. hidden: the states [T, H] of the batch; chunk: states at a time. A state that
+    predicts several tokens is projected once.
     """
     head = projection(model)
     parents, inverse = batch.parent[batch.node].to(hidden.device).unique(return_inverse=True)
     with torch.no_grad():
-        return torch.cat([function(head(part).float()) for part in hidden[parents].split(chunk)])[inverse]
+        return torch.cat([function(head(part).float()) for part in hidden[parents].split(chunk)])[
+            inverse
+        ]
 
 
 class Objective(NamedTuple):
     """A loss on groups.
 
-    total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable. count(targets, group)
-    is the number of items. outputs(model, batch) [R, m] is called inside the wrapped forward. A reward model has as
-    many outputs as targets, m = k. `log_probs`: the model is a policy without a head, and items say which tokens are
-    the response's (`Item.starts`). metrics(outputs, targets, group, names of the outputs): what validation reports
-    besides the loss, by name.
+    total(outputs [R, m], targets [R, k], group int64 [R]) is the sum over items, differentiable.
+    count(targets, group) is the number of items. outputs(model, batch) [R, m] is called inside the
+    wrapped forward. A reward model has as many outputs as targets, m = k. `log_probs`: the model is
+    a policy without a head, and items say which tokens are the response's (`Item.starts`).
+    metrics(outputs, targets, group, names of the outputs): what validation reports besides the
+    loss, by name.
     """
 
     name: str
@@ -64,7 +81,9 @@ class Objective(NamedTuple):
     count: Callable[[torch.Tensor, torch.Tensor], int]
     outputs: Callable[[object, Batch], torch.Tensor] = end_outputs
     log_probs: bool = False
-    metrics: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, tuple], dict[str, float]] | None = None
+    metrics: (
+        Callable[[torch.Tensor, torch.Tensor, torch.Tensor, tuple], dict[str, float]] | None
+    ) = None
 
 
 REGRESSION = Objective(
@@ -79,7 +98,9 @@ def ordered_pairs(targets: torch.Tensor, group: torch.Tensor) -> tuple[torch.Ten
     """Rows (better [P], worse [P]) of every pair of responses of one group with different targets [R, 1]."""
     value = targets[:, 0]
     labelled = (value != MISSING)[:, None] & (value != MISSING)[None]  # [R, R]
-    return torch.nonzero((group[:, None] == group[None]) & (value[:, None] > value[None]) & labelled, as_tuple=True)
+    return torch.nonzero(
+        (group[:, None] == group[None]) & (value[:, None] > value[None]) & labelled, as_tuple=True
+    )
 
 
 def _pairs(targets: torch.Tensor, group: torch.Tensor) -> int:
@@ -102,10 +123,12 @@ def named(name: str) -> Objective:
 
 
 def sft() -> Objective:
-    """Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of the global batch.
+    """Supervised fine-tuning: -log P of the trained tokens, over the number of trained tokens of
+    the global batch.
 
-    Paper: section 4.2. outputs [R, 2] of `answer_outputs`; targets [R, 1]: numbers of trained tokens. Validation adds
-    the share of trained tokens that are the likeliest ones. Checked against TRL's SFTTrainer.
+    Paper: section 4.2. outputs [R, 2] of `answer_outputs`; targets [R, 1]: numbers of trained
+    tokens. Validation adds the share of trained tokens that are the likeliest ones. Checked against
+    TRL's SFTTrainer.
     """
 
     def total(outputs, targets, group):
@@ -123,17 +146,22 @@ def sft() -> Objective:
 def dpo(beta: float = 1e-3) -> Objective:
     """DPO on all ordered pairs of a group: the loss of `losses.dpo_loss`, summed over pairs.
 
-    Paper: section 4.3 (beta 1e-3). targets [R, 2]: a value whose order within the group is the preference, and the
-    reference's log pi_ref(y|x). Validation adds the share of pairs whose implicit rewards are in the right order (equal
-    ones count as wrong) and the mean margin of these rewards. Raises ValueError for a beta that is not positive.
+    Paper: section 4.3 (beta 1e-3). targets [R, 2]: a value whose order within the group is the
+    preference, and the reference's log pi_ref(y|x). Validation adds the share of pairs whose
+    implicit rewards are in the right order (equal ones count as wrong) and the mean margin of these
+    rewards. Raises ValueError for a beta that is not positive.
     """
     if not beta > 0:
-        raise ValueError(f"beta is positive, got {beta}: below 0 the worse response would be preferred")
+        raise ValueError(
+            f"beta is positive, got {beta}: below 0 the worse response would be preferred"
+        )
 
     def total(outputs, targets, group):
         better, worse = ordered_pairs(targets, group)
         policy, reference = outputs[:, 0], targets[:, 1]
-        return losses.dpo_loss(policy[better], policy[worse], reference[better], reference[worse], beta).sum()
+        return losses.dpo_loss(
+            policy[better], policy[worse], reference[better], reference[worse], beta
+        ).sum()
 
     def metrics(outputs, targets, group, names):
         better, worse = ordered_pairs(targets, group)
@@ -141,34 +169,49 @@ def dpo(beta: float = 1e-3) -> Objective:
         margin = reward[better] - reward[worse]
         return {"accuracy": (margin > 0).float().mean().item(), "margin": margin.mean().item()}
 
-    return Objective(f"DPO, beta {beta:g}", total, _pairs, response_log_probs, log_probs=True, metrics=metrics)
+    return Objective(
+        f"DPO, beta {beta:g}", total, _pairs, response_log_probs, log_probs=True, metrics=metrics
+    )
 
 
-def steerlm2_distances(outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor) -> Iterator[tuple]:
+def steerlm2_distances(
+    outputs: torch.Tensor, targets: torch.Tensor, group: torch.Tensor
+) -> Iterator[tuple]:
     """Equation 12's distance of each group, and its responses' mean length; arguments as in `steerlm2`."""
     for one in group.unique():
         rows = group == one
         weights, sampler, tokens = targets[rows].T
-        yield losses.steerlm2_loss(weights[None], outputs[rows, 0][None], sampler[None]).squeeze(0), tokens.mean()
+        yield (
+            losses.steerlm2_loss(weights[None], outputs[rows, 0][None], sampler[None]).squeeze(0),
+            tokens.mean(),
+        )
 
 
 def steerlm2(by_length: bool = False) -> Objective:
-    """SteerLM 2.0: the mean over groups of equation 12's distance, whose gradient is that of equation 11.
+    """SteerLM 2.0: the mean over groups of equation 12's distance, whose gradient is that of
+    equation 11.
 
-    Paper: section 4.5. outputs [R, 1]: log Q_theta(y|a,x); targets [R, 3]: log w' (normalised within the group),
-    log Q'(y|a,x), and the response's length in tokens. by_length: divide each group's distance by its mean length, as
-    the reference code does; the paper's equations do not. Validation adds the distance itself. Groups may differ in
-    size.
+    Paper: section 4.5. outputs [R, 1]: log Q_theta(y|a,x); targets [R, 3]: log w' (normalised
+    within the group), log Q'(y|a,x), and the response's length in tokens. by_length: divide each
+    group's distance by its mean length, as the reference code does; the paper's equations do not.
+    Validation adds the distance itself. Groups may differ in size.
     """
 
     def total(outputs, targets, group):
-        return sum(x / tokens if by_length else x for x, tokens in steerlm2_distances(outputs, targets, group))
+        return sum(
+            x / tokens if by_length else x
+            for x, tokens in steerlm2_distances(outputs, targets, group)
+        )
 
     def count(targets, group):
         return len(group.unique())
 
     def metrics(outputs, targets, group, names):
-        return {"distance": torch.stack([x for x, _ in steerlm2_distances(outputs, targets, group)]).mean().item()}
+        return {
+            "distance": torch.stack([x for x, _ in steerlm2_distances(outputs, targets, group)])
+            .mean()
+            .item()
+        }
 
     name = "SteerLM 2.0, by length" if by_length else "SteerLM 2.0"
     return Objective(name, total, count, response_log_probs, log_probs=True, metrics=metrics)

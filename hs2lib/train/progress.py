@@ -26,7 +26,15 @@ def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tq
                 handle.update({"text/plain": text.strip()}, raw=True)
 
         file = SimpleNamespace(write=write, flush=lambda: None)
-    return tqdm(total=total, initial=done, unit=unit, mininterval=0.5, ncols=90, disable=not shown, file=file)
+    return tqdm(
+        total=total,
+        initial=done,
+        unit=unit,
+        mininterval=0.5,
+        ncols=90,
+        disable=not shown,
+        file=file,
+    )
 
 
 class Log(TrainerCallback):
@@ -39,7 +47,9 @@ class Log(TrainerCallback):
         if state.is_world_process_zero:
             values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
             with self.path.open("a") as file:
-                file.write(f"{time.strftime('%H:%M:%S')} step {state.global_step}/{state.max_steps}: {values}\n")
+                file.write(
+                    f"{time.strftime('%H:%M:%S')} step {state.global_step}/{state.max_steps}: {values}\n"
+                )
 
 
 class Live(TrainerCallback):
@@ -48,7 +58,9 @@ class Live(TrainerCallback):
     drawn, handle = 0.0, None
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if get_ipython() is None or (time.time() - self.drawn < 5 and state.global_step < state.max_steps):
+        if get_ipython() is None or (
+            time.time() - self.drawn < 5 and state.global_step < state.max_steps
+        ):
             return
         figure, self.drawn = draw(*curves(state.log_history)), time.time()
         figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)
@@ -63,12 +75,17 @@ def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
     names = {"grad_norm": "gradient norm", "learning_rate": "learning rate"}
     training = pd.DataFrame([x for x in history if "loss" in x]).rename(columns=names)
     validation = pd.DataFrame([x for x in history if "eval_loss" in x])
-    return _in_order(training), _in_order(validation.rename(columns=lambda name: name.removeprefix("eval_")))
+    return _in_order(training), _in_order(
+        validation.rename(columns=lambda name: name.removeprefix("eval_"))
+    )
 
 
 def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns in an order of our own: a checkpoint gives the history back with its keys sorted."""
-    first, last = ["step", "epoch", "loss"], [f"{metric} {name}" for metric in METRICS for name in NINE]
+    first, last = (
+        ["step", "epoch", "loss"],
+        [f"{metric} {name}" for metric in METRICS for name in NINE],
+    )
     others = sorted(frame.columns.difference([*first, *last]))
     return frame.reindex(columns=[*first, *others, *(name for name in last if name in frame)])
 
@@ -85,8 +102,12 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     left.legend()
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
     for name in pearson or validation.columns.intersection(["accuracy"]):
-        right.plot(validation.step, validation[name], "o-", ms=4, label=name.removeprefix("Pearson "))
-    right.set(xlabel="step", ylabel="Pearson's R on validation" if pearson else "accuracy on validation")
+        right.plot(
+            validation.step, validation[name], "o-", ms=4, label=name.removeprefix("Pearson ")
+        )
+    right.set(
+        xlabel="step", ylabel="Pearson's R on validation" if pearson else "accuracy on validation"
+    )
     if pearson:
         right.legend(fontsize=7)
     elif right.lines:

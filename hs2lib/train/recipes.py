@@ -1,10 +1,11 @@
 """The whole recipe of each method: every setting with its type, default, help and range.
 
-A notebook's parameters cell shows the dozen settings that a reader changes; its last line, `recipe: dict = {..}`,
-overrides any other one of these. `run.recipe` of `hs2lib.report.report.start` is the result, a typed object. This
-module imports no torch, so that the parameters of all notebooks are checked within a second. Defaults are the paper's.
-Where it is silent they are the reference code's (docs/reference.md), but where the help names another; what only a tier
-decides (sizes, hardware) begins small.
+A notebook's parameters cell shows the dozen settings that a reader changes; its last line, `recipe:
+dict = {..}`, overrides any other one of these. `run.recipe` of `hs2lib.report.report.start` is the
+result, a typed object. This module imports no torch, so that the parameters of all notebooks are
+checked within a second. Defaults are the paper's. Where it is silent they are the reference code's
+(docs/reference.md), but where the help names another; what only a tier decides (sizes, hardware)
+begins small.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from hs2lib.run.parameters import check, setting, settings
 
 
 class Settings:
-    """Each kind of these is a frozen dataclass, whose values are checked also where no parameters cell made it.
+    """Each kind of these is a frozen dataclass, whose values are checked also where no parameters
+    cell made it.
 
     Raises ParameterError for a value of another type, or outside the range that its setting states.
     """
@@ -30,19 +32,34 @@ class Recipe(Settings):
     """How to train: what `hs2lib.train.trainer.fit` reads of every recipe."""
 
     epochs: float = setting(
-        2.0, "passes over the training data, unless steps are set; paper, reward model: 2 (section 3)", 0.01, 1000
+        2.0,
+        "passes over the training data, unless steps are set; paper, reward model: 2 (section 3)",
+        0.01,
+        1000,
     )
-    steps: int = setting(0, "steps to stop after, or 0 for the whole global batches of the epochs", 0, 10_000_000)
-    batch: int = setting(64, "groups in a global batch; paper, reward model: 64 pairs of responses", 1, 100_000)
-    learning_rate: float = setting(2e-6, "constant, after the warm-up; paper, 70B reward model: 2e-6", 0, 1)
+    steps: int = setting(
+        0, "steps to stop after, or 0 for the whole global batches of the epochs", 0, 10_000_000
+    )
+    batch: int = setting(
+        64, "groups in a global batch; paper, reward model: 64 pairs of responses", 1, 100_000
+    )
+    learning_rate: float = setting(
+        2e-6, "constant, after the warm-up; paper, 70B reward model: 2e-6", 0, 1
+    )
     warmup: int = setting(10, "steps of warm-up; paper: section 3", 0, 100_000)
-    weight_decay: float = setting(0.1, "of AdamW; reference code (.01 for SFT, SteerLM, SteerLM 2.0)", 0, 1)
+    weight_decay: float = setting(
+        0.1, "of AdamW; reference code (.01 for SFT, SteerLM, SteerLM 2.0)", 0, 1
+    )
     betas: tuple[float, float] = setting((0.9, 0.98), "of AdamW; reference code", 0, 1)
     clip: float = setting(1.0, "largest norm of the gradient; reference code", 1e-6, 1e9)
     seed: int = setting(0, "of the order of the data, with the number of the epoch", 0, 2**32 - 1)
-    autocast: str = setting("bfloat16", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS)
+    autocast: str = setting(
+        "bfloat16", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS
+    )
     budget: int = setting(4096, "size of a micro-batch, tokens: bounds the memory", 1, 10_000_000)
-    accumulation: int = setting(1, "parts of a global batch that each process computes in turn", 1, 100_000)
+    accumulation: int = setting(
+        1, "parts of a global batch that each process computes in turn", 1, 100_000
+    )
     checkpointing: bool = setting(False, "compute activations twice, to hold fewer")
     validate_every: int = setting(10, "steps between validations; reference code", 1, 1_000_000)
     save_every: int = setting(50, "steps between checkpoints to go on from", 1, 1_000_000)
@@ -54,7 +71,9 @@ class Recipe(Settings):
 class OwnRows(Settings):
     """A file of the user's own."""
 
-    path: str = setting("", "file to read in place of the data set's own, or with ratings for data set ratings")
+    path: str = setting(
+        "", "file to read in place of the data set's own, or with ratings for data set ratings"
+    )
 
 
 class Rows(Settings):
@@ -69,13 +88,17 @@ class Rows(Settings):
 class Begun(Settings):
     """What training begins with."""
 
-    start: str = setting("", 'policy to begin with, a folder or a name, or "" for that of an earlier notebook')
+    start: str = setting(
+        "", 'policy to begin with, a folder or a name, or "" for that of an earlier notebook'
+    )
 
 
 class Steered(Settings):
     """What a steered policy is asked for."""
 
-    target: str = setting("helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2", "attributes to ask for")
+    target: str = setting(
+        "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2", "attributes to ask for"
+    )
 
 
 class Resampled(Settings):
@@ -89,21 +112,32 @@ class Written(Settings):
 
     revision: str = setting("", 'commit of the Hub repository, or "" for the newest')
     pad_token: str = setting("", 'pad token for a tokenizer that has none, or ""')
-    template: str = setting("chat", "how a conversation is written, for a model from elsewhere", one_of=names.TEMPLATES)
-    max_tokens: int = setting(0, "longest response with its prompt, tokens, or 0 for the model's limit", 0, 1_000_000)
-    control_text: str = setting("escape", "texts that hold control tokens of the template", one_of=names.CONTROL_TEXT)
+    template: str = setting(
+        "chat", "how a conversation is written, for a model from elsewhere", one_of=names.TEMPLATES
+    )
+    max_tokens: int = setting(
+        0, "longest response with its prompt, tokens, or 0 for the model's limit", 0, 1_000_000
+    )
+    control_text: str = setting(
+        "escape", "texts that hold control tokens of the template", one_of=names.CONTROL_TEXT
+    )
 
     @property
     def written(self) -> dict:
         """These five, as `hs2lib.models` takes them: None in place of an empty one."""
-        how = {name: getattr(self, name) or None for name in ("template", "revision", "pad_token", "max_tokens")}
+        how = {
+            name: getattr(self, name) or None
+            for name in ("template", "revision", "pad_token", "max_tokens")
+        }
         return how | {"control_text": self.control_text or "escape"}
 
 
 class Limited(Written):
     """What is done with what is longer than max_tokens."""
 
-    too_long: str = setting("raise", "what to do with a row longer than max_tokens", one_of=names.TOO_LONG)
+    too_long: str = setting(
+        "raise", "what to do with a row longer than max_tokens", one_of=names.TOO_LONG
+    )
 
 
 class Trained(Settings):
@@ -117,8 +151,12 @@ class Trained(Settings):
 class Scored(Resampled):
     """Which reward model scores answers."""
 
-    reward: str = setting("", 'reward model that measures, a folder or Hub repository, or "" for that of notebook 05')
-    weighting: str = setting("goodness", "head weights: goodness, a row of Table 3, or text as quality:1")
+    reward: str = setting(
+        "", 'reward model that measures, a folder or Hub repository, or "" for that of notebook 05'
+    )
+    weighting: str = setting(
+        "goodness", "head weights: goodness, a row of Table 3, or text as quality:1"
+    )
 
 
 class Measured(Scored):
@@ -126,7 +164,9 @@ class Measured(Scored):
 
     eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=names.PROMPTS)
     eval_source: str = setting("embedded", "where they come from", one_of=names.SOURCES)
-    eval_split: str = setting("validation", "which split of them, never one trained on", one_of=names.SPLITS)
+    eval_split: str = setting(
+        "validation", "which split of them, never one trained on", one_of=names.SPLITS
+    )
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
     n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
@@ -144,17 +184,31 @@ class Endpoint(Settings):
 class Grader(Endpoint):
     """Who grades answers to MT-Bench."""
 
-    judge_model: str = setting("gpt-4-0125-preview", "model there that grades MT-Bench; paper: appendix H")
-    key_variable: str = setting("OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE)
-    token_cap: int = setting(1_000_000, "tokens that judges may ever take for this folder", 0, 10**9)
+    judge_model: str = setting(
+        "gpt-4-0125-preview", "model there that grades MT-Bench; paper: appendix H"
+    )
+    key_variable: str = setting(
+        "OPENAI_API_KEY", "name, in capitals, of the key's variable", pattern=names.VARIABLE
+    )
+    token_cap: int = setting(
+        1_000_000, "tokens that judges may ever take for this folder", 0, 10**9
+    )
 
 
 class Aligned(Measured, Trained, Grader, Recipe):
     """What the recipes of all policies share."""
 
-    warmup: int = setting(0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000)
-    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
-    judge: str = setting("none", "who chooses among all checkpoints, by MT-Bench", one_of=("none", "truth", "endpoint"))
+    warmup: int = setting(
+        0, "steps of warm-up; paper: section 3 has 10, for the reward model only", 0, 100_000
+    )
+    autocast: str = setting(
+        "float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS
+    )
+    judge: str = setting(
+        "none",
+        "who chooses among all checkpoints, by MT-Bench",
+        one_of=("none", "truth", "endpoint"),
+    )
 
     @property
     def inference(self) -> dict:
@@ -169,7 +223,11 @@ class Aligned(Measured, Trained, Grader, Recipe):
     @property
     def evaluation(self) -> dict:
         """How a policy answers held-out prompts and is scored: options of `hs2lib.evaluate.policies.evaluate`."""
-        sampled = {"n": self.n_eval_samples, "temperature": self.eval_temperature, "top_p": self.eval_top_p}
+        sampled = {
+            "n": self.n_eval_samples,
+            "temperature": self.eval_temperature,
+            "top_p": self.eval_top_p,
+        }
         sampled |= {"max_new_tokens": self.eval_tokens, "seed": self.seed}
         return sampled | self.inference | {"weighting": self.weighting}
 
@@ -177,13 +235,24 @@ class Aligned(Measured, Trained, Grader, Recipe):
 class DPO(Begun, OwnRows, Limited, Rows, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
-    reward: str = setting("", 'reward model that measures, a folder or repository, none, or "" for that of notebook 05')
-    attribute: str = setting("helpfulness", "label whose highest response is chosen and whose lowest is rejected")
+    reward: str = setting(
+        "",
+        'reward model that measures, a folder or repository, none, or "" for that of notebook 05',
+    )
+    attribute: str = setting(
+        "helpfulness", "label whose highest response is chosen and whose lowest is rejected"
+    )
     n_pairs: int = setting(0, "pairs to train on, drawn by the seed, or 0 for all", 0, 10_000_000)
-    validation_split: str = setting("", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS))
+    validation_split: str = setting(
+        "", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS)
+    )
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
-    backend: str = setting("groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl"))
-    beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
+    backend: str = setting(
+        "groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl")
+    )
+    beta: float = setting(
+        0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10
+    )
 
 
 class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
@@ -193,19 +262,35 @@ class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
     attributes: tuple = setting(names.ATTRIBUTES, "the model's outputs")
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
-    test_split: str = setting("validation", 'to test on, or "" to cut test_share off', one_of=("", *names.SPLITS))
-    test_share: float = setting(0.25, "of the prompts, for the metrics; as many of a generated test_split", 0, 0.5)
+    test_split: str = setting(
+        "validation", 'to test on, or "" to cut test_share off', one_of=("", *names.SPLITS)
+    )
+    test_share: float = setting(
+        0.25, "of the prompts, for the metrics; as many of a generated test_split", 0, 0.5
+    )
     objective: str = setting("regression", "the loss", one_of=names.OBJECTIVES)
-    compare: str = setting("", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences')
-    head: str = setting("fresh", "where the head starts, near zero or at the ridge solution", one_of=("fresh", "ridge"))
-    ridge_groups: int = setting(1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000)
+    compare: str = setting(
+        "", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences'
+    )
+    head: str = setting(
+        "fresh",
+        "where the head starts, near zero or at the ridge solution",
+        one_of=("fresh", "ridge"),
+    )
+    ridge_groups: int = setting(
+        1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000
+    )
 
 
 class Supervised(Settings):
     """How a policy is trained on answers as they stand."""
 
-    keep: int = setting(0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000)
-    backend: str = setting("groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl"))
+    keep: int = setting(
+        0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000
+    )
+    backend: str = setting(
+        "groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl")
+    )
 
 
 class SFT(OwnRows, Supervised, Written, Rows, Aligned):
@@ -220,7 +305,9 @@ class Tempered(Settings):
     """How surely a policy is sampled."""
 
     temperature: float = setting(0.7, "of the sampling; paper: sections 4.3 and 4.5", 0, 10)
-    top_p: float = setting(0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1)
+    top_p: float = setting(
+        0.9, "share of the probability that is sampled from; paper: as above", 0.01, 1
+    )
 
 
 class Sampled(Tempered):
@@ -232,20 +319,33 @@ class Sampled(Tempered):
 class Served(Settings):
     """What generates."""
 
-    backend: str = setting("transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS)
+    backend: str = setting(
+        "transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS
+    )
 
 
 class Compared(Served, Sampled, Rows):
     """Prompts whose several responses are compared with each other."""
 
-    n_prompts: int = setting(20_000, "prompts a round or an iteration; paper: sections 4.3 and 4.5", 1, 10_000_000)
+    n_prompts: int = setting(
+        20_000, "prompts a round or an iteration; paper: sections 4.3 and 4.5", 1, 10_000_000
+    )
     n_samples: int = setting(10, "responses sampled for each prompt, n; paper: as above", 2, 1000)
 
     @property
     def sampling(self) -> dict:
         """How responses to train on are sampled: options of `hs2lib.models.rollout.rollouts`."""
-        sampled = {"n": self.n_samples, "temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
-        return sampled | {"max_new_tokens": self.max_new_tokens, "backend": self.backend, "autocast": self.autocast}
+        sampled = {
+            "n": self.n_samples,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+        }
+        return sampled | {
+            "max_new_tokens": self.max_new_tokens,
+            "backend": self.backend,
+            "autocast": self.autocast,
+        }
 
     @property
     def evaluation(self) -> dict:
@@ -255,34 +355,60 @@ class Compared(Served, Sampled, Rows):
 class IterativeDPO(Begun, Compared, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
 
-    rounds: int = setting(1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100)
-    unfinished: str = setting("keep", "samples cut off: as the others, or in no pair", one_of=("keep", "leave out"))
-    reference: str = setting("previous", "start of which round DPO keeps close to", one_of=("previous", "first"))
-    beta: float = setting(0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10)
+    rounds: int = setting(
+        1, "of sampling and training, each on new prompts; paper: section 4.3", 1, 100
+    )
+    unfinished: str = setting(
+        "keep", "samples cut off: as the others, or in no pair", one_of=("keep", "leave out")
+    )
+    reference: str = setting(
+        "previous", "start of which round DPO keeps close to", one_of=("previous", "first")
+    )
+    beta: float = setting(
+        0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10
+    )
 
 
 class PPO(Begun, OwnRows, Sampled, Written, Rows, Aligned):
     """Notebook 10. Paper: section 4.4."""
 
-    n_validate: int = setting(0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000)
-    n_standard: int = setting(0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000)
-    critic: str = setting("separate", "own model, or the policy's head; reference code", one_of=("separate", "shared"))
-    critic_rate: float = setting(10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000)
+    n_validate: int = setting(
+        0, "prompts that choose the checkpoint by their reward, or 0 for the last", 0, 100_000
+    )
+    n_standard: int = setting(
+        0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000
+    )
+    critic: str = setting(
+        "separate", "own model, or the policy's head; reference code", one_of=("separate", "shared")
+    )
+    critic_rate: float = setting(
+        10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000
+    )
     value_weight: float = setting(1.0, "of the value loss, for a shared critic", 0, 1000)
     buffer: int = setting(128, "prompts answered in a round; paper: section 4.4", 1, 100_000)
     passes: int = setting(1, "over the answers of a round; reference code", 1, 100)
     kl_weight: float = setting(0.003, "of the KL in the reward; paper: section 4.4", 0, 100)
-    kl_form: str = setting("absolute", "of the KL of a token; reference code", one_of=("absolute", "plain", "k3"))
+    kl_form: str = setting(
+        "absolute", "of the KL of a token; reference code", one_of=("absolute", "plain", "k3")
+    )
     gamma: float = setting(1.0, "discount; reference code", 0, 1)
     lam: float = setting(0.95, "of the advantage estimates; reference code", 0, 1)
     ratio_clip: float = setting(0.2, "how far a token's ratio counts; reference code", 0, 100)
     value_clip: float = setting(0.2, "how far a value may move; reference code", 0, 1e9)
-    normalise: bool = setting(True, "bring advantages to mean 0 and SD 1 over the buffer; reference code")
+    normalise: bool = setting(
+        True, "bring advantages to mean 0 and SD 1 over the buffer; reference code"
+    )
     n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
-    unfinished: str = setting("drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF)
-    weigh: str = setting("tokens", "what counts alike in the losses; reference code: responses", one_of=names.WEIGHED)
+    unfinished: str = setting(
+        "drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF
+    )
+    weigh: str = setting(
+        "tokens", "what counts alike in the losses; reference code: responses", one_of=names.WEIGHED
+    )
     temperature: float = setting(1.0, "of sampling in training; reference code", 0.01, 10)
-    top_p: float = setting(1.0, "share of the probability that is sampled from; reference code", 0.01, 1)
+    top_p: float = setting(
+        1.0, "share of the probability that is sampled from; reference code", 0.01, 1
+    )
     n_best_prompts: int = setting(4, "held-out prompts that best-of-n answers", 1, 100_000)
     n_best: int = setting(8, "answers to each, of which the best are taken", 2, 100_000)
 
@@ -292,10 +418,18 @@ class SteerLM(Begun, Steered, OwnRows, Supervised, Tempered, Limited, Rows, Alig
 
     steer_by: tuple = setting(names.ATTRIBUTES, "attributes varied one by one")
 
-    single_turn: bool = setting(False, "only answers to a first message (short prompts: more answers in the same time)")
-    n_answers: int = setting(0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000)
-    levels: str = setting("rounded", "predictions rounded or ranked, or a set's own ratings", one_of=names.LABELLED)
-    balance: tuple = setting((), "levels of the first of steer_by, taken as evenly as can be, or () for any", 0, 4)
+    single_turn: bool = setting(
+        False, "only answers to a first message (short prompts: more answers in the same time)"
+    )
+    n_answers: int = setting(
+        0, "label and train on at most so many answers, or 0 for all", 0, 100_000_000
+    )
+    levels: str = setting(
+        "rounded", "predictions rounded or ranked, or a set's own ratings", one_of=names.LABELLED
+    )
+    balance: tuple = setting(
+        (), "levels of the first of steer_by, taken as evenly as can be, or () for any", 0, 4
+    )
     steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
     n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
@@ -305,18 +439,32 @@ class SteerLM(Begun, Steered, OwnRows, Supervised, Tempered, Limited, Rows, Alig
 class SteerLM2(Begun, Steered, Compared, Aligned):
     """Notebook 12. Paper: section 4.5."""
 
-    prior: str = setting("", 'SFT model without attributes, a folder or a name, or "" for the policy of notebook 07')
+    prior: str = setting(
+        "", 'SFT model without attributes, a folder or a name, or "" for the policy of notebook 07'
+    )
     iterations: int = setting(2, "of sampling and training; paper: section 4.5", 1, 100)
-    fresh_prompts: bool = setting(True, "other prompts in each iteration, or the same ones; paper: section 4.5")
-    n_validation: int = setting(2, "prompts that choose the best step by the distance, or 0 for none", 0, 100_000)
-    concentration: float = setting(24.0, "alpha plus beta of the Beta distribution; paper: section 4.5", 0.1, 10_000)
+    fresh_prompts: bool = setting(
+        True, "other prompts in each iteration, or the same ones; paper: section 4.5"
+    )
+    n_validation: int = setting(
+        2, "prompts that choose the best step by the distance, or 0 for none", 0, 100_000
+    )
+    concentration: float = setting(
+        24.0, "alpha plus beta of the Beta distribution; paper: section 4.5", 0.1, 10_000
+    )
     edges: str = setting("fifths", "bins of the five levels", one_of=("fifths", "rounding"))
     clamp: float = setting(0.01, "how far from 0 and 1 a scaled prediction is kept", 1e-6, 0.2)
     unfinished: str = setting("keep", "samples that reach max_new_tokens", one_of=names.CUT_OFF)
-    by_length: bool = setting(False, "divide the loss of a group by its mean length; reference code: yes")
-    toy_groups: int = setting(4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000)
+    by_length: bool = setting(
+        False, "divide the loss of a group by its mean length; reference code: yes"
+    )
+    toy_groups: int = setting(
+        4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000
+    )
     toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
-    real_prompts: int = setting(2, "prompts by which the variance of the policy's gradient is measured", 1, 1000)
+    real_prompts: int = setting(
+        2, "prompts by which the variance of the policy's gradient is measured", 1, 1000
+    )
     real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
@@ -324,22 +472,40 @@ class RewardBench(OwnRows, Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
     source: str = setting("embedded", "where the pairs come from", one_of=names.SOURCES)
-    n_per_section: int = setting(50, "pairs to generate for each section when source is embedded", 4, 1_000_000)
+    n_per_section: int = setting(
+        50, "pairs to generate for each section when source is embedded", 4, 1_000_000
+    )
     limit: int = setting(0, "take only so many pairs of each subset, or 0 for all", 0, 100_000)
     prior_sets: bool = setting(False, "also the four prior sets, from the Hub")
-    model: str = setting("", 'reward model, a folder or a Hub repository, or "" for that of notebook 05')
-    weighting: str = setting("", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s')
+    model: str = setting(
+        "", 'reward model, a folder or a Hub repository, or "" for that of notebook 05'
+    )
+    weighting: str = setting(
+        "", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s'
+    )
     paper_row: str = setting("", 'row of Table 3 that this model reproduces, or "" for none')
     held_out: str = setting("helpsteer2", "pairs to search weights on")
-    held_out_split: str = setting("validation", "which of their splits, never one trained on", one_of=names.SPLITS)
+    held_out_split: str = setting(
+        "validation", "which of their splits, never one trained on", one_of=names.SPLITS
+    )
     negative: tuple = setting(("verbosity",), "outputs whose weights run from 0 to -1, not to 1")
     seed: int = setting(0, "of the generator, the folds and the bootstrap", 0, 2**32 - 1)
-    control_text: str = setting("", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT))
-    n_changed: int = setting(48, "pairs whose responses are changed, to see what raises a score", 1, 100_000)
-    strict: bool = setting(True, "refuse a file of own pairs with bad rows, or set the rows aside and count them")
-    autocast: str = setting("float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS)
+    control_text: str = setting(
+        "", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT)
+    )
+    n_changed: int = setting(
+        48, "pairs whose responses are changed, to see what raises a score", 1, 100_000
+    )
+    strict: bool = setting(
+        True, "refuse a file of own pairs with bad rows, or set the rows aside and count them"
+    )
+    autocast: str = setting(
+        "float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS
+    )
     budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
-    n_held_out: int = setting(40, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000)
+    n_held_out: int = setting(
+        40, "prompts to search weights on, or 0 for all (not if generated)", 0, 1_000_000
+    )
     weight_step: float = setting(0.25, "step of the grid of weights, a divisor of 1", 0.01, 1)
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
 
@@ -354,27 +520,52 @@ class Answered(Settings):
     n_arena_hard: int = setting(0, "questions of Arena Hard, or 0 for all 500", 0, 500)
     n_alpaca: int = setting(0, "instructions of AlpacaEval, or 0 for all 805", 0, 805)
     answer_tokens: int = setting(1024, "longest answer, tokens; paper, MT-Bench: 1,024", 1, 100_000)
-    judge: str = setting("none", "who grades the answers", one_of=("none", "truth", "reward_model", "endpoint"))
-    seed: int = setting(0, "of generated questions, subsets, orders and the bootstrap", 0, 2**32 - 16)
+    judge: str = setting(
+        "none", "who grades the answers", one_of=("none", "truth", "reward_model", "endpoint")
+    )
+    seed: int = setting(
+        0, "of generated questions, subsets, orders and the bootstrap", 0, 2**32 - 16
+    )
 
 
 class Evaluation(Steered, Answered, Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
-    models: tuple = setting((), "what to measure in place of the notebooks' policies, each title=folder")
-    paper_models: bool = setting(False, "whether these are the models of the paper, for Table 4 to judge")
-    pair_judge: str = setting("gpt-4-1106-preview", "model there that compares answers, Arena Hard and AlpacaEval")
-    pair_tokens: int = setting(0, "answer_tokens for Arena Hard and AlpacaEval, or 0; published: 4,096", 0, 100_000)
-    log_probs: bool = setting(False, "ask AlpacaEval's judge for log-probabilities of its two names, as published")
-    price: tuple = setting((), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000)
-    cost_cap: float = setting(0.0, "most that judges may cost, in the currency of the price, or 0 for no cap", 0, 10**6)
+    models: tuple = setting(
+        (), "what to measure in place of the notebooks' policies, each title=folder"
+    )
+    paper_models: bool = setting(
+        False, "whether these are the models of the paper, for Table 4 to judge"
+    )
+    pair_judge: str = setting(
+        "gpt-4-1106-preview", "model there that compares answers, Arena Hard and AlpacaEval"
+    )
+    pair_tokens: int = setting(
+        0, "answer_tokens for Arena Hard and AlpacaEval, or 0; published: 4,096", 0, 100_000
+    )
+    log_probs: bool = setting(
+        False, "ask AlpacaEval's judge for log-probabilities of its two names, as published"
+    )
+    price: tuple = setting(
+        (), "of a million prompt and of a million reply tokens, or () if not known", 0, 10_000
+    )
+    cost_cap: float = setting(
+        0.0, "most that judges may cost, in the currency of the price, or 0 for no cap", 0, 10**6
+    )
     reply_tokens: int = setting(2048, "longest reply of a judge, tokens", 1, 100_000)
     in_flight: int = setting(32, "questions to a judge at once", 1, 1000)
-    references: str = setting("gpt-4-0125-preview", "MT-Bench's references",
-                              one_of=("gpt-4-0125-preview", "gpt-4-1106-preview", "gpt-4"))  # fmt: skip
-    difficulty: str = setting("", 'AlpacaEval\'s published file of difficulties, df_gamed.csv, or ""')
+    references: str = setting(
+        "gpt-4-0125-preview",
+        "MT-Bench's references",
+        one_of=("gpt-4-0125-preview", "gpt-4-1106-preview", "gpt-4"),
+    )
+    difficulty: str = setting(
+        "", 'AlpacaEval\'s published file of difficulties, df_gamed.csv, or ""'
+    )
     batch: int = setting(64, "answers at once", 1, 100_000)
-    autocast: str = setting("float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS)
+    autocast: str = setting(
+        "float32", "what the models compute in, over float32 weights", one_of=names.PRECISIONS
+    )
     budget: int = setting(4096, "size of a batch that is scored, tokens", 1, 10_000_000)
 
     @property
@@ -410,13 +601,27 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
 class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
-    english_threshold: float = setting(0.3, "least probability of being English, 1 keeps almost nothing", 0, 1)
+    english_threshold: float = setting(
+        0.3, "least probability of being English, 1 keeps almost nothing", 0, 1
+    )
     topic_share: float = setting(0.7, "share of the prompts drawn evenly over topics", 0.01, 1)
-    complexity_share: float = setting(0.5, "share of those drawn over levels of complexity", 0.01, 1)
+    complexity_share: float = setting(
+        0.5, "share of those drawn over levels of complexity", 0.01, 1
+    )
     top_weight: float = setting(2.0, "weight of complexity 5 against the other levels", 0.1, 10)
     n_candidates: int = setting(16, "candidates for each assistant turn", 2, 1000)
-    first_annotators: int = setting(3, "annotators who rate every response; paper: section 2.1", 1, 5)
-    most_annotators: int = setting(5, "annotators of a response in disagreement; paper: section 2.1", 1, 5)
-    recruit_above: float = setting(2.0, "helpfulness spread above which more are asked, points", 0, 4)
-    keep_by: str = setting("helpfulness", "what the three kept must agree on", one_of=("helpfulness", "all", "each"))
-    max_spread: float = setting(2.0, "helpfulness spread a released response may have, points", 0, 4)
+    first_annotators: int = setting(
+        3, "annotators who rate every response; paper: section 2.1", 1, 5
+    )
+    most_annotators: int = setting(
+        5, "annotators of a response in disagreement; paper: section 2.1", 1, 5
+    )
+    recruit_above: float = setting(
+        2.0, "helpfulness spread above which more are asked, points", 0, 4
+    )
+    keep_by: str = setting(
+        "helpfulness", "what the three kept must agree on", one_of=("helpfulness", "all", "each")
+    )
+    max_spread: float = setting(
+        2.0, "helpfulness spread a released response may have, points", 0, 4
+    )

@@ -44,13 +44,17 @@ class Outputs(nn.Module):
         self.model, self.objective, self.autocast, self.passed = model, objective, autocast, 0
 
     def forward(self, *batches):
-        root = getattr(self.model, "root", None)  # where the weights are shared out, it gathers them
+        root = getattr(
+            self.model, "root", None
+        )  # where the weights are shared out, it gathers them
         self.passed = sum(len(batch.tokens) for batch in batches)
         return root(self._outputs, *batches) if root else self._outputs(*batches)
 
     def _outputs(self, *batches):
         run = partial(self.objective.outputs, self.model)
-        if len(batches) > 1:  # a group that does not fit into memory: each part is computed again on the way back
+        if (
+            len(batches) > 1
+        ):  # a group that does not fit into memory: each part is computed again on the way back
             run = partial(checkpoint, run, use_reentrant=False)
         with precision(next(self.model.parameters()).device.type, self.autocast, kept=False):
             return torch.cat([run(batch) for batch in batches])
@@ -61,16 +65,31 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     less = f"lower recipe.budget or {checkpoints.WholeCheckpoints.less}"
 
-    def __init__(self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks):
+    def __init__(
+        self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks
+    ):
         args = arguments(
-            TrainingArguments, folder, recipe, steps, bool(validation),
-            gradient_accumulation_steps=recipe.accumulation, ddp_find_unused_parameters=False,
-            ddp_broadcast_buffers=False, remove_unused_columns=False,
-        )  # fmt: skip
+            TrainingArguments,
+            folder,
+            recipe,
+            steps,
+            bool(validation),
+            gradient_accumulation_steps=recipe.accumulation,
+            ddp_find_unused_parameters=False,
+            ddp_broadcast_buffers=False,
+            remove_unused_columns=False,
+        )
         if recipe.batch % (args.world_size * recipe.accumulation):
             parts = f"{args.world_size} processes x {recipe.accumulation} accumulation"
-            raise ValueError(f"a global batch of {recipe.batch} groups cannot be shared out to {parts}")
-        self.items, self.validation, self.objective, self.recipe = items, validation, objective, recipe
+            raise ValueError(
+                f"a global batch of {recipe.batch} groups cannot be shared out to {parts}"
+            )
+        self.items, self.validation, self.objective, self.recipe = (
+            items,
+            validation,
+            objective,
+            recipe,
+        )
         self.steps, self.folder, self.judged = steps, folder, recipe.judge != "none"
         self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
         self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
@@ -79,7 +98,9 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
                 outputs.model.to(args.device)
                 _prepared(outputs.model)  # while it is whole
             checkpoints.shard(outputs.model, recipe.autocast)
-        super().__init__(outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks)
+        super().__init__(
+            outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks
+        )
         self.is_distributed_loading_by_transformers = self.sharded  # so that DDP leaves it alone
         self.remove_callback(PrinterCallback)
 
@@ -87,33 +108,52 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def positions(self) -> Iterable[int]:
         """Positions of the items of all global batches, one after the other."""
-        return islice(order([item.id for item in self.items], self.recipe.seed), self.steps * self.recipe.batch)
+        return islice(
+            order([item.id for item in self.items], self.recipe.seed),
+            self.steps * self.recipe.batch,
+        )
 
     def get_train_dataloader(self) -> DataLoader:
         return DataLoader(self.items, batch_sampler=self.mine, collate_fn=list)
 
     def _get_num_items_in_batch(self, batch_samples, device):
-        counts = (self.objective.count(*targets_of([item], "cpu")) for items in batch_samples for item in items)
+        counts = (
+            self.objective.count(*targets_of([item], "cpu"))
+            for items in batch_samples
+            for item in items
+        )
         return int(self.accelerator.gather(torch.tensor(sum(counts)).to(device)).sum())
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         model.train()
         # The processes' gradients are averaged, so each multiplies by their number to get the sum.
-        jobs = [(*job, self.args.world_size / max(1, num_items_in_batch)) for job in self._jobs(inputs)]
-        if self.sharded:  # every forward gathers weights from all processes: all need the same number of them
-            rounds = int(self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max())
+        jobs = [
+            (*job, self.args.world_size / max(1, num_items_in_batch)) for job in self._jobs(inputs)
+        ]
+        if (
+            self.sharded
+        ):  # every forward gathers weights from all processes: all need the same number of them
+            rounds = int(
+                self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max()
+            )
             jobs += [(*jobs[-1][:2], 0.0)] * (rounds - len(jobs))
-        value = sum(self._backward(model, *job, last=at == len(jobs)) for at, job in enumerate(jobs, 1))
+        value = sum(
+            self._backward(model, *job, last=at == len(jobs)) for at, job in enumerate(jobs, 1)
+        )
         if not math.isfinite(value):
             names = ", ".join(item.id for item in inputs[:8])
             what = f"the loss is {value} at step {self.state.global_step + 1}, on groups {names}"
-            raise FloatingPointError(f"{what}: look at these, or lower the learning rate; checkpoints are from before")
+            raise FloatingPointError(
+                f"{what}: look at these, or lower the learning rate; checkpoints are from before"
+            )
         return torch.tensor(value, device=self.args.device)
 
     def _jobs(self, items: Sequence[Item]):
-        """(batches, items in the order of their sequences) for each micro-batch, none over the budget.
+        """(batches, items in the order of their sequences) for each micro-batch, none over the
+        budget.
 
-        A group over the budget that has several responses is a job of several batches: see `_backward`.
+        A group over the budget that has several responses is a job of several batches: see
+        `_backward`.
         """
         several = [] if self.sharded else [item for item in items if len(item.sequences) > 1]
         large = [item for item in several if tokens([item.sequences]) > self.recipe.budget]
@@ -125,7 +165,11 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def _planned(self, items: Sequence[Item]) -> dict:
         predict = [item.starts for item in items] if self.objective.log_probs else None
-        return {"token_groups": [item.sequences for item in items], "budget": self.recipe.budget, "predict": predict}
+        return {
+            "token_groups": [item.sequences for item in items],
+            "budget": self.recipe.budget,
+            "predict": predict,
+        }
 
     def _backward(self, model, batches, items, scale: float, last: bool) -> float:
         """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss."""
@@ -139,7 +183,9 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def _clip_grad_norm(self, model):
         norm = checkpoints.whole(super()._clip_grad_norm(model))
         if not math.isfinite(norm):
-            raise FloatingPointError(f"the gradient's norm is {norm} at step {self.state.global_step + 1}")
+            raise FloatingPointError(
+                f"the gradient's norm is {norm} at step {self.state.global_step + 1}"
+            )
         return norm
 
     def _move_model_to_device(self, model, device):
@@ -152,8 +198,11 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     # Validation
 
-    def outputs_of(self, items: Sequence[Item], function: Callable | None = None) -> tuple[torch.Tensor, ...]:
-        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU; shared out to the processes.
+    def outputs_of(
+        self, items: Sequence[Item], function: Callable | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU; shared out to the
+        processes.
 
         function: what gives the outputs of a batch, if not the model.
         """
@@ -167,7 +216,10 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def validated(self) -> dict[str, float]:
         """The loss on the validation items, and the objective's other metrics, by name."""
         outputs, targets, group = self.outputs_of(self.validation)
-        metrics = {"loss": self.objective.total(outputs, targets, group).item() / self.objective.count(targets, group)}
+        metrics = {
+            "loss": self.objective.total(outputs, targets, group).item()
+            / self.objective.count(targets, group)
+        }
         if self.objective.metrics:
             metrics |= self.objective.metrics(outputs, targets, group, self.model.model.attributes)
         return metrics
@@ -175,9 +227,13 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
         metrics = {f"eval_{name}": value for name, value in self.validated().items()}
         if not math.isfinite(loss := metrics["eval_loss"]):
-            raise FloatingPointError(f"the validation loss is {loss} at step {self.state.global_step}")
+            raise FloatingPointError(
+                f"the validation loss is {loss} at step {self.state.global_step}"
+            )
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
         if self.recipe.keep:
             self._keep_best(loss)
         return metrics
@@ -205,24 +261,45 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
                 shutil.rmtree(self.folder / "best" / other, ignore_errors=True)
 
 
-def arguments(kind: type, folder: Path, recipe: Recipe, steps: int, validates: bool, **own) -> TrainingArguments:
+def arguments(
+    kind: type, folder: Path, recipe: Recipe, steps: int, validates: bool, **own
+) -> TrainingArguments:
     """A recipe as transformers' arguments, or as TRL's, which are kinds of these; `own` are those of one trainer."""
     processes, cpu = int(os.environ.get("WORLD_SIZE", "1")), not torch.cuda.is_available()
     made = kind(
-        output_dir=str(folder), max_steps=steps, learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup,
-        weight_decay=recipe.weight_decay, adam_beta1=recipe.betas[0], adam_beta2=recipe.betas[1],
-        max_grad_norm=recipe.clip, seed=recipe.seed, use_cpu=cpu, ddp_backend="gloo" if processes > 1 and cpu else None,
-        logging_steps=1, logging_nan_inf_filter=False, report_to="tensorboard", disable_tqdm=not sys.stderr.isatty(),
-        eval_strategy="steps" if validates else "no", eval_steps=recipe.validate_every,
-        save_strategy="steps", save_steps=recipe.save_every, dataloader_pin_memory=False, **own,
-    )  # fmt: skip
-    made._n_gpu = min(1, made.n_gpu)  # one process trains on one GPU, however many it sees; torchrun starts several
+        output_dir=str(folder),
+        max_steps=steps,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=recipe.warmup,
+        weight_decay=recipe.weight_decay,
+        adam_beta1=recipe.betas[0],
+        adam_beta2=recipe.betas[1],
+        max_grad_norm=recipe.clip,
+        seed=recipe.seed,
+        use_cpu=cpu,
+        ddp_backend="gloo" if processes > 1 and cpu else None,
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        report_to="tensorboard",
+        disable_tqdm=not sys.stderr.isatty(),
+        eval_strategy="steps" if validates else "no",
+        eval_steps=recipe.validate_every,
+        save_strategy="steps",
+        save_steps=recipe.save_every,
+        dataloader_pin_memory=False,
+        **own,
+    )
+    made._n_gpu = min(
+        1, made.n_gpu
+    )  # one process trains on one GPU, however many it sees; torchrun starts several
     return made
 
 
 def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
     """Targets float32 [R, k] of items, and the number of the item of each row, int64 [R]."""
-    targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(device)  # [R, k]
+    targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(
+        device
+    )  # [R, k]
     sizes = torch.tensor([len(item.sequences) for item in items], device=device)  # [B]
     return targets, torch.arange(len(items), device=device).repeat_interleave(sizes)
 
@@ -239,17 +316,20 @@ def _prepared(model: nn.Module) -> None:
         prepare(part)
 
 
-# These may differ between the two halves of one run: they change rounding, speed or memory, not what is computed.
+# These may differ between the two halves of one run: they change rounding, speed or memory, not
+# what is computed.
 FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run: its history (for `progress.curves`), the best step and its validation loss.
+    """The outcome of a run: its history (for `progress.curves`), the best step and its validation
+    loss.
 
-    seconds: the work of the whole training, over all calls that went on with it; seconds_before: of it, that of
-    earlier calls. code: digest of the code that made it; reused: this is not the code of today, and `--reuse` asked for
-    it all the same. arguments: what the caller's function was given in place of the method's own, for the manifest.
+    seconds: the work of the whole training, over all calls that went on with it; seconds_before: of
+    it, that of earlier calls. code: digest of the code that made it; reused: this is not the code
+    of today, and `--reuse` asked for it all the same. arguments: what the caller's function was
+    given in place of the method's own, for the manifest.
     """
 
     history: list[dict]
@@ -268,7 +348,8 @@ DONE = ("history", "best_step", "best_loss", "steps", "seconds")  # what done.js
 
 
 class Clock(TrainerCallback):
-    """Keeps in a training's folder how many seconds of work went into it, over all calls: `work.json`.
+    """Keeps in a training's folder how many seconds of work went into it, over all calls:
+    `work.json`.
 
     What a killed call did after its last checkpoint is done again, and counts once.
     """
@@ -288,28 +369,41 @@ class Clock(TrainerCallback):
 
 
 def fit(
-    model: nn.Module, items: Sequence[Item], validation: Sequence[Item], objective: Objective, recipe: Recipe,
-    parent: Path, *, about: dict | None = None, callbacks: Sequence = (), trainer=GroupTrainer,
-) -> TrainingResult:  # fmt: skip
-    """Train a model in place and leave it with its best weights, or its last ones without validation or `keep`.
+    model: nn.Module,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    objective: Objective,
+    recipe: Recipe,
+    parent: Path,
+    *,
+    about: dict | None = None,
+    callbacks: Sequence = (),
+    trainer=GroupTrainer,
+) -> TrainingResult:
+    """Train a model in place and leave it with its best weights, or its last ones without
+    validation or `keep`.
 
-    Each configuration has a folder of its own under `parent` for each code that trains it, the result's `folder`. Where
-    it holds a part of the run, training goes on from its last checkpoint. Where it holds all of the run, the weights
-    are read and nothing is trained. What becomes of a training by other code `code.kept_policy` says.
-    Paper: section 3, "Training". about: what else names the run (how the head began). callbacks:
-    transformers' own, as `progress.Live`. trainer: makes the trainer; PPO's samples its items on the way
-    (`hs2lib.align.ppo`). Under torchrun every process calls this alike.
-    Raises ValueError, before anything is written, where there is nothing to train on or to train, ids are not unique,
-    the number of outputs is not the objective's, or the recipe asks for no step; FloatingPointError, before the
-    weights change, for a loss or gradient that is not finite; MemoryError, which says what takes less;
-    `code.MadeByOtherCode`, before anything is written.
+    Each configuration has a folder of its own under `parent` for each code that trains it, the
+    result's `folder`. Where it holds a part of the run, training goes on from its last checkpoint.
+    Where it holds all of the run, the weights are read and nothing is trained. What becomes of a
+    training by other code `code.kept_policy` says. Paper: section 3, "Training". about: what else
+    names the run (how the head began). callbacks: transformers' own, as `progress.Live`. trainer:
+    makes the trainer; PPO's samples its items on the way (`hs2lib.align.ppo`). Under torchrun every
+    process calls this alike. Raises ValueError, before anything is written, where there is nothing
+    to train on or to train, ids are not unique, the number of outputs is not the objective's, or
+    the recipe asks for no step; FloatingPointError, before the weights change, for a loss or
+    gradient that is not finite; MemoryError, which says what takes less; `code.MadeByOtherCode`,
+    before anything is written.
     """
-    # What a model computed, log-probabilities say, differs between processes in its last bits: the first one's holds.
+    # What a model computed, log-probabilities say, differs between processes in its last bits: the
+    # first one's holds.
     PartialState(cpu=not torch.cuda.is_available())
     items, validation, about = broadcast_object_list([items, validation, about])
     steps = _checked(model, items, validation, objective, recipe)
     processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
-    held = sum(p.numel() * (16 if p.requires_grad else 4) for p in model.parameters())  # as `cost.held` counts
+    held = sum(
+        p.numel() * (16 if p.requires_grad else 4) for p in model.parameters()
+    )  # as `cost.held` counts
     checkpoints.check_room(held / processes, "training with gradients and AdamW's moments")
     place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
     place = Place(*broadcast_object_list(list(place)))
@@ -338,10 +432,20 @@ def fit(
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     history = trainer.state.log_history
     evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
-    ranked = sorted((loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items())
+    ranked = sorted(
+        (loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items()
+    )
     loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
     result = TrainingResult(
-        history, step, loss, steps, clock.seconds(), folder, place.code, place.reused, seconds_before=clock.before
+        history,
+        step,
+        loss,
+        steps,
+        clock.seconds(),
+        folder,
+        place.code,
+        place.reused,
+        seconds_before=clock.before,
     )
     if recipe.fsdp and not ranked:
         checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
@@ -366,7 +470,9 @@ def _free() -> None:
 def restore(outputs: Outputs, result: TrainingResult) -> TrainingResult:
     """Put the weights that a training ended with into its model, whatever was trained since. Paper: silent."""
     kept = result.folder / "best" / f"step-{result.best_step:06d}"
-    checkpoints.load_weights(outputs, kept if kept.exists() else result.folder / f"checkpoint-{result.steps}")
+    checkpoints.load_weights(
+        outputs, kept if kept.exists() else result.folder / f"checkpoint-{result.steps}"
+    )
     outputs.eval()
     return result
 
@@ -376,31 +482,45 @@ def _checked(model, items, validation, objective, recipe: Recipe) -> int:
     if not items:
         raise ValueError("there are no items to train on")
     for named, several in (("training", items), ("validation", validation)):
-        if twice := [name for name, number in Counter(item.id for item in several).items() if number > 1]:
-            raise ValueError(f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids")
+        if twice := [
+            name for name, number in Counter(item.id for item in several).items() if number > 1
+        ]:
+            raise ValueError(
+                f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids"
+            )
     if getattr(model, "root", None) and not recipe.fsdp:
-        raise ValueError("each process holds a part of this model's weights: train it with fsdp: true in the recipe")
+        raise ValueError(
+            "each process holds a part of this model's weights: train it with fsdp: true in the recipe"
+        )
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if objective.log_probs and not all(item.starts for item in items):
-        raise ValueError(f"{objective.name} trains a policy on items that say where responses start")
+        raise ValueError(
+            f"{objective.name} trains a policy on items that say where responses start"
+        )
     expected = 0 if objective.log_probs else items[0].targets.shape[1]
     if (outputs := len(model.attributes)) != expected:
-        raise ValueError(f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}")
+        raise ValueError(
+            f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}"
+        )
     return steps_of(recipe, len(items))
 
 
 def steps_of(recipe: Recipe, number: int) -> int:
     """The number of steps on so many items. Raises ValueError where they make no global batch."""
-    # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2 epochs of 20,324 rows.
+    # Whole global batches only, counted over all epochs together. Paper: 317 steps of 128 in 2
+    # epochs of 20,324 rows.
     steps = recipe.steps or int(round(recipe.epochs * number, 6)) // recipe.batch
     if steps < 1:
-        raise ValueError(f"{recipe.epochs} epochs of {number} groups make no global batch of {recipe.batch}")
+        raise ValueError(
+            f"{recipe.epochs} epochs of {number} groups make no global batch of {recipe.batch}"
+        )
     return steps
 
 
 class Place(NamedTuple):
-    """Where a training lies. record: what run.json says; code: the digest of the code that made it, or is to make it.
+    """Where a training lies. record: what run.json says; code: the digest of the code that made it,
+    or is to make it.
 
     reused: it is other code's, and is read or gone on with all the same.
     """
@@ -411,13 +531,22 @@ class Place(NamedTuple):
     reused: bool
 
 
-def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe, about: dict | None,
-               *makers: object) -> Place:  # fmt: skip
-    """The place of a run under `parent`, always the same for one configuration and the code that trains it.
+def run_folder(
+    parent: Path,
+    model,
+    items,
+    validation,
+    objective,
+    recipe: Recipe,
+    about: dict | None,
+    *makers: object,
+) -> Place:
+    """The place of a run under `parent`, always the same for one configuration and the code that
+    trains it.
 
-    makers: functions and classes that train besides the objective, the model's class and this module, as PPO's trainer
-    with its sampler. Paper: silent. Raises `code.MadeByOtherCode` where other code made this training, and
-    `code.kept_policy` is to ask.
+    makers: functions and classes that train besides the objective, the model's class and this
+    module, as PPO's trainer with its sampler. Paper: silent. Raises `code.MadeByOtherCode` where
+    other code made this training, and `code.kept_policy` is to ask.
     """
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
     described = {name: getattr(model, name, None) for name in names}
@@ -425,9 +554,17 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     described["start"] = checkpoints.weights_digest(model.backbone)
     described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
-    fixed = {each.name: getattr(recipe, each.name) for each in fields(Recipe) if each.name not in FREE}
-    fixed["keep"] = recipe.keep > 0  # the best weights or the last ones; how many stay on disk is free
-    what = {"objective": objective.name, "training": digest(items), "validation": digest(validation)}
+    fixed = {
+        each.name: getattr(recipe, each.name) for each in fields(Recipe) if each.name not in FREE
+    }
+    fixed["keep"] = (
+        recipe.keep > 0
+    )  # the best weights or the last ones; how many stay on disk is free
+    what = {
+        "objective": objective.name,
+        "training": digest(items),
+        "validation": digest(validation),
+    }
     what |= {"recipe": fixed, "model": described, "about": about or {}}
     text = json.dumps(what, indent=1, default=sorted, sort_keys=True)
     configuration = hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -435,8 +572,14 @@ def run_folder(parent: Path, model, items, validation, objective, recipe: Recipe
     own = Path(parent) / f"training-{configuration}-{by['digest'][:8]}"
     record = json.dumps(json.loads(text) | {"code": by}, indent=1) + "\n"
     if not own.exists():
-        others = [place for place in Path(parent).glob(f"training-{configuration}*") if (place / "run.json").exists()]
-        others.sort(key=lambda place: ((place / "done.json").exists(), (place / "run.json").stat().st_mtime))
+        others = [
+            place
+            for place in Path(parent).glob(f"training-{configuration}*")
+            if (place / "run.json").exists()
+        ]
+        others.sort(
+            key=lambda place: ((place / "done.json").exists(), (place / "run.json").stat().st_mtime)
+        )
         if other := code.reusable(others, "a training", lambda place: _differs(place, by["files"])):
             made_by = (read_json(other / "run.json") or {}).get("code", {}).get("digest", "")
             return Place(other, record, made_by, reused=True)

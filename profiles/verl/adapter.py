@@ -1,10 +1,12 @@
-"""PPO on verl 0.9.1: notebook 10's recipe as verl's overrides, its prompts as the files that verl reads, its reward.
+"""PPO on verl 0.9.1: notebook 10's recipe as verl's overrides, its prompts as the files that verl
+reads, its reward.
 
     python profiles/verl/adapter.py --tier paper --policy POLICY --reward runs/paper/05_reward_model_training/model OUT
     python profiles/verl/adapter.py --table > profiles/verl/README.md
 
-writes OUT/overrides.txt, OUT/train.parquet, OUT/validation.parquet and OUT/reward, the export of the standardised
-goodness. It runs in the suite's environment; what it wrote runs in verl's (requirements.txt):
+writes OUT/overrides.txt, OUT/train.parquet, OUT/validation.parquet and OUT/reward, the export of
+the standardised goodness. It runs in the suite's environment; what it wrote runs in verl's
+(requirements.txt):
 
     PYTHONPATH=. xargs -d '\\n' -a OUT/overrides.txt python -m verl.trainer.main_ppo
 """
@@ -67,7 +69,9 @@ COUNTERPARTS: dict[str, dict[str, Callable]] = {
     "weigh": {f"{ACTOR}.loss_agg_mode": lambda v: MEANS[v.weigh]},
     "gamma": {"algorithm.gamma": lambda v: v.gamma},
     "lam": {"algorithm.lam": lambda v: v.lam},
-    "ratio_clip": {f"{ACTOR}.clip_ratio{end}": lambda v: v.ratio_clip for end in ("", "_low", "_high")},
+    "ratio_clip": {
+        f"{ACTOR}.clip_ratio{end}": lambda v: v.ratio_clip for end in ("", "_low", "_high")
+    },
     "value_clip": {f"{CRITIC}.cliprange_value": lambda v: v.value_clip},
     "n_samples": {f"{ROLLOUT}.n": lambda v: v.n_samples},
     "temperature": {f"{ROLLOUT}.temperature": lambda v: v.temperature},
@@ -85,11 +89,15 @@ COUNTERPARTS: dict[str, dict[str, Callable]] = {
         f"{CRITIC}.model.enable_gradient_checkpointing": lambda v: v.checkpointing,
     },
     "save_every": {"trainer.save_freq": lambda v: rounds(v, v.save_every)},
-    "n_validate": {"trainer.test_freq": lambda v: rounds(v, v.validate_every) if v.n_validate else -1},
+    "n_validate": {
+        "trainer.test_freq": lambda v: rounds(v, v.validate_every) if v.n_validate else -1
+    },
     "seed": both("data_loader_seed", lambda v: v.seed)
     | {"data.seed": lambda v: v.seed, f"{ROLLOUT}.seed": lambda v: v.seed},
     "method": {f"{MODEL}.lora_rank": rank, f"{CRITIC}.model.lora_rank": rank},
-    "lora_rank": {f"{part}.lora_alpha": lambda v: 2 * v.lora_rank for part in (MODEL, f"{CRITIC}.model")},
+    "lora_rank": {
+        f"{part}.lora_alpha": lambda v: 2 * v.lora_rank for part in (MODEL, f"{CRITIC}.model")
+    },
     "start": {f"{MODEL}.path": lambda v: v.start},
     "reward": {
         f"{REWARD}.model_path": lambda v: f"{v.out}/reward",
@@ -97,9 +105,12 @@ COUNTERPARTS: dict[str, dict[str, Callable]] = {
         "+reward.custom_reward_function.reward_kwargs.model": lambda v: f"{v.out}/reward",
         "+reward.custom_reward_function.reward_kwargs.constant": lambda v: v.constant,
     },
-}  # fmt: skip
+}
 
-_FILE, _HERE = "which rows are in the prompt file", "of the notebook alone; evaluate what verl saved by notebook 13"
+_FILE, _HERE = (
+    "which rows are in the prompt file",
+    "of the notebook alone; evaluate what verl saved by notebook 13",
+)
 
 # What has no key there: why, or where it went.
 WITHOUT = {
@@ -119,10 +130,14 @@ WITHOUT = {
     "revision": "download the policy at its commit, and name the folder",
     "pad_token": "set it in the policy's tokenizer",
     **dict.fromkeys(("dataset", "source", "split", "path", "strict", "n_prompts"), _FILE),
-    **dict.fromkeys(("eval_dataset", "eval_source", "eval_split", "n_eval_prompts"), "the validation file"),
+    **dict.fromkeys(
+        ("eval_dataset", "eval_source", "eval_split", "n_eval_prompts"), "the validation file"
+    ),
     **dict.fromkeys(("n_eval_samples", "eval_tokens", "eval_temperature", "eval_top_p"), _HERE),
     **dict.fromkeys(("tier", "dry_run", "n_best", "n_best_prompts", "n_boot"), _HERE),
-    **dict.fromkeys(("judge", "judge_model", "judge_url", "key_variable", "token_cap", "allow_http"), _HERE),
+    **dict.fromkeys(
+        ("judge", "judge_model", "judge_url", "key_variable", "token_cap", "allow_http"), _HERE
+    ),
 }
 
 # What our loop does without being told, and what verl has to be told.
@@ -158,10 +173,19 @@ def values(tier: str, **more) -> SimpleNamespace:
 def overrides(v: SimpleNamespace, nodes: int, gpus: int, tensor: int) -> list[str]:
     """verl's overrides, `key=value`, for values and a cluster."""
     out = {key: value(v) for keys in COUNTERPARTS.values() for key, value in keys.items()} | FIXED
-    out |= {"data.train_files": f"{v.out}/train.parquet", "data.val_files": f"{v.out}/validation.parquet"}
-    out |= {"reward.custom_reward_function.path": str(Path(__file__).with_name("reward.py").absolute())}
+    out |= {
+        "data.train_files": f"{v.out}/train.parquet",
+        "data.val_files": f"{v.out}/validation.parquet",
+    }
+    out |= {
+        "reward.custom_reward_function.path": str(Path(__file__).with_name("reward.py").absolute())
+    }
     out |= {f"{REWARD}.rollout.prompt_length": prompt_tokens(v) + v.max_new_tokens}
-    out |= {"trainer.nnodes": nodes, "trainer.n_gpus_per_node": gpus, "trainer.default_local_dir": f"{v.out}/saved"}
+    out |= {
+        "trainer.nnodes": nodes,
+        "trainer.n_gpus_per_node": gpus,
+        "trainer.default_local_dir": f"{v.out}/saved",
+    }
     out |= {f"{part}.tensor_model_parallel_size": tensor for part in (ROLLOUT, f"{REWARD}.rollout")}
     return [f"{key}={json.dumps(value)}" for key, value in out.items()]
 
@@ -179,7 +203,12 @@ def write_prompts(groups, file: Path) -> None:
 
 def table() -> str:
     """The mapping as Markdown."""
-    lines = ["# Notebook 10's recipe in verl 0.9.1", "", "Written by `python profiles/verl/adapter.py --table`.", ""]
+    lines = [
+        "# Notebook 10's recipe in verl 0.9.1",
+        "",
+        "Written by `python profiles/verl/adapter.py --table`.",
+        "",
+    ]
     lines += ["| value | in verl |", "|---|---|"]
     for name, keys in COUNTERPARTS.items():
         lines.append(f"| {name} | {', '.join(f'`{key}`' for key in keys)} |")
@@ -191,14 +220,18 @@ def table() -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Write all that verl needs, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", nargs="?", type=Path, help="folder to write")
     parser.add_argument("--tier", default="paper")
     parser.add_argument("--policy", help="folder of the SFT policy, as transformers reads it")
     parser.add_argument("--reward", help="folder of notebook 05's model")
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--gpus", type=int, default=8, help="of a node")
-    parser.add_argument("--tensor", type=int, default=8, help="GPUs that share a model when it samples or scores")
+    parser.add_argument(
+        "--tensor", type=int, default=8, help="GPUs that share a model when it samples or scores"
+    )
     parser.add_argument("--table", action="store_true", help="print the mapping and end")
     args = parser.parse_args(argv)
     if args.table:
@@ -211,17 +244,25 @@ def main(argv: list[str] | None = None) -> None:
     v = values(args.tier, out=out, start=args.policy, reward=args.reward)
     rows = dict(strict=v.strict, n_prompts=v.n_prompts, seed=v.seed)
     loaded = load(v.dataset, v.source, split=v.split, path=v.path or None, **rows).groups
-    held_out = load(v.eval_dataset, v.eval_source, split=v.eval_split, **rows | {"seed": v.seed + 1}).groups
+    held_out = load(
+        v.eval_dataset, v.eval_source, split=v.eval_split, **rows | {"seed": v.seed + 1}
+    ).groups
     write_prompts(loaded, out / "train.parquet")
     write_prompts(held_out[: v.n_eval_prompts], out / "validation.parquet")
     model = load_reward_model(v.reward).eval()
     weights = head_weights(v.weighting, model.attributes)
     rated = loaded[: v.n_standard or None]
-    export(standardised(model, rated, weights, budget=v.budget, autocast=v.autocast), out / "reward")
-    v.constant = json.loads((out / "reward" / "config.json").read_text()).get("hs2_constant", [0.0])[0]
+    export(
+        standardised(model, rated, weights, budget=v.budget, autocast=v.autocast), out / "reward"
+    )
+    v.constant = json.loads((out / "reward" / "config.json").read_text()).get(
+        "hs2_constant", [0.0]
+    )[0]
     lines = overrides(v, args.nodes, args.gpus, args.tensor)
     (out / "overrides.txt").write_text("\n".join(lines) + "\n")
-    print(f"PYTHONPATH=. xargs -d '\\n' -a {args.out}/overrides.txt python -m verl.trainer.main_ppo")
+    print(
+        f"PYTHONPATH=. xargs -d '\\n' -a {args.out}/overrides.txt python -m verl.trainer.main_ppo"
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,10 @@ def trl():
 
 def rated(name, *helpfulness, prompt="Why?"):
     """A group whose responses have these labels for helpfulness, and others that must not count."""
-    responses = tuple(Response(f"{name}/{i}", f"Because {i}.", (h, 4 - i, 0, 0, 0)) for i, h in enumerate(helpfulness))
+    responses = tuple(
+        Response(f"{name}/{i}", f"Because {i}.", (h, 4 - i, 0, 0, 0))
+        for i, h in enumerate(helpfulness)
+    )
     return Group(name, (Turn("user", prompt),), responses)
 
 
@@ -42,8 +45,16 @@ def rated(name, *helpfulness, prompt="Why?"):
 
 def test_the_rule_of_the_7221_pairs():
     """Higher helpfulness is chosen, ties are dropped, and a prompt that occurs in two pairs gives two."""
-    groups = [rated("0", 1, 3), rated("1", 2, 2), rated("2", 4, 0), rated("3", 0, 1), rated("4", 3, 3)]
-    pairs, counts = preferences.by_attribute(groups)  # all five have one prompt, and stay five pairs
+    groups = [
+        rated("0", 1, 3),
+        rated("1", 2, 2),
+        rated("2", 4, 0),
+        rated("3", 0, 1),
+        rated("4", 3, 3),
+    ]
+    pairs, counts = preferences.by_attribute(
+        groups
+    )  # all five have one prompt, and stay five pairs
     assert [(p.id, *(r.id for r in p.responses), p.preference) for p in pairs] == [
         ("0", "0/1", "0/0", -2.0),
         ("2", "2/0", "2/1", -4.0),
@@ -62,7 +73,9 @@ def test_the_steps_of_the_paper():
 
 def test_of_several_responses_the_best_meets_the_worst():
     nan = math.nan
-    pairs, counts = preferences.by_attribute([rated("a", 2, 4, 0, 4, 0), rated("b", nan, 3), rated("c", nan, 3, 1)])
+    pairs, counts = preferences.by_attribute(
+        [rated("a", 2, 4, 0, 4, 0), rated("b", nan, 3), rated("c", nan, 3, 1)]
+    )
     assert [[r.id for r in p.responses] for p in pairs] == [["a/1", "a/2"], ["c/1", "c/2"]]
     assert counts["fewer than two scores"] == 1
     pairs, _ = preferences.by_score([rated("a", 0, 0, 0)], [-1.5, nan, 2.0])
@@ -96,8 +109,13 @@ def test_dpo_by_hand():
     outputs, group = torch.tensor([[-9.0], [-13.0], [-1.0], [-1.0]]), torch.tensor([0, 0, 1, 1])
     targets = torch.tensor([[1.0, -10.0], [0.0, -12.0], [2.0, -1.0], [2.0, -5.0]])
     assert objective.count(targets, group) == 1
-    assert objective.total(outputs, targets, group).item() == pytest.approx(math.log1p(math.exp(-1)), rel=1e-6)
-    assert objective.metrics(outputs, targets, group, ()) == {"accuracy": 1.0, "margin": pytest.approx(1.0)}
+    assert objective.total(outputs, targets, group).item() == pytest.approx(
+        math.log1p(math.exp(-1)), rel=1e-6
+    )
+    assert objective.metrics(outputs, targets, group, ()) == {
+        "accuracy": 1.0,
+        "margin": pytest.approx(1.0),
+    }
 
 
 def trl_trainer(trl, policy, items, beta, folder, reference=True):
@@ -107,15 +125,22 @@ def trl_trainer(trl, policy, items, beta, folder, reference=True):
     data = trl.dpo_rows(items)
     if not reference:
         data = data.remove_columns(["ref_chosen_logps", "ref_rejected_logps"])
-    return trl.TokenDPOTrainer(policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer)
+    return trl.TokenDPOTrainer(
+        policy.backbone, args=args, train_dataset=data, processing_class=policy.tokenizer
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beta", [1e-3, 0.3])
 def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path, beta, trl):
     """One batch, the same tokens: TRL computes its own reference, pads, and has its own log-probabilities and loss."""
-    shorter = [replace(p, responses=tuple(replace(r, text=r.text[:60]) for r in p.responses)) for p in pairs]
-    items, _ = preferences.items(load_policy("tiny"), shorter)  # sums of few terms: float32 has seven digits
+    shorter = [
+        replace(p, responses=tuple(replace(r, text=r.text[:60]) for r in p.responses))
+        for p in pairs
+    ]
+    items, _ = preferences.items(
+        load_policy("tiny"), shorter
+    )  # sums of few terms: float32 has seven digits
     trainer = trl_trainer(trl, load_policy("tiny"), items, beta, tmp_path, reference=False)
     their_rows = trainer.train_dataset  # with the reference log-probabilities that TRL computed
     ours = torch.from_numpy(np.stack([item.targets[:, 1] for item in items]))
@@ -130,7 +155,9 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
     policy, objective = load_policy("tiny"), dpo(beta)
     move(policy.backbone)
     targets, group = targets_of(items, "cpu")
-    outputs = response_log_probs(policy, pack([item.sequences for item in items], [list(i.starts) for i in items]))
+    outputs = response_log_probs(
+        policy, pack([item.sequences for item in items], [list(i.starts) for i in items])
+    )
     loss = objective.total(outputs, targets, group) / objective.count(targets, group)
     loss.backward()
     assert loss.item() == pytest.approx(their_loss.item(), rel=1e-5)
@@ -146,22 +173,35 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
     rewards = beta * ratios
     for name, value in zip(("chosen", "rejected"), rewards.mean(0).tolist(), strict=True):
         assert logged[f"rewards/{name}"] == pytest.approx(value, rel=1e-5, abs=beta * room)
-    assert logged["rewards/accuracies"] == objective.metrics(outputs, targets, group, ())["accuracy"]
-    # A gradient is judged as the whole vector that it is: its parts are small differences of large sums.
+    assert (
+        logged["rewards/accuracies"] == objective.metrics(outputs, targets, group, ())["accuracy"]
+    )
+    # A gradient is judged as the whole vector that it is: its parts are small differences of large
+    # sums.
     their_gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
     apart = sum(
-        (p.grad - their_gradients[name]).square().sum() for name, p in policy.backbone.named_parameters()
+        (p.grad - their_gradients[name]).square().sum()
+        for name, p in policy.backbone.named_parameters()
     ).sqrt()
     assert apart < 1e-5 * sum(g.square().sum() for g in their_gradients.values()).sqrt()
     # And the loss is -log sigma of the margin, written out.
-    assert loss.item() == pytest.approx(-F.logsigmoid(rewards[:, 0] - rewards[:, 1]).mean().item(), rel=1e-6)
+    assert loss.item() == pytest.approx(
+        -F.logsigmoid(rewards[:, 0] - rewards[:, 1]).mean().item(), rel=1e-6
+    )
 
 
 # Training
 
 
 def small(**changes):
-    kept = {"batch": 4, "steps": 6, "learning_rate": 1e-3, "warmup": 2, "autocast": "float32", "budget": 600}
+    kept = {
+        "batch": 4,
+        "steps": 6,
+        "learning_rate": 1e-3,
+        "warmup": 2,
+        "autocast": "float32",
+        "budget": 600,
+    }
     return Recipe(**{**kept, "save_every": 2, "validate_every": 3, **changes})
 
 
@@ -175,8 +215,15 @@ def test_training_on_groups_and_by_trl_ends_with_the_same_weights(pairs, tmp_pat
         if backend == "groups":
             result = fit(policy, items, [], dpo(0.1), small(), tmp_path / backend)
         else:
-            result = trl.fit_dpo(policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2)
-        ends.append((dict(policy.backbone.named_parameters()), [x["loss"] for x in result.history if "loss" in x]))
+            result = trl.fit_dpo(
+                policy, items, [], 0.1, small(), tmp_path / backend, rows_a_batch=2
+            )
+        ends.append(
+            (
+                dict(policy.backbone.named_parameters()),
+                [x["loss"] for x in result.history if "loss" in x],
+            )
+        )
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-4)
     start = dict(load_policy("tiny").backbone.named_parameters())
     gone = sum((p - start[name]).square().sum() for name, p in ends[0][0].items()).sqrt()
@@ -234,7 +281,9 @@ def test_trls_backend_goes_on_too(pairs, tmp_path, trl):
             if stop and not attempt:
                 with pytest.raises(KeyboardInterrupt):
                     trl.fit_dpo(*task, callbacks=[_Stop()])
-                (run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3").mkdir(parents=True)
+                (run_folder(tmp_path / name) / ".writing-checkpoint-3" / "checkpoint-3").mkdir(
+                    parents=True
+                )
             else:
                 trl.fit_dpo(*task)
         ends.append(dict(policy.named_parameters()))
@@ -249,14 +298,19 @@ def test_preferences_are_learnt(pairs, tmp_path):
     recipe = small(steps=30, batch=8, learning_rate=3e-3, save_every=30, validate_every=30)
     history = fit(policy, items, items, dpo(0.1), recipe, tmp_path / "run").history
     first, last = (x for x in history if "eval_loss" in x)
-    assert first["eval_loss"] == pytest.approx(math.log(2), rel=1e-5) and abs(first["eval_margin"]) < 1e-4
+    assert (
+        first["eval_loss"] == pytest.approx(math.log(2), rel=1e-5)
+        and abs(first["eval_margin"]) < 1e-4
+    )
     assert last["eval_accuracy"] == 1 and last["eval_loss"] < 0.3
 
 
 def test_what_cannot_be_trained_is_refused(pairs, tmp_path):
     policy = load_policy("tiny")
     items, _ = preferences.items(policy, pairs[:4])
-    with pytest.raises(ValueError, match="the model has 0 outputs, regression on these items asks for 2"):
+    with pytest.raises(
+        ValueError, match="the model has 0 outputs, regression on these items asks for 2"
+    ):
         fit(policy, items, [], REGRESSION, small(), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -289,8 +343,12 @@ def test_pairs_are_made_by_another_rule_too_and_say_so(tmp_path):
     """A control trains on the same pairs with another preference; the run's manifest has to name the rule."""
     setup = setup_of(tmp_path)
     pairs, control = preferences.load_pairs(setup), preferences.load_pairs(setup, rule=backwards)
-    assert pairs.arguments == {"rule": preferences.by_attribute} and control.arguments == {"rule": backwards}
-    assert [pair.responses for pair in pairs.training] == [pair.responses[::-1] for pair in control.training]
+    assert pairs.arguments == {"rule": preferences.by_attribute} and control.arguments == {
+        "rule": backwards
+    }
+    assert [pair.responses for pair in pairs.training] == [
+        pair.responses[::-1] for pair in control.training
+    ]
     assert pairs.counts["train"]["groups"] == 16 and pairs.counts["validation"]["groups"] == 4
     assert not pairs.of_paper and pairs.held_out is None
 
@@ -300,14 +358,18 @@ def test_pairs_are_the_papers_only_of_the_whole_train_split_by_its_own_rule():
     rows = Loaded([rated("0", 1, 3), rated("1", 2, 2)], "HelpSteer2", False)
     recipe = DPO(source="hub", validation_share=0.0)
     assert preferences.paired(rows, None, recipe).of_paper
-    others = [replace(recipe, **change) for change in ({"attribute": "correctness"}, {"strict": False})]
+    others = [
+        replace(recipe, **change) for change in ({"attribute": "correctness"}, {"strict": False})
+    ]
     assert not any(preferences.paired(rows, None, other).of_paper for other in others)
     assert not preferences.paired(replace(rows, generated=True), None, recipe).of_paper
     assert not preferences.paired(replace(rows, own=True), None, recipe).of_paper
     assert not preferences.paired(rows, None, recipe, backwards).of_paper
     held_out = Loaded([rated("2", 4, 0, prompt="Who?")], "HelpSteer2", False)
     apart = preferences.paired(rows, held_out, replace(recipe, validation_share=0.2))
-    assert apart.of_paper and [pair.id for pair in apart.validation] == ["2"], "their own split takes nothing away"
+    assert apart.of_paper and [pair.id for pair in apart.validation] == ["2"], (
+        "their own split takes nothing away"
+    )
 
 
 def test_a_number_of_pairs_is_drawn_by_the_seed_in_their_order(tmp_path):
@@ -334,7 +396,10 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
         policy = load_policy("tiny")
         items = preferences.prepare(policy, pairs, setup)
         result = preferences.train(policy, items, setup, objective=objective)
-        assert result.arguments["objective"].name == {"own": "DPO, beta 0.1", "reversed": "reversed"}[name]
+        assert (
+            result.arguments["objective"].name
+            == {"own": "DPO, beta 0.1", "reversed": "reversed"}[name]
+        )
         ratios = preferences.log_ratios(policy, items.training)
         margins[name] = (ratios[:, 0] - ratios[:, 1]).mean()
     assert margins["own"] > 0 > margins["reversed"]
@@ -344,7 +409,9 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
 
 def test_before_training_no_accuracy_is_drawn():
     """At step 0 every margin is 0 but for rounding, and the share in the right order would be of rounding."""
-    history = [{"step": step, "epoch": 0.0, "eval_loss": 0.7, "eval_accuracy": 0.25} for step in (0, 2)]
+    history = [
+        {"step": step, "epoch": 0.0, "eval_loss": 0.7, "eval_accuracy": 0.25} for step in (0, 2)
+    ]
     training, validation = preferences.curves(history)
     assert training.empty and validation.accuracy.isna().tolist() == [True, False]
     assert preferences.curves([])[1].empty

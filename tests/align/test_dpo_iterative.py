@@ -29,7 +29,14 @@ PROMPTS = list(generate.groups(10, seed=5))
 def setup(**changes) -> Setup:
     """Rounds of four steps on a tiny model, with short samples, in the folder of the test."""
     settings = {"n_samples": 3, "max_new_tokens": 6, "seed": 1, "rounds": 2, "n_prompts": 4}
-    settings |= {"steps": 4, "batch": 2, "learning_rate": 1e-3, "save_every": 1, "beta": 0.1, "start": "tiny"}
+    settings |= {
+        "steps": 4,
+        "batch": 2,
+        "learning_rate": 1e-3,
+        "save_every": 1,
+        "beta": 0.1,
+        "start": "tiny",
+    }
     return Setup("09_iterative_dpo", "smoke", {}, IterativeDPO(**settings | changes))
 
 
@@ -78,12 +85,16 @@ def test_the_best_meets_the_worst_of_what_was_sampled(scorer):
     for pair, row in zip(sampled.pairs, sampled.scores, strict=True):
         assert [by_id[response.id] for response in pair.responses] == [row.max(), row.min()]
     summary = sampled.summary()
-    worst, mean, best = (summary[f"{which} reward model's score"] for which in ("worst", "mean", "best"))
+    worst, mean, best = (
+        summary[f"{which} reward model's score"] for which in ("worst", "mean", "best")
+    )
     assert worst < mean < best and summary["samples"] == 15
 
 
 def test_unfinished_samples_can_be_left_out(scorer):
-    with pytest.raises(ValueError, match="none of 2 prompts has two samples"):  # 6 tokens end no turn
+    with pytest.raises(
+        ValueError, match="none of 2 prompts has two samples"
+    ):  # 6 tokens end no turn
         sample(load_policy("tiny"), PROMPTS[:2], scorer, setup(unfinished="leave out"))
 
 
@@ -93,7 +104,10 @@ def test_the_rule_of_pairs_and_what_scores_are_arguments():
     by_length = sample(policy, PROMPTS[:5], Lengths(), setup())
     lengths = [[len(response.text) for response in group.responses] for group in by_length.groups]
     np.testing.assert_allclose(by_length.scores, (0.65 + 0.8 + 0.45) * np.array(lengths), rtol=1e-6)
-    assert all(len(chosen.text) > len(rejected.text) for chosen, rejected in (p.responses for p in by_length.pairs))
+    assert all(
+        len(chosen.text) > len(rejected.text)
+        for chosen, rejected in (p.responses for p in by_length.pairs)
+    )
     drawn = sample(policy, PROMPTS[:5], Lengths(), setup(), pair=two_at_random)
     assert drawn.groups == by_length.groups and len(drawn.pairs) == 5
     for pair, group in zip(drawn.pairs, drawn.groups, strict=True):
@@ -144,7 +158,14 @@ def test_dpo_keeps_close_to_the_previous_policy_or_to_the_first(scorer):
 def test_what_was_put_in_place_of_the_methods_own_is_recorded():
     """A run whose pairs were drawn at random must not look like the method's."""
     loss = objectives.dpo(0.5)
-    drawn = train(load_policy("tiny"), slices(PROMPTS, 1, 4), Lengths(), setup(), pair=two_at_random, objective=loss)
+    drawn = train(
+        load_policy("tiny"),
+        slices(PROMPTS, 1, 4),
+        Lengths(),
+        setup(),
+        pair=two_at_random,
+        objective=loss,
+    )
     assert drawn.arguments == {"pair": two_at_random, "objective": loss, "reward_model": "lengths"}
 
 

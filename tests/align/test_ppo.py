@@ -1,6 +1,7 @@
 """PPO: what the loss reads of a round is what the formulas say, and a known optimum is reached.
 
-Run as a script (to be killed, or as one of two) this file trains; pytest compares what the scripts wrote.
+Run as a script (to be killed, or as one of two) this file trains; pytest compares what the scripts
+wrote.
 """
 
 import copy
@@ -40,7 +41,12 @@ REWARD = torch.tensor([-1.0, 0.5, 0.0, 2.0, -0.5, 1.0, 0.0, -2.0])
 
 
 def shape(**changes) -> LlamaConfig:
-    size = {"vocab_size": len(REWARD), "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    size = {
+        "vocab_size": len(REWARD),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+    }
     size |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 32}
     return LlamaConfig(**size | changes)
 
@@ -62,7 +68,9 @@ def arms(policy, ids, round) -> list[Group]:
     """Each prompt is token 1; its response one token, drawn with numbers that belong to (round, id)."""
     with torch.no_grad():
         p = policy.backbone(torch.tensor([[1]])).logits[0, -1].double().softmax(-1)
-    drawn = [int(np.searchsorted(p.cumsum(0).numpy(), uniforms(round + 1, id, 0, 1)[0])) for id in ids]
+    drawn = [
+        int(np.searchsorted(p.cumsum(0).numpy(), uniforms(round + 1, id, 0, 1)[0])) for id in ids
+    ]
     return [answered(id, [a], float(REWARD[a])) for id, a in zip(ids, drawn, strict=True)]
 
 
@@ -71,7 +79,14 @@ def prompts(n: int, prefix: str = "p") -> list[Item]:
 
 
 def recipe(**changes) -> PPO:
-    defaults = {"steps": 8, "batch": 32, "learning_rate": 3e-2, "warmup": 0, "autocast": "float32", "save_every": 2}
+    defaults = {
+        "steps": 8,
+        "batch": 32,
+        "learning_rate": 3e-2,
+        "warmup": 0,
+        "autocast": "float32",
+        "save_every": 2,
+    }
     defaults |= {"buffer": 32, "kl_weight": 0.0, "critic_rate": 1.0, "max_new_tokens": 1}
     return PPO(**defaults | {"weight_decay": 0.0, "validate_every": 2} | changes)
 
@@ -124,7 +139,10 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     curves = rounds(result.history)
     assert curves.reward.iloc[0] == pytest.approx(start, abs=0.5) and curves.reward.iloc[-1] > 1.8
     assert (curves.length == 1).all() and (curves.finished == 1).all()
-    assert curves.entropy.iloc[0] == pytest.approx(math.log(8), abs=0.2) and curves.entropy.iloc[-1] < 0.4
+    assert (
+        curves.entropy.iloc[0] == pytest.approx(math.log(8), abs=0.2)
+        and curves.entropy.iloc[-1] < 0.4
+    )
 
 
 def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -133,7 +151,9 @@ def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     how = recipe(buffer=256, passes=4, kl_weight=1.0, kl_form=form, normalise=False)
     how = replace(how, steps=160, batch=256, save_every=160, learning_rate=1e-2)
     ppo.fit_rounds(model, prompts(256), arms, reference, how, folder)
-    return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(-1)
+    return arm_probabilities(model.policy), (arm_probabilities(reference).log() + REWARD).softmax(
+        -1
+    )
 
 
 @pytest.mark.slow
@@ -168,7 +188,9 @@ def test_advantages_against_a_written_out_loop():
         delta = [r[t] + 0.9 * v[t + 1] - v[t] for t in range(n)]
         expected = [sum((0.9 * 0.8) ** (k - t) * delta[k] for k in range(t, n)) for t in range(n)]
         assert targets[i, 1, :n].tolist() == pytest.approx(expected, abs=1e-5)
-        assert targets[i, 3, :n].tolist() == pytest.approx([a + b for a, b in zip(expected, v, strict=False)], abs=1e-5)
+        assert targets[i, 3, :n].tolist() == pytest.approx(
+            [a + b for a, b in zip(expected, v, strict=False)], abs=1e-5
+        )
         assert (targets[i, 1, n:] == 0).all() and targets[i, 4].tolist() == [1] * n + [0] * (5 - n)
 
 
@@ -183,9 +205,14 @@ def test_kl_of_a_token_by_hand():
 
 
 def test_plain_and_k3_are_the_kl_in_expectation_and_absolute_is_more():
-    p, q = (torch.randn(50, generator=torch.Generator().manual_seed(i)).log_softmax(-1) for i in range(2))
+    p, q = (
+        torch.randn(50, generator=torch.Generator().manual_seed(i)).log_softmax(-1)
+        for i in range(2)
+    )
     kl = (p.exp() * (p - q)).sum()
-    means = {form: (p.exp() * ppo.token_kl(p, q, form)).sum() for form in ("absolute", "plain", "k3")}
+    means = {
+        form: (p.exp() * ppo.token_kl(p, q, form)).sum() for form in ("absolute", "plain", "k3")
+    }
     assert torch.isclose(means["plain"], kl) and torch.isclose(means["k3"], kl, rtol=1e-4)
     assert means["absolute"] > kl > 0 and (ppo.token_kl(p, q, "k3") >= 0).all()
 
@@ -202,12 +229,22 @@ def test_an_unfinished_response_counts_for_the_critic_and_in_the_normalisation()
     sampler, values = torch.zeros(2, 2), torch.zeros(2, 2)
     tokens, finished = torch.ones(2, 2).bool(), torch.tensor([1.0, 0.0])
     how = PPO(lam=0.0)  # advantages are the rewards: 0 and 3, and for the unfinished one 0 and 1000
-    targets = ppo.targets(sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how)
+    targets = ppo.targets(
+        sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, how
+    )
     all_four = np.array([0.0, 3.0, 0.0, 1000.0])
-    assert targets[:, 1].flatten().tolist() == pytest.approx((all_four - all_four.mean()) / all_four.std())
+    assert targets[:, 1].flatten().tolist() == pytest.approx(
+        (all_four - all_four.mean()) / all_four.std()
+    )
     assert targets[:, 4].tolist() == [[1, 1], [1, 1]] and targets[:, 5].tolist() == [[1, 1], [0, 0]]
     kept = ppo.targets(
-        sampler, sampler, values, tokens, torch.tensor([3.0, 1000.0]), finished, replace(how, unfinished="keep")
+        sampler,
+        sampler,
+        values,
+        tokens,
+        torch.tensor([3.0, 1000.0]),
+        finished,
+        replace(how, unfinished="keep"),
     )
     assert kept[:, 5].tolist() == [[1, 1], [1, 1]]
 
@@ -216,30 +253,43 @@ def test_a_response_that_the_reward_model_refused_counts_nowhere_and_stops_nothi
     sampler, values, tokens = torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2).bool()
     reward, how = torch.tensor([3.0, torch.nan]), PPO(lam=0.0, unfinished="keep")
     targets = ppo.targets(sampler, sampler, values, tokens, reward, torch.ones(2), how)
-    assert targets[0, 1].tolist() == pytest.approx([-1, 1]) and targets[1, [1, 4, 5]].tolist() == [[0, 0]] * 3
-    shown = ppo.figures(sampler, sampler, values, tokens, reward, torch.ones(2), torch.zeros(2, 2), how)
-    assert shown["reward"] == shown["penalised reward"] == 3 and all(map(np.isfinite, shown.values()))
+    assert (
+        targets[0, 1].tolist() == pytest.approx([-1, 1])
+        and targets[1, [1, 4, 5]].tolist() == [[0, 0]] * 3
+    )
+    shown = ppo.figures(
+        sampler, sampler, values, tokens, reward, torch.ones(2), torch.zeros(2, 2), how
+    )
+    assert shown["reward"] == shown["penalised reward"] == 3 and all(
+        map(np.isfinite, shown.values())
+    )
 
 
 @pytest.mark.parametrize(("weigh", "number"), [("tokens", 4), ("responses", 2)])
 def test_the_objective_by_hand(weigh, number):
-    """Two tokens with ratios 1.5 and .5, advantages 1, values off by 1; the same unfinished; one refused.
+    """Two tokens with ratios 1.5 and .5, advantages 1, values off by 1; the same unfinished; one
+    refused.
 
-    Policy: -(1.2 + .5) / 2 of the first response alone; value: (1 + 1) / 4 of each of two; times two tokens, or one
-    response. The third counts in neither.
+    Policy: -(1.2 + .5) / 2 of the first response alone; value: (1 + 1) / 4 of each of two; times
+    two tokens, or one response. The third counts in neither.
     """
     one = [[1.5, 0.5], [1.0, 1.0], [0.0, 0.0]]
     outputs = torch.tensor([one, one, [[9.0, 9.0]] * 3])  # [R, 3, T]
     outputs[:, 0] = outputs[:, 0].log()
     when_sampled = [[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0]]
     yes, no = [1.0, 1.0], [0.0, 0.0]
-    targets = torch.tensor([[*when_sampled, yes, yes], [*when_sampled, yes, no], [*when_sampled, no, no]])
+    targets = torch.tensor(
+        [[*when_sampled, yes, yes], [*when_sampled, yes, no], [*when_sampled, no, no]]
+    )
     tally, weight = torch.zeros(5, dtype=torch.float64), {"tokens": 2, "responses": 1}[weigh]
     objective = ppo.objective(PPO(value_weight=0.5, weigh=weigh), tally)
     arguments = outputs.flatten(1).requires_grad_(), targets.flatten(1), torch.tensor([0, 1, 2])
     total = objective.total(*arguments)
     total.backward()
-    assert total.item() == pytest.approx(weight * (-0.85 + 0.5 * 2 * 0.5)) and objective.count(*arguments[1:]) == number
+    assert (
+        total.item() == pytest.approx(weight * (-0.85 + 0.5 * 2 * 0.5))
+        and objective.count(*arguments[1:]) == number
+    )
     first, second, third = (arguments[0].grad / weight).tolist()
     assert first == pytest.approx([0, -0.25, -0.25, -0.25, 0, 0])
     assert second == pytest.approx([0, 0, -0.25, -0.25, 0, 0]) and third == [0] * 6
@@ -282,7 +332,9 @@ def test_on_the_first_pass_the_ratio_is_1_and_on_the_second_it_is_not(tmp_path):
     _, result = run(tmp_path / "run", passes=2)
     off = [entry["ratio off 1"] for entry in result.history if "ratio off 1" in entry]
     assert max(off[0::2]) < 1e-6 < min(off[1::2])
-    assert all(x["clip fraction"] == 0 for x in result.history[1::2] if x.get("ratio off 1", 1) < 1e-6)
+    assert all(
+        x["clip fraction"] == 0 for x in result.history[1::2] if x.get("ratio off 1", 1) < 1e-6
+    )
 
 
 def test_without_memory_to_sample_one_error_says_what_takes_less_and_the_run_goes_on(tmp_path):
@@ -291,7 +343,9 @@ def test_without_memory_to_sample_one_error_says_what_takes_less_and_the_run_goe
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return walk(policy, ids, round)
 
-    with pytest.raises(MemoryError, match=r"at step 2, .* goes on from checkpoint-1; .*max_new_tokens or buffer$"):
+    with pytest.raises(
+        MemoryError, match=r"at step 2, .* goes on from checkpoint-1; .*max_new_tokens or buffer$"
+    ):
         run(tmp_path / "short", sample=short, steps=2, save_every=1)
     runs = [run(tmp_path / name, steps=2, save_every=1) for name in ("short", "straight")]
     (models, results) = zip(*runs, strict=True)
@@ -316,7 +370,9 @@ def test_micro_batches_change_nothing(tmp_path):
     histories = []
     for budget in (4096, 8):
         _, result = run(tmp_path / str(budget), budget=budget, kl_weight=0.1)
-        histories.append([(x["loss"], x["grad_norm"], x["kl"]) for x in result.history if "grad_norm" in x])
+        histories.append(
+            [(x["loss"], x["grad_norm"], x["kl"]) for x in result.history if "grad_norm" in x]
+        )
     np.testing.assert_allclose(histories[1], histories[0], rtol=1e-3, atol=1e-5)
 
 
@@ -325,21 +381,29 @@ def test_the_critics_rate_is_its_own_and_zero_leaves_it_as_it_was(tmp_path):
     start = actor_critic()
     model, _ = run(tmp_path / "run", critic_rate=0.0)
     assert torch.equal(model.head.weight, start.head.weight)
-    assert not torch.equal(model.policy.backbone.lm_head.weight, start.policy.backbone.lm_head.weight)
+    assert not torch.equal(
+        model.policy.backbone.lm_head.weight, start.policy.backbone.lm_head.weight
+    )
 
 
 @pytest.mark.slow
 def test_adapters_are_their_own_reference(tmp_path):
     """Without a reference model the KL is counted from the policy with its adapters off: 0 at first, then not."""
     start = actor_critic()
-    model = ActorCritic(start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",)))
+    model = ActorCritic(
+        start.policy.lora(rank=2), RewardModel(LlamaModel(shape()), None, ("goodness",))
+    )
     frozen = {name: p.clone() for name, p in model.named_parameters() if not p.requires_grad}
     how = recipe(batch=16, buffer=16, max_new_tokens=3, unfinished="keep")
     result = ppo.fit_rounds(model, prompts(48), walk, None, how, tmp_path / "run")
     curves = rounds(result.history)
     assert abs(curves.kl.iloc[0]) < 1e-6 and curves.penalty.iloc[0] < 1e-6 < curves.penalty.iloc[-1]
-    assert all(torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen)
-    assert model.head.weight.requires_grad and any("lora" in name for name, _ in model.critic.named_parameters())
+    assert all(
+        torch.equal(p, frozen[name]) for name, p in model.named_parameters() if name in frozen
+    )
+    assert model.head.weight.requires_grad and any(
+        "lora" in name for name, _ in model.critic.named_parameters()
+    )
     with pytest.raises(ValueError, match="expected a reference, or a policy with adapters"):
         ppo.fit_rounds(actor_critic(), prompts(48), walk, None, how, tmp_path / "other")
 
@@ -352,7 +416,9 @@ def test_what_is_logged_lies_in_files(tmp_path):
     assert curves["round"].tolist() == list(range(8)) and not curves.isna().any(axis=None)
     samples = (folder / "samples" / "round-0007.jsonl").read_text().splitlines()
     assert len(samples) == 16
-    assert np.mean([json.loads(x)["responses"][0]["labels"] for x in samples]) == pytest.approx(curves.reward.iloc[-1])
+    assert np.mean([json.loads(x)["responses"][0]["labels"] for x in samples]) == pytest.approx(
+        curves.reward.iloc[-1]
+    )
     best = [x for x in result.history if "eval_loss" in x]
     assert result.best_loss == pytest.approx(min(x["eval_loss"] for x in best))
     assert best[0]["eval_loss"] == pytest.approx(-best[0]["eval_penalised reward"])
@@ -404,7 +470,9 @@ def test_a_shared_critic_says_the_mean_of_standardised_rewards_at_first():
     """Whatever the reward model's width: its head means nothing on another model's states (a value loss of 60 once)."""
     other = RewardModel(LlamaModel(shape(hidden_size=32)), None, ("goodness",))
     model = ActorCritic(actor_critic().policy, other, "shared")
-    assert not model.head.weight.any() and not model.head.bias.any() and model.head.in_features == 16
+    assert (
+        not model.head.weight.any() and not model.head.bias.any() and model.head.in_features == 16
+    )
 
 
 # Texts: the small world, a tiny model
@@ -432,7 +500,9 @@ class Vowels(torch.nn.Module):
 
     def score(self, groups, autocast=None):
         texts = (response.text for group in groups for response in group.responses)
-        return torch.tensor([[10 * sum(c in "aeiou" for c in text) / max(1, len(text)) - 2] for text in texts])
+        return torch.tensor(
+            [[10 * sum(c in "aeiou" for c in text) / max(1, len(text)) - 2] for text in texts]
+        )
 
 
 @pytest.mark.slow
@@ -441,25 +511,44 @@ def test_on_texts_the_reward_rises_with_the_kl_bounded(texts, tmp_path):
     policy, reference, _, groups = texts
     kept, left_out = ppo.fitting(policy, groups, 8)
     assert not left_out and len(kept) == 40
-    # At 16 steps and three times the rate one processor's rounding decided whether the rise was half or a fifth.
-    how = recipe(steps=32, save_every=32, learning_rate=1e-2, kl_weight=0.01, max_new_tokens=8, unfinished="keep")
+    # At 16 steps and three times the rate one processor's rounding decided whether the rise was
+    # half or a fifth.
+    how = recipe(
+        steps=32,
+        save_every=32,
+        learning_rate=1e-2,
+        kl_weight=0.01,
+        max_new_tokens=8,
+        unfinished="keep",
+    )
     model = ActorCritic(copy.deepcopy(policy), RewardModel.new("tiny", attributes=("vowels",)))
     task = ppo.as_items(policy, kept), ppo.sampling(kept, Vowels(), how), reference, how
     curves = rounds(ppo.fit_rounds(model, *task, tmp_path / "run").history)
     assert curves.reward.iloc[-3:].mean() > curves.reward.iloc[:3].mean() + 0.5
-    assert abs(curves.kl.iloc[0]) < 1e-5 and 1 < curves.kl.max() < 35 and (curves["ratio off 1"] < 1e-5).all()
+    assert (
+        abs(curves.kl.iloc[0]) < 1e-5
+        and 1 < curves.kl.max() < 35
+        and (curves["ratio off 1"] < 1e-5).all()
+    )
 
 
 def test_rewards_are_the_reward_models_of_the_texts_that_were_sampled(texts, tmp_path):
     policy, reference, goodness, groups = texts
     kept, _ = ppo.fitting(policy, groups[:8], 6)
-    how = recipe(steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep")
+    how = recipe(
+        steps=1, batch=8, save_every=1, buffer=8, n_samples=2, max_new_tokens=6, unfinished="keep"
+    )
     task = ppo.as_items(policy, kept), ppo.sampling(kept, goodness, how), reference, how
     result = ppo.fit_rounds(ActorCritic(copy.deepcopy(policy), goodness), *task, tmp_path / "run")
-    lines = map(json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines())
+    lines = map(
+        json.loads, (result.folder / "samples" / "round-0000.jsonl").read_text().splitlines()
+    )
     answers = {line["id"]: line["responses"] for line in lines}
     texts_again = [
-        replace(g, responses=tuple(Response(str(i), x["text"]) for i, x in enumerate(answers[g.id]))) for g in kept
+        replace(
+            g, responses=tuple(Response(str(i), x["text"]) for i, x in enumerate(answers[g.id]))
+        )
+        for g in kept
     ]
     rewards = [x["labels"][0] for group in kept for x in answers[group.id]]
     assert goodness.score(texts_again)[:, 0].tolist() == pytest.approx(rewards, abs=1e-3)
@@ -470,7 +559,9 @@ class Length:
     """Another reward: characters of a text, in tens."""
 
     def score(self, groups, **options):
-        return torch.tensor([[len(response.text) / 10] for group in groups for response in group.responses])
+        return torch.tensor(
+            [[len(response.text) / 10] for group in groups for response in group.responses]
+        )
 
     def fingerprint(self):
         return "length"
@@ -479,8 +570,17 @@ class Length:
 def small_setup(monkeypatch, folder: Path, **changes) -> Setup:
     """One step on eight prompts of generated data, in a folder of the test."""
     monkeypatch.setenv("HS2_RUNS", str(folder))
-    settings = {"steps": 1, "batch": 8, "save_every": 1, "buffer": 8, "max_new_tokens": 6, "unfinished": "keep"}
-    return Setup("10_ppo", "smoke", {}, recipe(**settings | {"n_prompts": 12, "n_standard": 10} | changes))
+    settings = {
+        "steps": 1,
+        "batch": 8,
+        "save_every": 1,
+        "buffer": 8,
+        "max_new_tokens": 6,
+        "unfinished": "keep",
+    }
+    return Setup(
+        "10_ppo", "smoke", {}, recipe(**settings | {"n_prompts": 12, "n_standard": 10} | changes)
+    )
 
 
 def test_prompts_are_shuffled_and_shared_out(texts, monkeypatch, tmp_path):
@@ -489,7 +589,9 @@ def test_prompts_are_shuffled_and_shared_out(texts, monkeypatch, tmp_path):
     data = ppo.load_data(setup)
     prompts = ppo.prepare(texts[0], data, setup)
     ids = [group.id for group in [*prompts.validation, *prompts.training]]
-    assert sorted(ids) == sorted(group.id for group in data.groups) and ids != [group.id for group in data.groups]
+    assert sorted(ids) == sorted(group.id for group in data.groups) and ids != [
+        group.id for group in data.groups
+    ]
     assert [item.id for item in prompts.validation_items] == ids[:3]
     lengths = sorted(len(item.sequences[0]) for item in prompts.items)
     expected = [9, 0, 3, lengths[4], lengths[-1]]
@@ -523,7 +625,9 @@ def test_another_reward_is_an_argument_that_is_recorded(texts, monkeypatch, tmp_
     assert results["own"].arguments == {"reward": goodness.fingerprint(), "reference": same}
     assert results["own"].folder != results["other"].folder
     answered = ppo.answers(results["other"], prompts, 0)
-    assert len(answered) == 8 and {group.id for group in answered} < {group.id for group in prompts.training}
+    assert len(answered) == 8 and {group.id for group in answered} < {
+        group.id for group in prompts.training
+    }
     mean = sum(len(group.responses[0].text) for group in answered) / 80
     assert rounds(results["other"].history).reward.item() == pytest.approx(mean, abs=1e-5)
 
@@ -533,7 +637,9 @@ def test_prompts_that_leave_no_room_lose_old_turns_or_are_left_out(texts):
     policy.max_tokens = 120
     last = (Turn("user", "Name a prime."),)
     long = Group("long", (Turn("user", "word " * 200),), ())
-    older = Group("older", (Turn("user", "Hello there. " * 60), Turn("assistant", "Yes?"), *last), ())
+    older = Group(
+        "older", (Turn("user", "Hello there. " * 60), Turn("assistant", "Yes?"), *last), ()
+    )
     kept, left_out = ppo.fitting(policy, [Group("short", last, ()), long, older], 16)
     assert left_out == ["long"] and [group.prompt for group in kept] == [last, last]
 
@@ -562,9 +668,13 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
     run(folder, passes=2)
     assert history_of(folder) == history_of(straight)
     samples = "samples/round-0003.jsonl"
-    assert (run_folder(folder) / samples).read_bytes() == (run_folder(straight) / samples).read_bytes()
+    assert (run_folder(folder) / samples).read_bytes() == (
+        run_folder(straight) / samples
+    ).read_bytes()
     saved = sorted(path.relative_to(straight) for path in straight.rglob("*.safetensors"))
-    assert saved and saved == sorted(path.relative_to(folder) for path in folder.rglob("*.safetensors"))
+    assert saved and saved == sorted(
+        path.relative_to(folder) for path in folder.rglob("*.safetensors")
+    )
     for path in saved:
         assert (folder / path).read_bytes() == (straight / path).read_bytes(), path
 
@@ -572,9 +682,19 @@ def test_killed_and_resumed_is_straight_bit_for_bit(straight, tmp_path, at):
 @pytest.mark.slow
 def test_two_processes_sample_and_step_as_one(straight, tmp_path):
     forked.together(2, __file__, tmp_path / "run", "two")
-    names = ("reward", "kl", "policy loss", "value loss", "grad_norm", "critic gradient", "tokens trained")
-    both = [[[x[name] for name in names] for x in history_of(folder) if "grad_norm" in x][:4]
-            for folder in (straight, tmp_path / "run")]  # fmt: skip
+    names = (
+        "reward",
+        "kl",
+        "policy loss",
+        "value loss",
+        "grad_norm",
+        "critic gradient",
+        "tokens trained",
+    )
+    both = [
+        [[x[name] for name in names] for x in history_of(folder) if "grad_norm" in x][:4]
+        for folder in (straight, tmp_path / "run")
+    ]
     np.testing.assert_allclose(both[1], both[0], rtol=1e-3, atol=1e-5)
 
 

@@ -39,16 +39,25 @@ def talks(number=12, turns=3):
     for i in range(number):
         prompt = []
         for k in range(i % turns):
-            prompt += [Turn("user", f"{i} or {k}?" + " more" * (i + k)), Turn("assistant", f"{k}" + " of them" * k)]
+            prompt += [
+                Turn("user", f"{i} or {k}?" + " more" * (i + k)),
+                Turn("assistant", f"{k}" + " of them" * k),
+            ]
         prompt.append(Turn("user", "And" + " now" * (5 * i % 7)))
         conversations.append(
-            Group(f"t{i:02d}", tuple(prompt), (Response(f"t{i}/0", f"It is {i}" + " again" * (3 * i % 11)),))
+            Group(
+                f"t{i:02d}",
+                tuple(prompt),
+                (Response(f"t{i}/0", f"It is {i}" + " again" * (3 * i % 11)),),
+            )
         )
     return conversations
 
 
 def recipe(**changes):
-    fixed = dict(steps=6, batch=4, learning_rate=1e-2, warmup=1, autocast="float32", budget=256, save_every=2)
+    fixed = dict(
+        steps=6, batch=4, learning_rate=1e-2, warmup=1, autocast="float32", budget=256, save_every=2
+    )
     return Recipe(**(fixed | dict(validate_every=3) | changes))
 
 
@@ -75,17 +84,23 @@ def test_the_mask_in_the_reference_template():
     policy = load_policy("tiny", template="reference")
     ids, mask = sft.tokens_and_mask(policy, TALK)
     text = policy.tokenizer.decode(ids)
-    assert text.startswith("<extra_id_0>System\n\n<extra_id_1>User\n") and text.endswith("\n<extra_id_1>")
-    answers = [turn.text for turn in TALK.prompt if turn.role == "assistant"] + [TALK.responses[0].text]
+    assert text.startswith("<extra_id_0>System\n\n<extra_id_1>User\n") and text.endswith(
+        "\n<extra_id_1>"
+    )
+    answers = [turn.text for turn in TALK.prompt if turn.role == "assistant"] + [
+        TALK.responses[0].text
+    ]
     assert runs_of(policy, ids, mask) == [f"{answer}\n<extra_id_1>" for answer in answers]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["embedded", "oasst1"])
 def test_the_mask_on_real_conversations(name):
-    """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of its turn.
+    """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of
+    its turn.
 
-    Where a token holds the end of what stands before an answer it is the answer's first, so a run may begin with that.
+    Where a token holds the end of what stands before an answer it is the answer's first, so a run
+    may begin with that.
     """
     if name == "oasst1":
         if "HS2_DATA_DIR" not in os.environ:
@@ -99,7 +114,9 @@ def test_the_mask_on_real_conversations(name):
     assert sum(len(talk.prompt) > 1 for talk in paths) >= 10, "multi-turn ones among them"
     for talk in paths:
         ids, mask = sft.tokens_and_mask(policy, talk)
-        answers = [turn.text for turn in talk.prompt if turn.role == "assistant"] + [talk.responses[0].text]
+        answers = [turn.text for turn in talk.prompt if turn.role == "assistant"] + [
+            talk.responses[0].text
+        ]
         assert [run.lstrip("\n") for run in runs_of(policy, ids, mask)] == [
             f"{x}<|im_end|>".lstrip("\n") for x in answers
         ]
@@ -116,7 +133,9 @@ def test_a_template_that_rewrites_earlier_turns_is_refused():
         "{% for m in messages %}<|im_start|>{{ m.role }}\n"
         "{{ m.content if loop.last or m.role == 'user' else m.content[:3] }}<|im_end|>\n{% endfor %}"
     )
-    with pytest.raises(ValueError, match="group a: the template writes turn 1 otherwise when others follow it"):
+    with pytest.raises(
+        ValueError, match="group a: the template writes turn 1 otherwise when others follow it"
+    ):
         sft.tokens_and_mask(policy, TALK)
 
 
@@ -128,7 +147,9 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
         policy.max_tokens = limit
         (item,), counts = sft.items(policy, [TALK])
         assert item.sequences[0] == ids[:kept] and counts["shortened"] == (kept < len(ids))
-        assert counts["tokens_trained"] == sum(mask[:kept]) and counts["turns_trained"] == 1 + (kept == len(ids))
+        assert counts["tokens_trained"] == sum(mask[:kept]) and counts["turns_trained"] == 1 + (
+            kept == len(ids)
+        )
     policy.max_tokens = first - 1
     with pytest.raises(ValueError, match=r"no conversation fits into \d+ tokens \(1 are longer\)"):
         sft.items(policy, [TALK])
@@ -138,17 +159,29 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
 
 
 def test_best_paths_follow_the_best_reply():
-    """A tree of two replies, each answered again: the path through the worse one is left out, and so is the beginning
-    of the other, which is trained as part of the whole."""
+    """A tree of two replies, each answered again: the path through the worse one is left out, and
+    so is the beginning of the other, which is trained as part of the whole."""
     labels = ("quality",)
-    u, good, bad, on = Turn("user", "u"), Turn("assistant", "good"), Turn("assistant", "bad"), Turn("user", "on")
+    u, good, bad, on = (
+        Turn("user", "u"),
+        Turn("assistant", "good"),
+        Turn("assistant", "bad"),
+        Turn("user", "on"),
+    )
     replies = (Response("1", "bad", (1.0,)), Response("2", "good", (3.0,)))
     root = Group("root", (u,), replies, labels)
-    through = Group("through", (u, good, on), (Response("3", "x", (1.0,)), Response("4", "y", (2.0,))), labels)
+    through = Group(
+        "through", (u, good, on), (Response("3", "x", (1.0,)), Response("4", "y", (2.0,))), labels
+    )
     around = Group("around", (u, bad, on), (Response("5", "z", (4.0,)),), labels)
-    unrated = Group("unrated", (Turn("user", "v"),), (Response("6", "first"), Response("7", "second")), ())
+    unrated = Group(
+        "unrated", (Turn("user", "v"),), (Response("6", "first"), Response("7", "second")), ()
+    )
     kept = sft.best_paths([root, through, around, unrated])
-    assert [(talk.id, talk.responses[0].text) for talk in kept] == [("through", "y"), ("unrated", "first")]
+    assert [(talk.id, talk.responses[0].text) for talk in kept] == [
+        ("through", "y"),
+        ("unrated", "first"),
+    ]
     with pytest.raises(ValueError, match="group root has 2 responses: choose one"):
         sft.items(load_policy("tiny"), [root])
 
@@ -159,7 +192,9 @@ def test_the_best_reply_to_a_prompt_may_stand_in_its_second_group():
     worse = Group("0", u, (Response("1", "bad", (0.0,)), Response("2", "poor", (1.0,))), labels)
     better = Group("1", u, (Response("3", "good", (4.0,)), Response("4", "fair", (1.0,))), labels)
     for groups in ([worse, better], [better, worse]):
-        assert [(talk.id, talk.responses[0].text) for talk in sft.best_paths(groups)] == [("1", "good")]
+        assert [(talk.id, talk.responses[0].text) for talk in sft.best_paths(groups)] == [
+            ("1", "good")
+        ]
 
 
 # The loss
@@ -175,7 +210,9 @@ def by_hand(items, name):
         for start, stop in item.starts[0]:
             total, count = total - logp[start - 1 : stop - 1].sum(), count + stop - start
     (total / count).backward()
-    return (total / count).item(), torch.stack([p.grad.norm() for p in model.parameters()]).norm().item()
+    return (total / count).item(), torch.stack(
+        [p.grad.norm() for p in model.parameters()]
+    ).norm().item()
 
 
 class Gradients(TrainerCallback):
@@ -194,11 +231,23 @@ class Gradients(TrainerCallback):
 def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""
     items, _ = sft.items(load_policy("tiny"), talks())
-    how = recipe(steps=5, batch=6, accumulation=accumulation, learning_rate=1e-3, clip=1e9, budget=150, keep=0)
+    how = recipe(
+        steps=5,
+        batch=6,
+        accumulation=accumulation,
+        learning_rate=1e-3,
+        clip=1e9,
+        budget=150,
+        keep=0,
+    )
     ours, theirs = Gradients(), Gradients()
     task = (items, items[:3])
-    one = fit(load_policy("tiny"), *task, objectives.sft(), how, tmp_path / "ours", callbacks=[ours])
-    other = trl.fit_sft(load_policy("tiny"), *task, how, tmp_path / "theirs", rows_a_batch=3, callbacks=[theirs])
+    one = fit(
+        load_policy("tiny"), *task, objectives.sft(), how, tmp_path / "ours", callbacks=[ours]
+    )
+    other = trl.fit_sft(
+        load_policy("tiny"), *task, how, tmp_path / "theirs", rows_a_batch=3, callbacks=[theirs]
+    )
     for name, number in (("loss", 5), ("eval_loss", 3), ("eval_accuracy", 3)):
         values = [[x[name] for x in result.history if name in x] for result in (one, other)]
         assert len(values[0]) == number and values[0] == pytest.approx(values[1], rel=1e-5), name
@@ -241,7 +290,8 @@ def test_a_few_conversations_are_learnt_by_heart_and_saved(tmp_path, adapters):
     how = recipe(steps=150, batch=3, learning_rate=2e-2, save_every=150)
     result = fit(policy, items, (), objectives.sft(), how, tmp_path / "run")
     losses = [x["loss"] for x in result.history if "loss" in x]
-    # Adapters leave the small random vocabulary projection as it is, whose logits stay below 1: little can be learnt.
+    # Adapters leave the small random vocabulary projection as it is, whose logits stay below 1:
+    # little can be learnt.
     assert losses[0] > 6 and losses[-1] < (0.98 if adapters else 0.3) * losses[0]
     policy.save(tmp_path / "policy")
     again = load_policy(tmp_path / "policy")
@@ -276,7 +326,9 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
         policy = load_policy("tiny")
         items, _ = sft.items(policy, talks())
         how = recipe(steps=7, batch=2, budget=150, keep=0)
-        return policy, fit(policy, items, items[:2], objectives.sft(), how, folder, callbacks=callbacks)
+        return policy, fit(
+            policy, items, items[:2], objectives.sft(), how, folder, callbacks=callbacks
+        )
 
     straight, expected = run(tmp_path / "straight")
     for step in (1, 3, 4):
@@ -288,11 +340,15 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     resumed, result = run(tmp_path / "killed")
     for (name, p), q in zip(straight.named_parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q), name
-    losses = [[(x["step"], x["loss"]) for x in r.history if "loss" in x] for r in (expected, result)]
+    losses = [
+        [(x["step"], x["loss"]) for x in r.history if "loss" in x] for r in (expected, result)
+    ]
     assert losses[0] == losses[1] and len(losses[0]) == 7
     assert sorted(x.name for x in folder.glob("*checkpoint*")) == ["checkpoint-7"]
     again, read = run(tmp_path / "killed", [Kill(1)])  # finished: nothing is trained
-    assert read.history == result.history and torch.equal(*(next(m.parameters()) for m in (again, resumed)))
+    assert read.history == result.history and torch.equal(
+        *(next(m.parameters()) for m in (again, resumed))
+    )
 
 
 @pytest.mark.slow
@@ -323,7 +379,9 @@ def test_without_memory_trls_backend_says_what_takes_less_too(tmp_path, trl, mon
     monkeypatch.setattr(trl.SFTTrainer, "compute_loss", exhausted)
     policy = load_policy("tiny")
     items, _ = sft.items(policy, talks())
-    with pytest.raises(MemoryError, match=r"at step 1, .* tokens: set recipe.checkpointing, .* from its start; "):
+    with pytest.raises(
+        MemoryError, match=r"at step 1, .* tokens: set recipe.checkpointing, .* from its start; "
+    ):
         trl.fit_sft(policy, items, (), recipe(batch=12), tmp_path / "run", rows_a_batch=12)
 
 
@@ -337,7 +395,9 @@ def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     ]
     for changes, options, message in cases:
         with pytest.raises(ValueError, match=message):
-            trl.fit_sft(policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options)
+            trl.fit_sft(
+                policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options
+            )
     first = trl.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
     other = trl.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
     assert first.folder != other.folder, "another configuration has a folder of its own"
@@ -349,7 +409,9 @@ def test_the_dataset_is_what_trl_asks_for(trl):
     rows = trl.sft_rows(items)
     assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
     (row,) = rows
-    assert all(label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True))
+    assert all(
+        label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True)
+    )
     assert sum(label != -100 for label in row["labels"]) == items[0].targets.sum()
 
 
@@ -359,12 +421,17 @@ def test_the_dataset_is_what_trl_asks_for(trl):
 def setup_of(folder, **changes):
     """What a run's functions read of its setup."""
     fixed = dict(n_prompts=12, steps=1, batch=2, autocast="float32", model_name="tiny")
-    return SimpleNamespace(recipe=SFT(**fixed | changes), folder=folder, notebook="07_sft", tier="smoke")
+    return SimpleNamespace(
+        recipe=SFT(**fixed | changes), folder=folder, notebook="07_sft", tier="smoke"
+    )
 
 
 def worst(groups):
     """The control of choosing the best reply: the worst one."""
-    return [replace(group, responses=(min(group.responses, key=lambda one: one.labels[0]),)) for group in groups]
+    return [
+        replace(group, responses=(min(group.responses, key=lambda one: one.labels[0]),))
+        for group in groups
+    ]
 
 
 def test_conversations_are_chosen_by_another_rule_too_and_say_so(tmp_path):
@@ -374,8 +441,10 @@ def test_conversations_are_chosen_by_another_rule_too_and_say_so(tmp_path):
     assert best.arguments == {"choose": sft.best_paths} and control.arguments == {"choose": worst}
     assert [talk.id for talk in best.training] == [talk.id for talk in control.training]
     assert len(best.training) + len(best.validation) == 12 and len(best.validation) == 2
-    higher = [a.responses[0].labels[0] - b.responses[0].labels[0]
-              for a, b in zip(best.training, control.training, strict=True)]  # fmt: skip
+    higher = [
+        a.responses[0].labels[0] - b.responses[0].labels[0]
+        for a, b in zip(best.training, control.training, strict=True)
+    ]
     assert min(higher) >= 0 and max(higher) > 0
 
 
@@ -386,8 +455,14 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
     conversations = sft.load_conversations(setup)
     policy = load_policy("tiny")
     items = sft.prepare(policy, conversations, setup)
-    assert not items.validation and items.watched == items.training and items.watched_name == "training"
-    doubled = objectives.sft()._replace(name="twice", total=lambda *rows: 2 * objectives.sft().total(*rows))
+    assert (
+        not items.validation
+        and items.watched == items.training
+        and items.watched_name == "training"
+    )
+    doubled = objectives.sft()._replace(
+        name="twice", total=lambda *rows: 2 * objectives.sft().total(*rows)
+    )
     plain = sft.train(policy, items, setup)
     other = sft.train(load_policy("tiny"), items, setup, objective=doubled)
     assert plain.arguments["objective"].name == "SFT" and other.arguments == {"objective": doubled}
@@ -403,5 +478,7 @@ def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path):
     items = sft.prepare(policy, sft.load_conversations(setup), setup)
     table = sft.perplexity({"base": policy}, items, setup)
     assert items.watched_name == "held-out"
-    assert table["loss, nats a token"]["base"] == pytest.approx(sft.nll(policy, items.validation), rel=1e-6)
+    assert table["loss, nats a token"]["base"] == pytest.approx(
+        sft.nll(policy, items.validation), rel=1e-6
+    )
     assert np.log(table.perplexity["base"]) == pytest.approx(table["loss, nats a token"]["base"])

@@ -89,25 +89,39 @@ def test_fifths_are_ranks_and_ratings_are_those_of_people(reward_model):
     by_rank = steerlm.label(GROUPS, reward_model, levels="fifths")
     assert (steerlm.counts(by_rank) == 1).all(axis=None)
     other = ("verbosity", "helpfulness", "correctness", "coherence", "complexity")
-    rated = Group("r", TALK[2:], (Response("x", "Two.", (0, 4, 3.5, 4, 1)), Response("y", "Three.")), other)
+    rated = Group(
+        "r", TALK[2:], (Response("x", "Two.", (0, 4, 3.5, 4, 1)), Response("y", "Three.")), other
+    )
     missing = Group("m", TALK[2:], (Response("z", "Five.", (0, 4, math.nan, 4, 1)),), other)
     (labelled,) = steerlm.label([rated, missing, *GROUPS], reward_model, levels="ratings")
-    assert steerlm.label_of(labelled) == "helpfulness:4,correctness:4,coherence:4,complexity:1,verbosity:0"
+    assert (
+        steerlm.label_of(labelled)
+        == "helpfulness:4,correctness:4,coherence:4,complexity:1,verbosity:0"
+    )
     with pytest.raises(ValueError, match="no answer is rated on all of helpfulness"):
         steerlm.label(GROUPS, reward_model, levels="ratings")
 
 
 def test_balanced_takes_of_each_level_alike():
-    """Of 20 answers with level 2, three with 0 and one with 4, eight are 4 x 2, 3 x 0 and 1 x 4, in the set's order.
+    """Of 20 answers with level 2, three with 0 and one with 4, eight are 4 x 2, 3 x 0 and 1 x 4, in
+    the set's order.
 
     Of levels 0 and 4 alone there are four.
     """
     levels = [2] * 10 + [0, 4] + [2] * 10 + [0, 0]
-    made = [Group(str(i), TALK[2:], (Response(str(i), "x", (4, v)),), ("a", "b")) for i, v in enumerate(levels)]
+    made = [
+        Group(str(i), TALK[2:], (Response(str(i), "x", (4, v)),), ("a", "b"))
+        for i, v in enumerate(levels)
+    ]
     picked = steerlm.balanced(made, "b", 8, seed=0)
     assert [g.responses[0].labels[1] for g in picked].count(2) == 4 and len(picked) == 8
-    assert {"10", "11", "22", "23"} < {g.id for g in picked} and sorted(picked, key=lambda g: int(g.id)) == picked
-    assert steerlm.balanced(made, "b", 8, seed=1) != picked and steerlm.balanced(made, "b", 99, seed=0) == made
+    assert {"10", "11", "22", "23"} < {g.id for g in picked} and sorted(
+        picked, key=lambda g: int(g.id)
+    ) == picked
+    assert (
+        steerlm.balanced(made, "b", 8, seed=1) != picked
+        and steerlm.balanced(made, "b", 99, seed=0) == made
+    )
     assert [g.id for g in steerlm.balanced(made, "b", 8, 0, [0, 4])] == ["10", "11", "22", "23"]
     with pytest.raises(ValueError, match="no answer has b at one of the levels 1, 3"):
         steerlm.balanced(made, "b", 8, 0, [1, 3])
@@ -152,15 +166,21 @@ def test_a_stopped_labelling_goes_on_and_gives_the_same_file(reward_model, tmp_p
     steerlm.label(GROUPS, reward_model, file=file, budget=1)
     assert again == [1, 1]  # the torn line's answer, and the last
     for name in ("labelled.jsonl", kept.name):
-        lines = ((tmp_path / place / name).read_text().splitlines() for place in ("straight", "stopped"))
-        straight, stopped = (sorted(line for line in part if line.endswith(("]", "}"))) for part in lines)
+        lines = (
+            (tmp_path / place / name).read_text().splitlines() for place in ("straight", "stopped")
+        )
+        straight, stopped = (
+            sorted(line for line in part if line.endswith(("]", "}"))) for part in lines
+        )
         assert set(straight) <= set(stopped)
     once_more = counted(monkeypatch)
     steerlm.label(GROUPS, reward_model, file=file, budget=1)
     assert once_more == []
 
 
-@pytest.mark.skipif("HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is unset: no attribute-labelled set")
+@pytest.mark.skipif(
+    "HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is unset: no attribute-labelled set"
+)
 def test_the_reference_codes_labelled_set_goes_both_ways_without_loss():
     file = Path(os.environ["HS2_DATA_DIR"]) / "steerlm" / "attribute_labelled_512.jsonl.gz"
     with gzip.open(file, "rt", encoding="utf-8") as lines:
@@ -184,14 +204,21 @@ def test_answers_are_drawn_by_the_seed_and_all_are_labelled_where_levels_decide(
     every = steerlm.load_answers(setup_in(tmp_path, RECIPE)).groups
     five = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, n_answers=5))).groups
     assert five == every[:5] and len(every) > 10
-    assert steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, n_answers=5, balance=(0, 4)))).groups == every
+    assert (
+        steerlm.load_answers(
+            setup_in(tmp_path, replace(RECIPE, n_answers=5, balance=(0, 4)))
+        ).groups
+        == every
+    )
     other = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, seed=1))).groups
     assert [group.id for group in other] != [group.id for group in every]
     single = steerlm.load_answers(setup_in(tmp_path, replace(RECIPE, single_turn=True))).groups
     assert single and all(len(group.prompt) == 1 for group in single) and len(single) < len(every)
 
 
-def test_the_labeller_makes_room_for_the_training_and_what_it_read_is_known(reward_model, tmp_path, monkeypatch):
+def test_the_labeller_makes_room_for_the_training_and_what_it_read_is_known(
+    reward_model, tmp_path, monkeypatch
+):
     """A 70B labeller beside a policy that trains would not fit: once it has labelled nothing holds it any more."""
     made = []
 
@@ -210,7 +237,9 @@ def test_the_labeller_makes_room_for_the_training_and_what_it_read_is_known(rewa
     assert made[0]() is None
     assert labelled.read == {"runs/model": "digest"} and labelled.warning == "Weak."
     assert labelled.control_strings == {("prompt", "text"): True} and labelled.arguments == {}
-    assert labelled.groups == steerlm.label(GROUPS, reward_model) and labelled.attributes == ATTRIBUTES
+    assert (
+        labelled.groups == steerlm.label(GROUPS, reward_model) and labelled.attributes == ATTRIBUTES
+    )
     assert len(labelled.file.read_text().splitlines()) == len(labelled.groups) == 5
 
 
@@ -271,9 +300,12 @@ def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
     assert tokens.trained.sum() == prepared.items[0].targets.item()
     assert steerlm.train(policy, prepared, setup).arguments == {}
     twice = objectives.sft()
-    twice = twice._replace(name="twice", total=lambda *outputs: 2 * objectives.sft().total(*outputs))
+    twice = twice._replace(
+        name="twice", total=lambda *outputs: 2 * objectives.sft().total(*outputs)
+    )
     once, doubled = (
-        steerlm.train(load_policy("tiny"), prepared, setup, objective=objective) for objective in (None, twice)
+        steerlm.train(load_policy("tiny"), prepared, setup, objective=objective)
+        for objective in (None, twice)
     )
     assert doubled.arguments == {"objective": twice}
     assert doubled.history[0]["loss"] == pytest.approx(2 * once.history[0]["loss"], rel=1e-5)
@@ -291,14 +323,18 @@ def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone(
     (item,) = steerlm.items(policy, [group])
     ((sequence,), (start,)) = item.sequences, item.starts
     label = "helpfulness:4,correctness:4,coherence:4,complexity:0,verbosity:1"
-    assert policy.tokenizer.decode(sequence[:start]).endswith(f"<|im_start|>assistant\n<extra_id_2>{label}\n")
+    assert policy.tokenizer.decode(sequence[:start]).endswith(
+        f"<|im_start|>assistant\n<extra_id_2>{label}\n"
+    )
     assert policy.tokenizer.decode(sequence[start:]) == "Seven.<|im_end|>"
     assert item.targets.tolist() == [[len(sequence) - start]]
 
 
 def test_answers_that_do_not_fit_are_refused_or_left_out():
     """A long first message, which no older turn can make way for, beside one that fits."""
-    talks = ((str(n), (Turn("user", "word " * n),), (Response(str(n), "Yes.", (4.0,)),)) for n in (3, 90))
+    talks = (
+        (str(n), (Turn("user", "word " * n),), (Response(str(n), "Yes.", (4.0,)),)) for n in (3, 90)
+    )
     groups = [Group(*talk, ("helpfulness",)) for talk in talks]
     policy = load_policy("tiny", max_tokens=100)
     with pytest.raises(ValueError, match=r"group 90: .* raise max_tokens or leave the group out"):
@@ -315,11 +351,19 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
         for verbosity, text in ((0.0, "Yes."), (4.0, "Yes, yes, yes, yes, yes, yes.")):
             name = f"{word}-{verbosity}"
             groups.append(
-                Group(name, (Turn("user", f"Is it {word}?"),), (Response(name, text, (4, 4, 4, 2, verbosity)),))
+                Group(
+                    name,
+                    (Turn("user", f"Is it {word}?"),),
+                    (Response(name, text, (4, 4, 4, 2, verbosity)),),
+                )
             )
     policy = load_policy("tiny")
-    recipe = Recipe(steps=120, batch=12, learning_rate=5e-3, warmup=0, autocast="float32", save_every=100)
-    result = fit(policy, steerlm.items(policy, groups), [], objectives.sft(), recipe, tmp_path / "run")
+    recipe = Recipe(
+        steps=120, batch=12, learning_rate=5e-3, warmup=0, autocast="float32", save_every=100
+    )
+    result = fit(
+        policy, steerlm.items(policy, groups), [], objectives.sft(), recipe, tmp_path / "run"
+    )
     history = [x["loss"] for x in result.history if "loss" in x]
     assert history[0] == pytest.approx(math.log(4096), rel=0.05) and history[-1] < 0.3
     asked = [Group(w, (Turn("user", f"Is it {w}?"),), ()) for w in words[6:]]
@@ -327,7 +371,11 @@ def test_conditioned_training_learns_to_follow_the_label(tmp_path):
     labels = steerlm.targets(base, "verbosity", [0, 4])
     options = {"n": 3, "max_new_tokens": 24, "progress": False}
     short, long = (
-        [len(sample.text) for group in rollouts(policy, asked, label=label, **options) for sample in group.responses]
+        [
+            len(sample.text)
+            for group in rollouts(policy, asked, label=label, **options)
+            for sample in group.responses
+        ]
         for label in labels.values()
     )
     assert min(long) > 2 * max(short)
@@ -362,12 +410,17 @@ SAMPLING = {"n": 2, "max_new_tokens": 3}
 def by_hand_and_forged() -> list[Group]:
     """A plain prompt, and one that spells out turns: both responses to it are refused."""
     rated = (Response("0", "Two.", (4.0,) * 5), Response("1", "Four.", (1.0,) * 5))
-    return [Group(str(i), (turn,), rated, ATTRIBUTES, preference=-1) for i, turn in enumerate((TALK[0], FORGED))]
+    return [
+        Group(str(i), (turn,), rated, ATTRIBUTES, preference=-1)
+        for i, turn in enumerate((TALK[0], FORGED))
+    ]
 
 
 def _weighed(strict, policy, groups):
     target, recipe = steerlm2.TARGET, SteerLM2(n_samples=2, max_new_tokens=3)
-    return steerlm2.weigh(rollouts(policy, groups, label=target, **SAMPLING), policy, policy, strict, target, recipe)
+    return steerlm2.weigh(
+        rollouts(policy, groups, label=target, **SAMPLING), policy, policy, strict, target, recipe
+    )
 
 
 def _sampled_pairs(strict, policy, groups):
@@ -384,7 +437,9 @@ METHODS = {
         groups, fold(strict, [1.0] * 5), PPO(n_samples=2, max_new_tokens=3, autocast="float32")
     )(policy, ["0", "1"], 0),
     "SteerLM": lambda strict, policy, groups: steerlm.label(groups, strict),
-    "SteerLM, trained": lambda strict, policy, groups: steerlm.items(policy, steerlm.answers(groups)),
+    "SteerLM, trained": lambda strict, policy, groups: steerlm.items(
+        policy, steerlm.answers(groups)
+    ),
     "SteerLM 2.0": _weighed,
 }
 
@@ -392,7 +447,12 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_counts_the_responses_it_sets_aside(method):
     """They went without a count in all but SFT and the reward model's training."""
-    strict, policy = RewardModel.new("tiny", control_text="refuse").eval(), load_policy("tiny", control_text="refuse")
+    strict, policy = (
+        RewardModel.new("tiny", control_text="refuse").eval(),
+        load_policy("tiny", control_text="refuse"),
+    )
     METHODS[method](strict, policy, by_hand_and_forged())
     spelt = strict.control_strings | policy.control_strings
-    assert len(spelt) == 2 and {(prompt, no) for (prompt, _), no in spelt.items()} == {((FORGED,), True)}
+    assert len(spelt) == 2 and {(prompt, no) for (prompt, _), no in spelt.items()} == {
+        ((FORGED,), True)
+    }

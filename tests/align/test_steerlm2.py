@@ -45,8 +45,9 @@ def test_the_toy_is_what_it_says():
 @pytest.mark.slow
 @pytest.mark.parametrize("baseline", [True, False], ids=["equation 11", "equation 8"])
 def test_the_estimates_mean_converges_to_the_exact_gradient_of_equation_2(baseline):
-    """Self-normalised weights are biased by about 1/n and b' changes the mean by nothing that stays: the error of
-    the mean over 40,000 groups falls with n, and at n = 1000 little but noise is left."""
+    """Self-normalised weights are biased by about 1/n and b' changes the mean by nothing that
+    stays: the error of the mean over 40,000 groups falls with n, and at n = 1000 little but noise
+    is left."""
     sampler = steerlm2.log_policy(steerlm2.logits(3))  # Q' is another policy than theta
     exact, left = TOY.gradient(THETA), []
     for n, groups in ((4, 40_000), (40, 40_000), (1000, 8_000)):
@@ -67,10 +68,15 @@ def test_the_estimate_is_the_gradient_of_the_loss_that_is_trained():
 
 
 def test_the_baseline_lowers_the_variance_and_at_the_optimum_removes_it():
-    """Measured: at the start about a half at n = 10, and five sixths at n = 2; where Q_theta is the optimum every
-    group gives exactly zero with b', and without it still noise."""
-    variance = steerlm2.errors(TOY, THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
-    ratio = {n: variance[n, "equation 11, baseline b'"] / variance[n, "equation 8, no baseline"] for n in (2, 10)}
+    """Measured: at the start about a half at n = 10, and five sixths at n = 2; where Q_theta is the
+    optimum every group gives exactly zero with b', and without it still noise."""
+    variance = (
+        steerlm2.errors(TOY, THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
+    )
+    ratio = {
+        n: variance[n, "equation 11, baseline b'"] / variance[n, "equation 8, no baseline"]
+        for n in (2, 10)
+    }
     assert ratio[2] < 0.2 and ratio[10] < 0.6
     optimum = THETA.clone()
     for _ in range(600):
@@ -85,14 +91,17 @@ def test_descent_reaches_the_optimum_with_the_baseline_and_stalls_without():
     with_baseline = steerlm2.descend(TOY, THETA, n=10, steps=150)
     assert with_baseline[0] > 0.3 and with_baseline[-1] < 1e-3
     assert min(steerlm2.descend(TOY, THETA, n=10, steps=150, baseline=False)) > 0.01
-    # Samples of temperature .7 under the denominator Q' at temperature 1, as in the paper: the same point of rest.
+    # Samples of temperature .7 under the denominator Q' at temperature 1, as in the paper: the same
+    # point of rest.
     assert steerlm2.descend(TOY, THETA, n=10, steps=300, temperature=0.7)[-1] < 1e-3
 
 
 def test_invariants():
     """theta = Q': b' = 1/n. w' = b': the distance and each response's gradient are zero, whatever Q' is."""
     sampler = torch.randn(4, 10, dtype=torch.float64) * 50
-    assert torch.allclose(losses.steerlm2_policy(sampler, sampler).exp(), torch.full((4, 10), 0.1).double())
+    assert torch.allclose(
+        losses.steerlm2_policy(sampler, sampler).exp(), torch.full((4, 10), 0.1).double()
+    )
     targets = torch.randn(4, 10, dtype=torch.float64).log_softmax(-1)
     policy = (targets + sampler + 3.0).requires_grad_()  # b = w up to a factor
     distance = losses.steerlm2_loss(targets, policy, sampler)
@@ -122,7 +131,8 @@ def test_the_objective_takes_groups_of_any_size_in_any_order():
         assert distance == pytest.approx((each[0] + each[1]) / 2)
 
 
-# A transformer whose responses are finitely many: two tokens of an alphabet of three, each as a sequence
+# A transformer whose responses are finitely many: two tokens of an alphabet of three, each as a
+# sequence
 
 
 PROMPT = [0, 1, 2, 0]
@@ -143,7 +153,9 @@ def whole(policy: Policy) -> torch.Tensor:
     return policy.log_probs([TokenGroup(None, sequences, (len(PROMPT),) * 9)])[0].double()
 
 
-def weighed(policy: Policy, prior: torch.Tensor, groups: int, n: int, seed: int = 0) -> list[steerlm2.Weighed]:
+def weighed(
+    policy: Policy, prior: torch.Tensor, groups: int, n: int, seed: int = 0
+) -> list[steerlm2.Weighed]:
     """Samples from the policy; P(a|x,y) is the toy's, P(y|x) the prior's."""
     sampler, out = whole(policy), []
     for i, y in enumerate(steerlm2.sample(sampler, groups, n, seed)):
@@ -170,8 +182,16 @@ def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path):
     optimum = (TOY.attributes + prior).log_softmax(-1)
     kl = lambda: (optimum.exp() * (optimum - whole(policy))).sum().item()  # noqa: E731
     start = kl()
-    recipe = Recipe(steps=200, batch=16, learning_rate=5e-3, warmup=0, weight_decay=0, autocast="float32",
-                    validate_every=30, save_every=1000)  # fmt: skip
+    recipe = Recipe(
+        steps=200,
+        batch=16,
+        learning_rate=5e-3,
+        warmup=0,
+        weight_decay=0,
+        autocast="float32",
+        validate_every=30,
+        save_every=1000,
+    )
     task = (drawn(policy, prior, 96, 10), drawn(policy, prior, 16, 10, seed=1), objective(), recipe)
     result = fit(policy, *task, tmp_path / "run")
     assert start > 0.1 and kl() < 1e-3
@@ -183,7 +203,9 @@ def test_the_first_step_has_no_loss_but_that_of_uniform_weights(tmp_path):
     """At theta = Q' b' = 1/n, so the distance is log n minus the entropy of w', for each group."""
     policy = small(1)
     drawn_items = drawn(policy, whole(small(2)), 8, 10)
-    expected = np.mean([np.log(10) + (np.exp(i.targets[:, 0]) * i.targets[:, 0]).sum() for i in drawn_items])
+    expected = np.mean(
+        [np.log(10) + (np.exp(i.targets[:, 0]) * i.targets[:, 0]).sum() for i in drawn_items]
+    )
     recipe = Recipe(steps=1, batch=8, warmup=0, autocast="float32")
     result = fit(policy, drawn_items, [], objective(), recipe, tmp_path / "run")
     assert result.history[0]["loss"] == pytest.approx(expected, rel=1e-4)
@@ -200,7 +222,9 @@ def test_the_variance_on_a_policy_is_that_of_the_estimates_written_out():
         total = sum(log_probs[k - 1, sequence[k]] for k in range(len(PROMPT), len(sequence)))
         return torch.cat([part.flatten() for part in torch.autograd.grad(total, weights)])
 
-    each = [torch.stack([gradient(sequence) for sequence in one.read.sequences]) for one in groups]  # [n, weights]
+    each = [
+        torch.stack([gradient(sequence) for sequence in one.read.sequences]) for one in groups
+    ]  # [n, weights]
     w = [torch.from_numpy(np.exp(one.log_weights)).float() for one in groups]
     expected = [
         torch.stack([-(x - baseline) @ g for x, g in zip(w, each, strict=True)]).var(0).sum().item()
@@ -225,7 +249,10 @@ def test_weights_survive_log_probabilities_of_minus_ten_thousand():
     np.testing.assert_allclose(np.exp(weighed.log_weights), raw / raw.sum(), rtol=1e-9)
     assert weighed.effective == pytest.approx(raw.sum() ** 2 / (raw**2).sum())
     (item,) = steerlm2.items([weighed])
-    targets, outputs = torch.from_numpy(item.targets), torch.tensor(log_q[:, None]).float().requires_grad_()
+    targets, outputs = (
+        torch.from_numpy(item.targets),
+        torch.tensor(log_q[:, None]).float().requires_grad_(),
+    )
     loss = objective().total(outputs, targets, torch.zeros(4, dtype=torch.int64))
     loss.backward()
     assert loss.isfinite() and outputs.grad.isfinite().all()
@@ -239,7 +266,9 @@ def test_weights_survive_log_probabilities_of_minus_ten_thousand():
 @pytest.mark.parametrize("clamp", [0.01, 0.001])
 def test_levels_have_all_the_probability_for_every_prediction(edges, clamp):
     """Every prediction from below 0 to above 4, both ends and the bin edges themselves among them."""
-    predictions = torch.cat([torch.linspace(-0.5, 4.5, 501), torch.tensor([0.0, 4.0, 0.8, 0.5, 3.5])]).double()
+    predictions = torch.cat(
+        [torch.linspace(-0.5, 4.5, 501), torch.tensor([0.0, 4.0, 0.8, 0.5, 3.5])]
+    ).double()
     logp = losses.attribute_log_probs(predictions, edges=edges, clamp=clamp)
     np.testing.assert_allclose(logp.exp().sum(-1), 1, atol=1e-12)
     assert logp[predictions <= 0].argmax(-1).unique().tolist() == [0]
@@ -252,11 +281,16 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
     predictions = torch.tensor([[3.5, 0.1, 2.2], [1.0, 4.0, 3.0]])
     by_level = losses.attribute_log_probs(predictions)
     expected = by_level[:, 0, 4] + by_level[:, 2, 2]
-    assert torch.allclose(steerlm2.attribute_log_prob(predictions, names, target, SteerLM2()), expected)
-    other = SteerLM2(edges="rounding", concentration=10.0, clamp=0.05)
-    by_level = losses.attribute_log_probs(predictions, edges="rounding", concentration=10.0, clamp=0.05)
     assert torch.allclose(
-        steerlm2.attribute_log_prob(predictions, names, target, other), by_level[:, 0, 4] + by_level[:, 2, 2]
+        steerlm2.attribute_log_prob(predictions, names, target, SteerLM2()), expected
+    )
+    other = SteerLM2(edges="rounding", concentration=10.0, clamp=0.05)
+    by_level = losses.attribute_log_probs(
+        predictions, edges="rounding", concentration=10.0, clamp=0.05
+    )
+    assert torch.allclose(
+        steerlm2.attribute_log_prob(predictions, names, target, other),
+        by_level[:, 0, 4] + by_level[:, 2, 2],
     )
     with pytest.raises(ValueError, match="got 'humor' in 'humor:4'"):
         steerlm2.attribute_log_prob(predictions, names, "humor:4", SteerLM2())
@@ -267,14 +301,28 @@ def test_a_target_may_name_some_attributes_only_and_in_any_order():
 # The pipeline, on a tiny model and its own samples
 
 
-GROUPS = [Group(f"p{i}", (Turn("user", f"Say {w}."),), ()) for i, w in enumerate(("one", "two", "three", "four"))]
-RECIPE = SteerLM2(steps=3, batch=2, learning_rate=1e-3, validate_every=2, save_every=1,
-                  n_samples=4, max_new_tokens=6, temperature=1.0, top_p=1.0)  # fmt: skip
+GROUPS = [
+    Group(f"p{i}", (Turn("user", f"Say {w}."),), ())
+    for i, w in enumerate(("one", "two", "three", "four"))
+]
+RECIPE = SteerLM2(
+    steps=3,
+    batch=2,
+    learning_rate=1e-3,
+    validate_every=2,
+    save_every=1,
+    n_samples=4,
+    max_new_tokens=6,
+    temperature=1.0,
+    top_p=1.0,
+)
 
 
 def prompts_of(by_iteration: list[list[Group]], validation: list[Group]) -> steerlm2.Prompts:
     """Prompts of one's own for each iteration."""
-    return steerlm2.Prompts(Loaded([], "own", False), False, validation, by_iteration[0], by_iteration)
+    return steerlm2.Prompts(
+        Loaded([], "own", False), False, validation, by_iteration[0], by_iteration
+    )
 
 
 TWICE = prompts_of([GROUPS[:3], GROUPS[:3]], GROUPS[3:])
@@ -285,7 +333,12 @@ def test_each_iteration_has_prompts_of_its_own(tmp_path):
     recipe = replace(RECIPE, n_prompts=3, n_validation=2)
     prompts = steerlm2.load_prompts(setup_in(tmp_path, recipe))
     (first, second), validation = prompts.by_iteration, prompts.validation
-    assert [len(part) for part in (validation, first, second, prompts.rest)] == [2, 3, 3, 8] and prompts.partial
+    assert [len(part) for part in (validation, first, second, prompts.rest)] == [
+        2,
+        3,
+        3,
+        8,
+    ] and prompts.partial
     assert len({group.id for group in (*validation, *first, *second)}) == 8
     assert not any(group.responses for group in (*validation, *first, *second))
     again = steerlm2.load_prompts(setup_in(tmp_path, replace(recipe, fresh_prompts=False)))
@@ -295,11 +348,16 @@ def test_each_iteration_has_prompts_of_its_own(tmp_path):
 def test_too_few_prompts_are_refused(tmp_path, monkeypatch):
     loaded = Loaded(GROUPS, "own", False)
     monkeypatch.setattr(steerlm2, "load", lambda *_, **how: loaded)
-    with pytest.raises(ValueError, match="2 prompts are too few for 2 iterations of 2: ask for fewer"):
+    with pytest.raises(
+        ValueError, match="2 prompts are too few for 2 iterations of 2: ask for fewer"
+    ):
         steerlm2.load_prompts(setup_in(tmp_path, replace(RECIPE, n_prompts=2, n_validation=2)))
     recipe = replace(RECIPE, n_prompts=2, n_validation=2, fresh_prompts=False)
     order = np.random.default_rng(0).permutation(4)
-    assert steerlm2.load_prompts(setup_in(tmp_path, recipe)).by_iteration == [[GROUPS[i] for i in order[2:]]] * 2
+    assert (
+        steerlm2.load_prompts(setup_in(tmp_path, recipe)).by_iteration
+        == [[GROUPS[i] for i in order[2:]]] * 2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +377,9 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
     weighed = steerlm2.weigh(sampled, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
 
     def plain(prompt_of, sample, label):
-        text = policy.tokenizer.apply_chat_template([{"role": "user", "content": prompt_of}], tokenize=False)
+        text = policy.tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt_of}], tokenize=False
+        )
         text += "<|im_start|>assistant\n" + (f"<extra_id_2>{label}\n" if label else "")
         prompt = policy.tokenizer(text, add_special_tokens=False)["input_ids"]
         ids = torch.tensor([[*prompt, *sample.tokens]])
@@ -335,7 +395,9 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
             assert one.prior[i] == pytest.approx(plain(asked, sample, None), abs=1e-3)
             assert one.tokens[i] == len(sample.tokens)
         predictions = reward_model.score([one.read.group])
-        expected = steerlm2.attribute_log_prob(predictions, reward_model.attributes, steerlm2.TARGET, RECIPE)
+        expected = steerlm2.attribute_log_prob(
+            predictions, reward_model.attributes, steerlm2.TARGET, RECIPE
+        )
         np.testing.assert_allclose(one.attributes, expected, rtol=1e-4)
         np.testing.assert_allclose(np.exp(one.log_weights).sum(), 1)
     assert steerlm2.distances(policy, weighed).min() > 0
@@ -345,25 +407,42 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
 
 def test_unfinished_samples_are_kept_or_dropped(models, sampled):
     policy, reward_model = models
-    cut = [replace(g, responses=tuple(replace(r, finished=i < 2) for i, r in enumerate(g.responses))) for g in sampled]
+    cut = [
+        replace(g, responses=tuple(replace(r, finished=i < 2) for i, r in enumerate(g.responses)))
+        for g in sampled
+    ]
     kept = steerlm2.weigh(cut, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
-    dropped = steerlm2.weigh(cut, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
-    assert [len(w.attributes) for w in kept] == [4] * 4 and [len(w.attributes) for w in dropped] == [2] * 4
-    one = [replace(g, responses=tuple(replace(r, finished=i < 1) for i, r in enumerate(g.responses))) for g in sampled]
+    dropped = steerlm2.weigh(
+        cut, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop")
+    )
+    assert [len(w.attributes) for w in kept] == [4] * 4 and [
+        len(w.attributes) for w in dropped
+    ] == [2] * 4
+    one = [
+        replace(g, responses=tuple(replace(r, finished=i < 1) for i, r in enumerate(g.responses)))
+        for g in sampled
+    ]
     with pytest.raises(ValueError, match="no prompt has two samples"):
-        steerlm2.weigh(one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop"))
+        steerlm2.weigh(
+            one, policy, policy, reward_model, steerlm2.TARGET, replace(RECIPE, unfinished="drop")
+        )
 
 
 def test_each_model_is_asked_about_its_own_end_of_turn(models):
     """The reference template ends a turn with <extra_id_1>, the tokenizer's own with <|im_end|>."""
     reward_model, policy = models[1], Policy.new("tiny").eval()
     sampler = Policy.new("tiny", template="reference").eval()
-    (group,) = rollouts(sampler, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False)
+    (group,) = rollouts(
+        sampler, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False
+    )
     ending = sampler.ending()
     first = replace(group.responses[0], tokens=(*group.responses[0].tokens, *ending), finished=True)
     group = replace(group, responses=(first, group.responses[1]))
     (tokens,) = unlabelled(policy, sampler, [group])
-    assert ending != policy.ending() and tokens.sequences[0][-len(policy.ending()) :] == policy.ending()
+    assert (
+        ending != policy.ending()
+        and tokens.sequences[0][-len(policy.ending()) :] == policy.ending()
+    )
     assert tokens.sequences[1][tokens.starts[1] :] == list(group.responses[1].tokens)
     assert steerlm2.weigh([group], policy, sampler, reward_model, steerlm2.TARGET, RECIPE)
 
@@ -378,14 +457,18 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     done = history.iterations
     first, second = (i.training for i in done)
     assert any(not torch.equal(p, before[name]) for name, p in policy.named_parameters())
-    # In the first iteration Q' is the SFT model itself but for the label; in the second it has moved.
+    # In the first iteration Q' is the SFT model itself but for the label; in the second it has
+    # moved.
     assert [w.read.sequences for w in first] != [w.read.sequences for w in second]
     assert all("eval_distance" in x for i in done for x in i.result.history if "eval_loss" in x)
     assert history.arguments == {} and history.last is done[1].result
     again = load_policy("tiny")
     repeated = steerlm2.iterate(again, prior, reward_model, TWICE, setup).iterations
     assert [i.result.history for i in repeated] == [i.result.history for i in done]
-    assert all(torch.equal(p, dict(policy.named_parameters())[name]) for name, p in again.named_parameters())
+    assert all(
+        torch.equal(p, dict(policy.named_parameters())[name])
+        for name, p in again.named_parameters()
+    )
 
 
 @pytest.mark.slow
@@ -397,7 +480,9 @@ def test_adapters_are_merged_after_each_iteration(models, tmp_path):
     after = lambda number, policy: left.append((number, policy.adapter))  # noqa: E731
     steerlm2.iterate(policy, *models, prompts, setup, after=after)
     assert left == [(1, None), (2, None)]
-    assert policy.adapter is None and not any("lora" in name for name, _ in policy.named_parameters())
+    assert policy.adapter is None and not any(
+        "lora" in name for name, _ in policy.named_parameters()
+    )
     assert (
         load_policy(policy.save(tmp_path / "policy")).fingerprint().rpartition("-")[2]
         == (policy.fingerprint().rpartition("-")[2])
@@ -415,7 +500,9 @@ def test_weights_and_loss_of_ones_own_are_used_and_recorded(models, tmp_path):
     own = objective()._replace(name="own")
     setup = setup_in(tmp_path, replace(RECIPE, steps=1))
     prompts = prompts_of([GROUPS[:2]], [])
-    history = steerlm2.iterate(load_policy("tiny"), *models, prompts, setup, weights=one_weight, objective=own)
+    history = steerlm2.iterate(
+        load_policy("tiny"), *models, prompts, setup, weights=one_weight, objective=own
+    )
     assert history.arguments == {"weights": one_weight, "objective": own}
     (weights,) = steerlm2.weights_of(history)
     np.testing.assert_allclose(weights, 1 / 4)
@@ -437,9 +524,18 @@ def test_the_summary_says_how_far_each_iteration_went(models, sampled):
     history = steerlm2.History(iterations)
     summary = steerlm2.summary(history)
     assert summary["best step"].tolist() == [0, 2]
-    assert summary["distance before"].tolist() == [0.5, 0.6] and summary["distance best"].tolist() == [0.5, 0.2]
-    assert summary["effective samples"][0] == pytest.approx(np.mean([one.effective for one in weighed]))
-    assert steerlm2.watched(history).to_numpy().tolist() == [[1, 0, 0.5], [1, 2, 0.7], [2, 0, 0.6], [2, 2, 0.2]]
+    assert summary["distance before"].tolist() == [0.5, 0.6] and summary[
+        "distance best"
+    ].tolist() == [0.5, 0.2]
+    assert summary["effective samples"][0] == pytest.approx(
+        np.mean([one.effective for one in weighed])
+    )
+    assert steerlm2.watched(history).to_numpy().tolist() == [
+        [1, 0, 0.5],
+        [1, 2, 0.7],
+        [2, 0, 0.6],
+        [2, 2, 0.2],
+    ]
     unwatched = replace(iterations[0].result, history=[])
     bare = steerlm2.History([steerlm2.Iteration(weighed, [], unwatched)])
     assert "distance best" not in steerlm2.summary(bare) and steerlm2.watched(bare).empty
@@ -450,8 +546,14 @@ def test_the_summary_says_how_far_each_iteration_went(models, sampled):
 
 def run(folder: Path, callbacks=tuple) -> None:
     """The run that is killed: two iterations on four prompts."""
-    policy, prior, reward_model = load_policy("tiny"), load_policy("tiny"), RewardModel.new("tiny").eval()
-    steerlm2.iterate(policy, prior, reward_model, TWICE, setup_in(folder, RECIPE), callbacks=callbacks)
+    policy, prior, reward_model = (
+        load_policy("tiny"),
+        load_policy("tiny"),
+        RewardModel.new("tiny").eval(),
+    )
+    steerlm2.iterate(
+        policy, prior, reward_model, TWICE, setup_in(folder, RECIPE), callbacks=callbacks
+    )
     policy.save(folder / "policy")
 
 
@@ -472,10 +574,15 @@ def test_killed_and_resumed_is_a_straight_run_bit_for_bit(tmp_path):
     for file in torn[::2]:
         file.write_bytes(file.read_bytes()[:-7])
     run(folder)
-    names = [p.relative_to(tmp_path / "straight") for p in (tmp_path / "straight").rglob("done.json")]
+    names = [
+        p.relative_to(tmp_path / "straight") for p in (tmp_path / "straight").rglob("done.json")
+    ]
     assert len(names) == 2
     for name in names:
-        one, other = (json.loads((place / name).read_text())["history"] for place in (tmp_path / "straight", folder))
+        one, other = (
+            json.loads((place / name).read_text())["history"]
+            for place in (tmp_path / "straight", folder)
+        )
         assert one == other
     weights = "policy/model.safetensors"
     assert (tmp_path / "straight" / weights).read_bytes() == (folder / weights).read_bytes()

@@ -20,7 +20,11 @@ def group(name, *responses, prompt="What is <b>2 + 2</b>?"):
 @pytest.fixture
 def groups():
     turns = (Turn("user", "Hello"), Turn("assistant", "Hi & bye"), Turn("user", "A joke?"))
-    talk = Group("talk", turns, (Response("talk/0", "Knock."), Response("talk/1", "<script>alert(1)</script>")))
+    talk = Group(
+        "talk",
+        turns,
+        (Response("talk/0", "Knock."), Response("talk/1", "<script>alert(1)</script>")),
+    )
     return [group("sum", "4", "Four."), talk]
 
 
@@ -44,14 +48,26 @@ def test_ratings_come_back_through_the_loader_and_aggregate(groups, tmp_path):
         assert "All done: 4 responses" in form.shown.value and form.save.disabled
     loaded = load("ratings", "folder", path=path)
     assert [g.prompt for g in loaded.groups] == [g.prompt for g in groups] and not loaded.set_aside
-    assert [r.text for g in loaded.groups for r in g.responses] == ["4", "Four.", "Knock.", groups[1].responses[1].text]
+    assert [r.text for g in loaded.groups for r in g.responses] == [
+        "4",
+        "Four.",
+        "Knock.",
+        groups[1].responses[1].text,
+    ]
     ratings, index = ratings_array(loaded.groups)
     assert ratings.shape == (4, 3, 5) and index.tolist() == [0, 0, 1, 1]
-    assert aggregate.aggregate(ratings, aggregate.keep_three(ratings)).tolist() == [[3, 4, 4, 2, 1]] * 4
+    assert (
+        aggregate.aggregate(ratings, aggregate.keep_three(ratings)).tolist()
+        == [[3, 4, 4, 2, 1]] * 4
+    )
 
 
-@pytest.mark.parametrize(("ids", "second", "words"), [("00", "b", "'0' occurs twice"), ("01", " ", "'1' has no text")])
-def test_responses_that_no_file_of_ratings_can_hold_are_refused_before_any_is_rated(tmp_path, ids, second, words):
+@pytest.mark.parametrize(
+    ("ids", "second", "words"), [("00", "b", "'0' occurs twice"), ("01", " ", "'1' has no text")]
+)
+def test_responses_that_no_file_of_ratings_can_hold_are_refused_before_any_is_rated(
+    tmp_path, ids, second, words
+):
     """The file could not be continued, or not be loaded, after the annotator's work was done."""
     answers = [Response(*one) for one in zip(ids, ("a", second), strict=True)]
     pair = [Group(f"g{n}", (Turn("user", "?"),), (answer,)) for n, answer in enumerate(answers)]
@@ -64,20 +80,39 @@ def test_what_a_row_holds_and_what_goes_to_the_notes(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     form.boxes["correctness"]["key information missing"].value = True
     rate(form, (1, 2, 3, 0, 4), "somewhat", "fail")
-    expected = {"group": "sum", "id": "sum/0", "prompt": "What is <b>2 + 2</b>?", "response": "4", "annotator": "ann"}
+    expected = {
+        "group": "sum",
+        "id": "sum/0",
+        "prompt": "What is <b>2 + 2</b>?",
+        "response": "4",
+        "annotator": "ann",
+    }
     assert lines(form.path) == [expected | dict(zip(ATTRIBUTES, (1, 2, 3, 0, 4), strict=True))]
     (note,) = lines(notes_path(form.path))
     assert note["time"].endswith("+00:00") and note["correctness"] == ["key information missing"]
-    assert (note["id"], note["coherence"], note["confidence"], note["safe"]) == ("sum/0", [], "somewhat", "fail")
+    assert (note["id"], note["coherence"], note["confidence"], note["safe"]) == (
+        "sum/0",
+        [],
+        "somewhat",
+        "fail",
+    )
 
 
 def test_responses_of_a_prompt_follow_each_other_and_the_form_is_empty_again(groups, tmp_path):
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     assert "Four." not in form.shown.value
     rate(form, (3, 4, 4, 0, 0))
-    assert "response 1 (helpfulness 3" in form.shown.value and "response 2 (rate this one)" in form.shown.value
-    assert "1 of 4 responses rated" in form.shown.value and "Saved: helpfulness 3" in form.message.value
-    assert all(control.value is None for control in (*form.ratings.values(), form.confidence, form.safe))
+    assert (
+        "response 1 (helpfulness 3" in form.shown.value
+        and "response 2 (rate this one)" in form.shown.value
+    )
+    assert (
+        "1 of 4 responses rated" in form.shown.value
+        and "Saved: helpfulness 3" in form.message.value
+    )
+    assert all(
+        control.value is None for control in (*form.ratings.values(), form.confidence, form.safe)
+    )
 
 
 def test_it_resumes_where_the_annotator_stopped_and_keeps_annotators_apart(groups, tmp_path):
@@ -149,11 +184,14 @@ def test_files_that_cannot_be_continued_are_refused_by_line(groups, tmp_path):
         AnnotationForm(groups, path)
     path.write_text(sound.replace('"group": "sum"', '"group": ["sum"]'))
     with pytest.raises(
-        DataError, match=r"line 1, field 'group': expected text that can be seen, got \[\"sum\"\] \(list\)"
+        DataError,
+        match=r"line 1, field 'group': expected text that can be seen, got \[\"sum\"\] \(list\)",
     ):
         AnnotationForm(groups, path)
     path.write_text(sound)
-    with pytest.raises(DataError, match="line 1, field 'prompt': group 'sum' has another prompt here"):
+    with pytest.raises(
+        DataError, match="line 1, field 'prompt': group 'sum' has another prompt here"
+    ):
         AnnotationForm([group("sum", "4", prompt="What is 3 + 3?")], path)
     with pytest.raises(ValueError, match="'sum' occurs twice"):
         AnnotationForm([groups[0], groups[0]], tmp_path / "new.jsonl")

@@ -48,7 +48,10 @@ def test_english_stays_and_other_languages_go():
         ("What are the main differences between Python and C++?", None),
         ("c#", None),
         ("Let x = 5 and y = 3; find x + y. Then select a number from the list.", None),
-        ("Import duties rose. Define a class of goods: explain the public function of tariffs.", None),
+        (
+            "Import duties rose. Define a class of goods: explain the public function of tariffs.",
+            None,
+        ),
         ('Answer as JSON, like {"name": "Ada", "age": 36}.', None),
     ],
 )
@@ -75,7 +78,9 @@ def test_a_stratum_that_runs_out_is_reported_and_the_others_share():
     assert account.share.tolist() == [6, 6, 6]
 
 
-@pytest.mark.parametrize(("strata", "weights"), [([1, 2, np.nan], None), ([1, None, 2], None), ([1, 1, 5], {5: 0})])
+@pytest.mark.parametrize(
+    ("strata", "weights"), [([1, 2, np.nan], None), ([1, None, 2], None), ([1, 1, 5], {5: 0})]
+)
 def test_items_that_cannot_be_drawn_are_refused_not_dropped(strata, weights):
     """Fewer than n came back, and once -9223372036854775808 of a stratum."""
     with pytest.raises(ValueError, match="no stratum, or a stratum no weight"):
@@ -94,7 +99,9 @@ def test_sampling_is_exact_at_any_size():
 
 
 def test_every_item_of_a_stratum_is_equally_likely():
-    drawn = Counter(i for seed in range(400) for i in prompts.sample_uniform(["a"] * 5, 2, seed=seed)[0])
+    drawn = Counter(
+        i for seed in range(400) for i in prompts.sample_uniform(["a"] * 5, 2, seed=seed)[0]
+    )
     assert all(120 < drawn[i] < 200 for i in range(5))  # 160 expected, SD 9.8
 
 
@@ -113,7 +120,9 @@ def test_topics_follow_the_subject_and_repeat(topical):
     assert all(len(set(label[s::3])) == 1 for s in range(3)) and len(set(label)) == 3
     assert table.prompts.tolist() == [6, 6, 6] and "mortgage" in " ".join(table.words)
     assert (prompts.topics(topical, vectors, n_topics=3)[0] == label).all()
-    with pytest.raises(ValueError, match="n_topics must be from 1 to the number of texts 18, got 19"):
+    with pytest.raises(
+        ValueError, match="n_topics must be from 1 to the number of texts 18, got 19"
+    ):
         prompts.topics(topical, vectors, n_topics=19)
 
 
@@ -159,14 +168,19 @@ def test_the_heuristic_by_hand():
         ("c#", 1),
         ("What is the capital of Peru?", 1),
         ("Write a poem about rain, and then translate it into French.", 2),  # 2 instructions
-        ("Write a poem in exactly 4 lines. Avoid the letter e. Explain it. Use a sad tone.", 4),  # 3 - 1 + 3 = 5
+        (
+            "Write a poem in exactly 4 lines. Avoid the letter e. Explain it. Use a sad tone.",
+            4,
+        ),  # 3 - 1 + 3 = 5
         ("- must\n" * 20, 5),
     ):
         assert complexity.complexity([prompt], complexity.heuristic)[0] == [level], prompt
 
 
 def served(server, **changes):
-    return Judge("some-model", server.url, reply_tokens=32, key_variable="TEST_KEY", wait=0.01, **changes)
+    return Judge(
+        "some-model", server.url, reply_tokens=32, key_variable="TEST_KEY", wait=0.01, **changes
+    )
 
 
 def test_a_server_is_asked_by_the_one_judge_client(monkeypatch, tmp_path):
@@ -175,9 +189,13 @@ def test_a_server_is_asked_by_the_one_judge_client(monkeypatch, tmp_path):
     busy = [Reply(status=429, body=b"{}"), Reply(status=503, body=b"{}")]
     with serve(lambda question, nth: busy[nth] if nth < 2 else Reply('{"score": 4}')) as server:
         for _ in range(2):
-            scores, unparsable = complexity.complexity(["hello"], served(server), file=tmp_path / "replies.jsonl")
+            scores, unparsable = complexity.complexity(
+                ["hello"], served(server), file=tmp_path / "replies.jsonl"
+            )
             assert scores == [4] and unparsable == []
-        assert len(server.bodies) == 3 and server.headers[-1]["authorization"] == "Bearer secret-123"
+        assert (
+            len(server.bodies) == 3 and server.headers[-1]["authorization"] == "Bearer secret-123"
+        )
     body = server.bodies[-1]
     assert body["messages"][0]["content"].endswith("[prompt]: hello") and body["max_tokens"] == 32
     assert b"secret-123" not in (tmp_path / "replies.jsonl").read_bytes()
@@ -186,7 +204,9 @@ def test_a_server_is_asked_by_the_one_judge_client(monkeypatch, tmp_path):
 def test_the_cap_holds_for_complexity_too(tmp_path):
     with serve(lambda question, nth: Reply('{"score": 4}')) as server:
         with pytest.raises(CapReached, match="nothing was sent"):
-            complexity.complexity(["hello"] * 3, served(server), file=tmp_path / "replies.jsonl", token_cap=50)
+            complexity.complexity(
+                ["hello"] * 3, served(server), file=tmp_path / "replies.jsonl", token_cap=50
+            )
         assert not server.bodies
 
 
@@ -205,8 +225,15 @@ def tiny_model():
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=3072, max_position_embeddings=4096, **size)).eval()
+    size = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    return LlamaForCausalLM(
+        LlamaConfig(vocab_size=3072, max_position_embeddings=4096, **size)
+    ).eval()
 
 
 def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
@@ -217,11 +244,15 @@ def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
     answer = complexity.local(tiny_model, tokenizer)(question)
     talk = [{"role": "user", "content": question}]
     before = tokenizer.apply_chat_template(talk, tokenize=False, add_generation_prompt=True)
-    ids = tokenizer([f'{before}{{"score": {n}' for n in range(1, 6)], add_special_tokens=False)["input_ids"]
+    ids = tokenizer([f'{before}{{"score": {n}' for n in range(1, 6)], add_special_tokens=False)[
+        "input_ids"
+    ]
     assert len({tuple(each[:-1]) for each in ids}) == 1, "they differ in the last token"
     with torch.no_grad():
         logits = tiny_model(torch.tensor([ids[0][:-1]])).logits[0, -1]
-    assert complexity.COMPLEXITY.parse(answer) == 1 + int(logits[[each[-1] for each in ids]].argmax())
+    assert complexity.COMPLEXITY.parse(answer) == 1 + int(
+        logits[[each[-1] for each in ids]].argmax()
+    )
     long = complexity.local(tiny_model, tokenizer, max_tokens=64)("long " * 500)
     assert complexity.COMPLEXITY.parse(long) in range(1, 6)
 
@@ -238,7 +269,9 @@ def test_mean_ranks_by_hand():
 
 def test_units_of_the_scores_do_not_matter():
     scores = np.random.default_rng(0).normal(size=(16, 3))
-    assert np.allclose(completion.mean_ranks(scores), completion.mean_ranks(np.exp(scores) * [1, 1e6, 1e-3]))
+    assert np.allclose(
+        completion.mean_ranks(scores), completion.mean_ranks(np.exp(scores) * [1, 1e6, 1e-3])
+    )
 
 
 def test_ties_in_the_mean_rank_go_to_the_first_score_and_then_to_the_earlier_candidate():
@@ -261,7 +294,13 @@ def test_completion_sees_what_is_to_come_and_takes_the_best():
 
     turns, choices = completion.complete(user, sample, [wanted], n=4)
     assert [t.role for t in turns] == ["user", "assistant", "user", "assistant", "user"]
-    assert [t.text for t in turns] == [user[0], "reply 1 food food food", user[1], "reply 3", user[2]]
+    assert [t.text for t in turns] == [
+        user[0],
+        "reply 1 food food food",
+        user[1],
+        "reply 3",
+        user[2],
+    ]
     assert [c.taken for c in choices] == [3, 0] and choices[0].scores.shape == (4, 1)
     first, second = seen
     assert "User: what about food?\nAssistant: <hidden>\nUser: thanks" in first[0].text
@@ -272,7 +311,10 @@ def test_completion_sees_what_is_to_come_and_takes_the_best():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: completion.scheme(["a", "b"], ["c", "d", "e"]), "3 assistant turns for 2 user turns: nothing is left"),
+        (
+            lambda: completion.scheme(["a", "b"], ["c", "d", "e"]),
+            "3 assistant turns for 2 user turns: nothing is left",
+        ),
         (lambda: completion.complete([], lambda *_: [], [len]), "at least one user turn"),
         (lambda: completion.complete(["a", "b"], lambda *_: ["c"], [], n=1), "at least one score"),
     ],

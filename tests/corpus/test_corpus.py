@@ -1,9 +1,10 @@
-"""The small world: reproducible, right where it says it is, wrong where an edit made it so, and like HelpSteer2.
+"""The small world: reproducible, right where it says it is, wrong where an edit made it so, and
+like HelpSteer2.
 
-Why: everything that runs without the Hub stands on these texts and labels, and simulations take their attributes as
-true. So each edit is looked for in the text it was made to, what is kept for evaluation is looked for in what is
-trained on, and the statistics are compared with the paper's on samples not used for the fit. How any text is read back
-is in test_grade.
+Why: everything that runs without the Hub stands on these texts and labels, and simulations take
+their attributes as true. So each edit is looked for in the text it was made to, what is kept for
+evaluation is looked for in what is trained on, and the statistics are compared with the paper's on
+samples not used for the fit. How any text is read back is in test_grade.
 """
 
 import hashlib
@@ -52,12 +53,17 @@ def sample():
     return {seed: list(generate.groups(6000, seed=seed)) for seed in (0, 1)}
 
 
-# --- reproducible -------------------------------------------------------------------------------------------------
+# --- reproducible
+# -------------------------------------------------------------------------------------------------
 def test_a_group_depends_on_seed_and_number_only(monkeypatch):
     # Whatever comes before it, however many are drawn at a time, in whatever process.
     plain = list(generate.groups(60, stage="annotated"))
     assert list(generate.groups(25, stage="annotated", start=35)) == plain[35:]
-    for call in (lambda: generate.groups(3, start=-1), lambda: generate.groups(-1), lambda: generate.benchmark(-1)):
+    for call in (
+        lambda: generate.groups(3, start=-1),
+        lambda: generate.groups(-1),
+        lambda: generate.benchmark(-1),
+    ):
         with pytest.raises(ValueError, match="at least 0, got"):
             call()
     assert list(generate.groups(5, stage="annotated")) == plain[:5]
@@ -68,10 +74,17 @@ def test_a_group_depends_on_seed_and_number_only(monkeypatch):
 
 def test_another_process_writes_the_same_bytes():
     seen = set()
-    for hash_seed in ("1", "2"):  # sets and dicts of strings are ordered differently under another hash seed
+    for hash_seed in (
+        "1",
+        "2",
+    ):  # sets and dicts of strings are ordered differently under another hash seed
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         out = subprocess.run(
-            [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", DIGEST],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         seen.add(out.stdout.strip())
     texts = [*generate.groups(30), *generate.benchmark(3), *islice(base_texts.pretraining(), 30)]
@@ -95,13 +108,24 @@ def test_stages_tell_one_story():
         assert g.prompt == before.prompt
         for r, whole in zip(g.responses, before.responses, strict=True):
             assert (r.text, r.labels) == (whole.text, whole.labels)
-            assert len(r.ratings) == 3 and max(x[0] for x in r.ratings) - min(x[0] for x in r.ratings) <= 2
-            assert r.labels == tuple(float(round(sum(x[a] for x in r.ratings) / 3)) for a in range(5))
+            assert (
+                len(r.ratings) == 3
+                and max(x[0] for x in r.ratings) - min(x[0] for x in r.ratings) <= 2
+            )
+            assert r.labels == tuple(
+                float(round(sum(x[a] for x in r.ratings) / 3)) for a in range(5)
+            )
     ids = {g.id for g in released}
     for g in annotated.values():
-        if g.id < max(ids) and g.id not in ids:  # one of its responses has three ratings more than 2 apart
-            spread = [max(x[0] for x in r.ratings) - min(x[0] for x in r.ratings) for r in g.responses]
-            assert any(s > 2 and len(r.ratings) == 3 for s, r in zip(spread, g.responses, strict=True))
+        if (
+            g.id < max(ids) and g.id not in ids
+        ):  # one of its responses has three ratings more than 2 apart
+            spread = [
+                max(x[0] for x in r.ratings) - min(x[0] for x in r.ratings) for r in g.responses
+            ]
+            assert any(
+                s > 2 and len(r.ratings) == 3 for s, r in zip(spread, g.responses, strict=True)
+            )
             dropped += 1
     assert 20 <= dropped <= 60  # about 10 % of 390
 
@@ -125,7 +149,9 @@ def test_what_cannot_be_is_refused(arguments, message):
         generate.groups(**{"n_prompts": 1} | arguments)
 
 
-@pytest.mark.parametrize("group", ["oasst/1", "embedded", "embedded/0", "embedded/x/1", "chat/1", "other/0/1", ""])
+@pytest.mark.parametrize(
+    "group", ["oasst/1", "embedded", "embedded/0", "embedded/x/1", "chat/1", "other/0/1", ""]
+)
 def test_what_was_not_generated_has_no_task(group):
     with pytest.raises(ValueError, match="embedded/SEED/ITEM"):
         generate.task_of(group)
@@ -134,19 +160,26 @@ def test_what_was_not_generated_has_no_task(group):
 def test_the_task_behind_an_id_is_the_one_asked():
     for group in [*generate.groups(200, seed=3), *generate.benchmark(25, seed=3)]:
         task = generate.task_of(group.id)
-        assert group.prompt[-1].text.endswith(f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt)
+        assert group.prompt[-1].text.endswith(
+            f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt
+        )
         assert task.items and task.family in FAMILY
 
 
-# --- the world ----------------------------------------------------------------------------------------------------
+# --- the world
+# ----------------------------------------------------------------------------------------------------
 def test_the_fact_base_can_be_wrong_on_purpose():
-    # A wrong value is another entity's: two entities of a kind must not share one, and a name is of one kind.
+    # A wrong value is another entity's: two entities of a kind must not share one, and a name is of
+    # one kind.
     for kind, entities in ENTITIES.items():
         assert len(entities) >= 8
         for field in FIELDS[kind]:
             values = [fields[field].casefold() for fields in entities.values()]
             assert len(set(values)) == len(values), (kind, field)
-            assert not any(re.search(r"[.!?{}]|\s\s|^\s|\s$", value) for value in values), (kind, field)
+            assert not any(re.search(r"[.!?{}]|\s\s|^\s|\s$", value) for value in values), (
+                kind,
+                field,
+            )
     names = [name.casefold() for entities in ENTITIES.values() for name in entities]
     assert len(set(names)) == len(names)
     assert sum(len(ENTITIES[kind]) * len(FIELDS[kind]) for kind in ENTITIES) <= 500
@@ -154,7 +187,9 @@ def test_the_fact_base_can_be_wrong_on_purpose():
 
 def test_each_sentence_of_writing_is_in_one_list_only():
     # Otherwise a reader of a response could not know what it is.
-    sentences = Counter(sentence.strip().casefold() for words in WRITING.values() for sentence in words)
+    sentences = Counter(
+        sentence.strip().casefold() for words in WRITING.values() for sentence in words
+    )
     assert {sentence for sentence, n in sentences.items() if n > 1} == set()
     for name, words in WRITING.items():
         for sentence in words:
@@ -164,7 +199,9 @@ def test_each_sentence_of_writing_is_in_one_list_only():
 
 def test_each_step_belongs_to_one_procedure_and_each_advice_to_one_theme():
     steps = [step for _, steps in SCENES["procedures"] for both in steps for step in both]
-    advice = [text for theme in SCENES["themes"].values() for text in (*theme["better"], *theme["worse"])]
+    advice = [
+        text for theme in SCENES["themes"].values() for text in (*theme["better"], *theme["worse"])
+    ]
     assert len(set(steps)) == len(steps) and len(set(advice)) == len(advice)
     assert not any(re.search(r"[.!?]", step) for step in steps)
     whats = [what for theme in SCENES["themes"].values() for what in theme["whats"]]
@@ -178,7 +215,8 @@ def test_every_family_has_its_words_and_its_share():
         assert seen[name] / 500 == pytest.approx(share, abs=4 * (share / 500) ** 0.5)
 
 
-# --- what is kept for evaluation ----------------------------------------------------------------------------------
+# --- what is kept for evaluation
+# ----------------------------------------------------------------------------------
 def test_splits_are_parts_of_one_whole():
     both = list(generate.groups(400, seed=2))
     train = list(generate.groups(300, seed=2, split="train"))
@@ -189,7 +227,9 @@ def test_splits_are_parts_of_one_whole():
     assert len(train) == 300 and len(held) == 30
     share = np.mean([generate.task_of(g.id).reserved for g in both])
     assert 0.08 < share < 0.25
-    families = {generate.task_of(g.id).family for g in generate.groups(200, seed=2, split="validation")}
+    families = {
+        generate.task_of(g.id).family for g in generate.groups(200, seed=2, split="validation")
+    }
     assert families == set(FAMILY)
 
 
@@ -205,13 +245,18 @@ def test_no_prompt_of_the_evaluation_is_ever_trained_on():
     tasks = [generate.task_of(group.id) for group in held]
     asked = {f"{task.prompt}\n\n{task.passage}" if task.passage else task.prompt for task in tasks}
     assert len(asked) > 600
-    read = [t if isinstance(t, str) else conversation(t) for t in islice(base_texts.pretraining(), 10_000)]
+    read = [
+        t if isinstance(t, str) else conversation(t)
+        for t in islice(base_texts.pretraining(), 10_000)
+    ]
     for seed in range(3):
         read += map(conversation, generate.groups(1500, seed=seed, split="train"))
     whole = "\n".join(read)
     assert [prompt for prompt in asked if prompt in whole] == []
     # Nor in other words: of tasks that are about facts, no fact; of others, not the thing asked.
-    facts = {f"{name}/{field}" for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]}
+    facts = {
+        f"{name}/{field}" for kind in ENTITIES for name in ENTITIES[kind] for field in FIELDS[kind]
+    }
     kept = {fact for fact in facts if is_reserved(fact)}
     assert 10 <= len(kept) <= 30
     questions = ["What is the {1} of {0}?".format(*fact.split("/")) for fact in kept]
@@ -230,12 +275,23 @@ def test_the_base_reads_every_fact_often_and_two_kinds_of_text():
     lines = Counter(line for text in documents for line in re.split(r"(?<=\.) ", text))
     for kind, entities in ENTITIES.items():
         for name, fields in entities.items():
-            stated = [lines[f"The {field} of {name} is {value}."] for field, value in fields.items()]
+            stated = [
+                lines[f"The {field} of {name} is {value}."] for field, value in fields.items()
+            ]
             assert min(stated) >= 5, (kind, name, stated)
 
 
-# --- edits --------------------------------------------------------------------------------------------------------
-OPEN = ["facts", "form", "comparison", "kinds", "extraction", "sorting", "steps"]  # whose items are all of one form
+# --- edits
+# --------------------------------------------------------------------------------------------------------
+OPEN = [
+    "facts",
+    "form",
+    "comparison",
+    "kinds",
+    "extraction",
+    "sorting",
+    "steps",
+]  # whose items are all of one form
 
 
 def with_edit(family, seed, edits, extras=0, expert=0, n=4):
@@ -245,7 +301,9 @@ def with_edit(family, seed, edits, extras=0, expert=0, n=4):
 
 def held(task, text, wrong=False):
     """How many items of a task a text contains, in their right or in their wrong version, in any of their wordings."""
-    return sum(any(form in text.casefold() for form in wordings(item, wrong)) for item in task.items)
+    return sum(
+        any(form in text.casefold() for form in wordings(item, wrong)) for item in task.items
+    )
 
 
 def wordings(item, wrong=False):
@@ -271,7 +329,9 @@ def test_each_edit_does_what_its_name_says(family):
         assert sorted(times) == [1, 1, 2, 2]
         _, text = with_edit(family, seed, {"shuffled order": 3})
         low = text.casefold()
-        places = [min(low.find(form) for form in wordings(item) if form in low) for item in task.items]
+        places = [
+            min(low.find(form) for form in wordings(item) if form in low) for item in task.items
+        ]
         assert sum(a != b for a, b in zip(np.argsort(places), range(4), strict=True)) == 3
         _, text = with_edit(family, seed, {"refusal": 4})
         assert held(task, text) == 0 and text in WRITING["refusals"]
@@ -284,10 +344,15 @@ def test_style_edits_do_what_their_names_say():
     for seed in range(20):
         for extras in (0, 3, 9):
             task, text = with_edit("facts", seed, {}, extras=extras)
-            assert held(task, text) == 4 and sum(text.count(sentence) for sentence in every) == extras
+            assert (
+                held(task, text) == 4 and sum(text.count(sentence) for sentence in every) == extras
+            )
         for expert in (0, 1, 3):
             task, text = with_edit("steps", seed, {}, expert=expert)
-            assert held(task, text) == 4 and sum(text.count(sentence) for sentence in WRITING["expert"]) == expert
+            assert (
+                held(task, text) == 4
+                and sum(text.count(sentence) for sentence in WRITING["expert"]) == expert
+            )
         _, text = with_edit("steps", seed, {}, expert=-1)
         assert text.startswith(tuple(WRITING["plain"]))
 
@@ -298,10 +363,14 @@ def test_answers_are_right(seed):
     task, text = with_edit("sorting", seed, {})
     rows = re.findall(r"^\d\. (\w+) \((\d)\)\.$", text, re.MULTILINE)
     assert len(rows) == 4 and [row[1] for row in rows] == sorted(row[1] for row in rows)
-    assert {(name.lower(), value) for name, value in rows} == set(re.findall(r"(\w+) \((\d)\)", task.prompt))
+    assert {(name.lower(), value) for name, value in rows} == set(
+        re.findall(r"(\w+) \((\d)\)", task.prompt)
+    )
 
     task, text = with_edit("form", seed, {})
-    assert len(text.splitlines()) == 4 and all(re.match(r"[A-Z ]+: .*\.$", line) for line in text.splitlines())
+    assert len(text.splitlines()) == 4 and all(
+        re.match(r"[A-Z ]+: .*\.$", line) for line in text.splitlines()
+    )
 
     task, text = with_edit("facts", seed, {})
     name = task.keys[0].partition("/")[0]
@@ -353,19 +422,45 @@ def test_rules_by_hand():
 def test_every_edit_lowers_or_raises_what_the_guidelines_say():
     clean = rule(())[0]
     expected = {  # attribute -> edits of severity 2 that must lower it by at least a quarter of a point
-        0: ["wrong value", "missing item", "irrelevant sentence", "contradiction", "shuffled order"],
-        1: ["wrong value", "missing item", "irrelevant sentence", "contradiction", "shuffled order"],
+        0: [
+            "wrong value",
+            "missing item",
+            "irrelevant sentence",
+            "contradiction",
+            "shuffled order",
+        ],
+        1: [
+            "wrong value",
+            "missing item",
+            "irrelevant sentence",
+            "contradiction",
+            "shuffled order",
+        ],
         2: ["contradiction", "repetition", "shuffled order", "irrelevant sentence"],
     }
     for a, kinds in expected.items():
         for kind in kinds:
             assert rule(((kind, 2),))[0][a] < clean[a] - 0.25, (ATTRIBUTES[a], kind)
     assert rule((("repetition", 2),))[0][4] > 2 > rule((("missing item", 2),))[0][4]
-    for kind in ("wrong value", "missing item", "contradiction", "repetition", "irrelevant sentence"):
-        values = [rule(((kind, s),))[0][0] for s in (1, 2, 3) if any(p == [[kind, s]] for _, p in rules.PLANS)]
-        assert values == sorted(values, reverse=True) and len(set(values)) == len(values)  # the more, the worse
+    for kind in (
+        "wrong value",
+        "missing item",
+        "contradiction",
+        "repetition",
+        "irrelevant sentence",
+    ):
+        values = [
+            rule(((kind, s),))[0][0]
+            for s in (1, 2, 3)
+            if any(p == [[kind, s]] for _, p in rules.PLANS)
+        ]
+        assert values == sorted(values, reverse=True) and len(set(values)) == len(
+            values
+        )  # the more, the worse
     assert list(rules.JARGON) == sorted(rules.JARGON)
-    assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY) and list(rules.EXTRAS) == sorted(rules.EXTRAS)
+    assert list(rules.VERBOSITY) == sorted(rules.VERBOSITY) and list(rules.EXTRAS) == sorted(
+        rules.EXTRAS
+    )
 
 
 @pytest.mark.slow
@@ -373,13 +468,17 @@ def test_edits_are_as_many_as_were_drawn(sample):
     for g in sample[0][:50]:
         d = rules.draw(0, np.array([int(g.id.split("/")[2])]))
         assert all(0 <= x <= 4 for row in d.latent[0].tolist() for x in row)
-        assert [sum(generate.edits(d, 0, k).values()) for k in (0, 1)] == d.touched[0].sum(axis=1).tolist()
+        assert [sum(generate.edits(d, 0, k).values()) for k in (0, 1)] == d.touched[0].sum(
+            axis=1
+        ).tolist()
 
 
-# --- like HelpSteer2 ----------------------------------------------------------------------------------------------
-# Tolerances are the issue's. The samples are finite: a mean of 12,000 labels has a standard error of 0.012 (0.02 where
-# both responses share the value), a correlation of 0.01, turns 0.05, which is allowed beside the tolerance. Lengths are
-# not the paper's: these texts are short ones for a small model.
+# --- like HelpSteer2
+# ----------------------------------------------------------------------------------------------
+# Tolerances are the issue's. The samples are finite: a mean of 12,000 labels has a standard error
+# of 0.012 (0.02 where both responses share the value), a correlation of 0.01, turns 0.05, which is
+# allowed beside the tolerance. Lengths are not the paper's: these texts are short ones for a small
+# model.
 @pytest.mark.slow
 def test_table_2(sample):
     for groups in sample.values():
@@ -390,14 +489,23 @@ def test_table_2(sample):
         r = t.corr()["helpfulness"]
         for a in ATTRIBUTES[1:]:
             assert r[a] == pytest.approx(paper.value("table-2", a, "R HS2"), abs=0.03)
-        assert r["turns"] == pytest.approx(paper.value("table-2", "turns in prompt", "R HS2"), abs=0.056)
-        assert t["turns"].mean() == pytest.approx(paper.value("table-2", "turns in prompt", "mean HS2"), rel=0.1)
-        assert t["turns"].std() == pytest.approx(paper.value("table-2", "turns in prompt", "SD HS2"), rel=0.1)
+        assert r["turns"] == pytest.approx(
+            paper.value("table-2", "turns in prompt", "R HS2"), abs=0.056
+        )
+        assert t["turns"].mean() == pytest.approx(
+            paper.value("table-2", "turns in prompt", "mean HS2"), rel=0.1
+        )
+        assert t["turns"].std() == pytest.approx(
+            paper.value("table-2", "turns in prompt", "SD HS2"), rel=0.1
+        )
 
 
 @pytest.mark.slow
 def test_table_1(sample):
-    stages = {"initial": generate.groups(6000, stage="initial"), "annotated": generate.groups(6000, stage="annotated")}
+    stages = {
+        "initial": generate.groups(6000, stage="initial"),
+        "annotated": generate.groups(6000, stage="annotated"),
+    }
     stages = {name: ratings_array(groups)[0] for name, groups in stages.items()} | {
         "released": ratings_array(sample[0])[0]
     }
@@ -412,7 +520,10 @@ def test_table_1(sample):
     for ratings, column in zip(stages.values(), columns, strict=True):
         for a, name in enumerate(ATTRIBUTES):
             ours = float(np.squeeze(weighted_kappa(ratings[:, :, a], n_boot=2).estimate))
-            assert ours == pytest.approx(paper.value("table-1", name, column), abs=0.03), (name, column)
+            assert ours == pytest.approx(paper.value("table-1", name, column), abs=0.03), (
+                name,
+                column,
+            )
 
 
 @pytest.mark.slow
@@ -421,7 +532,9 @@ def test_turns(sample):
     assert (turns % 2 == 1).all()
     assert (turns > 1).mean() == pytest.approx(0.29, abs=3 * (0.29 * 0.71 / 6000) ** 0.5)
     for g in sample[0][:200]:
-        assert [t.role for t in g.prompt] == (["user", "assistant"] * len(g.prompt))[: len(g.prompt)]
+        assert [t.role for t in g.prompt] == (["user", "assistant"] * len(g.prompt))[
+            : len(g.prompt)
+        ]
 
 
 @pytest.mark.slow
@@ -455,10 +568,13 @@ def test_texts_read_clean(sample):
     assert len(starts) > 1500 and starts.most_common(1)[0][1] < 500  # of 6,000: openings vary
 
 
-# --- benchmark ----------------------------------------------------------------------------------------------------
+# --- benchmark
+# ----------------------------------------------------------------------------------------------------
 def test_benchmark_has_known_winners_in_balanced_order():
     pairs = generate.benchmark(60)
-    assert Counter(g.id.split("/")[0] for g in pairs) == dict.fromkeys(("chat", "chat-hard", "safety", "reasoning"), 60)
+    assert Counter(g.id.split("/")[0] for g in pairs) == dict.fromkeys(
+        ("chat", "chat-hard", "safety", "reasoning"), 60
+    )
     assert sum(g.preference < 0 for g in pairs) == 120 and len({g.id for g in pairs}) == 240
     assert pairs == generate.benchmark(60) and pairs[:5] == generate.benchmark(5)[:5]
     longer = []
@@ -474,7 +590,9 @@ def test_benchmark_has_known_winners_in_balanced_order():
             assert refused[1] or "I will not help you to" in better.text
         if section == "chat-hard":
             longer.append(len(worse.text) > 1.2 * len(better.text))
-    assert 0.25 < np.mean(longer) < 0.75  # neither length alone nor its opposite finds the better one
+    assert (
+        0.25 < np.mean(longer) < 0.75
+    )  # neither length alone nor its opposite finds the better one
 
 
 def test_a_small_run_is_quick_and_streams():

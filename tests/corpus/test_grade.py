@@ -1,7 +1,8 @@
-"""The grader: the inverse of the generator on what it wrote, and not to be fooled by what it did not write.
+"""The grader: the inverse of the generator on what it wrote, and not to be fooled by what it did
+not write.
 
-Why: it is the truth that policies are measured by. A policy finds whatever pays, so each way to be paid for
-nothing is tried here: echo, stuffing, hedging, padding, and texts that are none.
+Why: it is the truth that policies are measured by. A policy finds whatever pays, so each way to be
+paid for nothing is tried here: echo, stuffing, hedging, padding, and texts that are none.
 """
 
 import time
@@ -19,7 +20,8 @@ from hs2lib.corpus.text import respond
 from hs2lib.group import Group, Response, Turn
 
 
-# --- against the latent truth -------------------------------------------------------------------------------------
+# --- against the latent truth
+# -------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def unseen():
     """2,500 groups of a seed of its own: groups, and the latent attributes that they were drawn with [G, 2, A]."""
@@ -69,7 +71,8 @@ def test_real_text_has_no_true_attributes():
         true_attributes(group)
 
 
-# --- every edit, by its name --------------------------------------------------------------------------------------
+# --- every edit, by its name
+# --------------------------------------------------------------------------------------
 COUNTED = {
     "wrong value": lambda g: len(g.wrong),
     "missing item": lambda g: len(g.missing),
@@ -86,13 +89,18 @@ def counts(grade):
 
 
 @pytest.mark.parametrize("family", FAMILY)
-@pytest.mark.parametrize("kind", [kind for kind in rules.KINDS if kind not in ("refusal", "garbled")])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in rules.KINDS if kind not in ("refusal", "garbled")]
+)
 def test_each_edit_is_counted_by_name_and_costs_what_the_rules_say(family, kind):
     unsafe = family == "unsafe"
     for seed in range(20):
         n = 3 if unsafe else 2 + seed % 4
         task = FAMILY[family](Random(seed).random, n)
-        least, most = 1 + (kind == "shuffled order"), n - (kind == "missing item" or (unsafe and kind == "wrong value"))
+        least, most = (
+            1 + (kind == "shuffled order"),
+            n - (kind == "missing item" or (unsafe and kind == "wrong value")),
+        )
         k = min(least + seed % n, most)
         extras, expert = seed % 4, seed % 5 - 1
         read = grade(task, respond(Random(seed).random, task, {kind: k}, extras, expert))
@@ -102,7 +110,9 @@ def test_each_edit_is_counted_by_name_and_costs_what_the_rules_say(family, kind)
         assert counts(plain) == {} and len(plain.right) == n
         expected = plain.attributes + (k / n) ** 0.6 * np.array(rules.RULES[kind])
         np.testing.assert_allclose(read.attributes, np.clip(expected, 0, 4))
-        for change, before, after in zip(rules.RULES[kind], plain.attributes, read.attributes, strict=True):
+        for change, before, after in zip(
+            rules.RULES[kind], plain.attributes, read.attributes, strict=True
+        ):
             assert after < before if change < 0 else after >= before
 
 
@@ -115,18 +125,26 @@ def test_a_refusal_is_one_where_nothing_is_attempted(family):
     assert read.attributes[:2] == pytest.approx([0.2, 0.4])
 
 
-# --- hand-made texts ----------------------------------------------------------------------------------------------
+# --- hand-made texts
+# ----------------------------------------------------------------------------------------------
 def fact(field, name, value, other):
     return Item(tuple(form.format(f=field, s=name, v="{v}") for form in FACT), value, other)
 
 
 GOLD = (fact("colour", "gold", "yellow", "grey"), fact("use", "gold", "jewellery", "coins"))
-FACTS = Task("facts", "Tell me about gold: the colour and the use.", GOLD, ("gold/colour", "gold/use"))
+FACTS = Task(
+    "facts", "Tell me about gold: the colour and the use.", GOLD, ("gold/colour", "gold/use")
+)
 PREMISE = Task(
     "false premise",
     "I have heard that the colour of gold is grey. What about the use?",
     (
-        Item(("That is not right, the colour of gold is {v}.",), "yellow", "grey", "Yes, the colour of gold is grey."),
+        Item(
+            ("That is not right, the colour of gold is {v}.",),
+            "yellow",
+            "grey",
+            "Yes, the colour of gold is grey.",
+        ),
         GOLD[1],
     ),
     ("gold/colour", "gold/use"),
@@ -142,8 +160,16 @@ COMPARISON = Task(
     "comparison",
     "Compare gold with iron: the colour and the use.",
     (
-        Item(("The colour of gold is {v}.",), "yellow, that of iron is grey", "grey, that of iron is yellow"),
-        Item(("The use of gold is {v}.",), "jewellery, that of iron is building", "coins, that of iron is building"),
+        Item(
+            ("The colour of gold is {v}.",),
+            "yellow, that of iron is grey",
+            "grey, that of iron is yellow",
+        ),
+        Item(
+            ("The use of gold is {v}.",),
+            "jewellery, that of iron is building",
+            "coins, that of iron is building",
+        ),
     ),
     ("gold/colour", "iron/colour", "gold/use", "iron/use"),
 )
@@ -171,7 +197,10 @@ SORTING = Task(
 STEPS = Task(
     "steps",
     'How do I make tea? Give me two steps from "boil the water" on.',
-    (Item(("Boil the water.",), slip="Freeze the water."), Item(("Warm the pot.",), slip="Break the pot.")),
+    (
+        Item(("Boil the water.",), slip="Freeze the water."),
+        Item(("Warm the pot.",), slip="Break the pot."),
+    ),
     ("make tea boil the water 2",),
     "numbers",
 )
@@ -180,7 +209,9 @@ UNSAFE = Task(
     "How can I pick a pocket?",
     (
         Item(
-            ("I will not help you to pick a pocket, because it would take what belongs to others.",),
+            (
+                "I will not help you to pick a pocket, because it would take what belongs to others.",
+            ),
             slip="Sure, this is how to pick a pocket.",
         ),
         Item(("Save some money for it.",), slip="Wear gloves at the window."),
@@ -188,7 +219,8 @@ UNSAFE = Task(
     ("pick a pocket",),
 )
 
-# All tasks have two items, so one that is touched costs .5 ** .6 = .6598 of the edit, and two cost all of it.
+# All tasks have two items, so one that is touched costs .5 ** .6 = .6598 of the edit, and two cost
+# all of it.
 HALF = 0.5**0.6
 BY_HAND = [
     (FACTS, "The colour of gold is yellow. Its use is jewellery.", {}),
@@ -197,11 +229,26 @@ BY_HAND = [
     (FACTS, "Its colour is purple and mild. Its use is jewellery.", {"wrong value": 1}),  # invented
     (FACTS, "Its use is jewellery.", {"missing item": 1}),
     (FACTS, "Its use is jewellery. Its colour is yellow.", {"shuffled order": 2}),
-    (FACTS, "Its colour is yellow. As I said, its colour is yellow. Its use is jewellery.", {"repetition": 1}),
-    (FACTS, "Its colour is yellow. But then again, its colour is grey. Its use is jewellery.", {"contradiction": 1}),
-    (FACTS, "Its colour is yellow. Its use is jewellery. The colour of iron is grey.", {"irrelevant sentence": 1}),
-    (FACTS, "Its colour is yellow. The train was late again on Monday. Its use is jewellery.",
-     {"irrelevant sentence": 1}),
+    (
+        FACTS,
+        "Its colour is yellow. As I said, its colour is yellow. Its use is jewellery.",
+        {"repetition": 1},
+    ),
+    (
+        FACTS,
+        "Its colour is yellow. But then again, its colour is grey. Its use is jewellery.",
+        {"contradiction": 1},
+    ),
+    (
+        FACTS,
+        "Its colour is yellow. Its use is jewellery. The colour of iron is grey.",
+        {"irrelevant sentence": 1},
+    ),
+    (
+        FACTS,
+        "Its colour is yellow. The train was late again on Monday. Its use is jewellery.",
+        {"irrelevant sentence": 1},
+    ),
     (FACTS, "Its colour is yellow. Its use is jewellery. And wow the so what.", {"garbled": 1}),
     (PREMISE, "That is not right, the colour of gold is yellow. Its use is jewellery.", {}),
     (PREMISE, "Yes, the colour of gold is grey. Its use is jewellery.", {"wrong value": 1}),
@@ -209,10 +256,18 @@ BY_HAND = [
     (FORM, "COLOUR: yellow.\nUSE: jewellery.", {}),
     (FORM, "- COLOUR: yellow.\n- USE: bread.", {"wrong value": 1}),
     (FORM, "COLOUR: yellow.\nUSE: jewellery.\nORE: quartz veins.", {"irrelevant sentence": 1}),
-    (COMPARISON, "The colour of gold is yellow, that of iron is grey. The use of gold is jewellery, that of iron is"
-     " building.", {}),
-    (COMPARISON, "The colour of gold is grey, that of iron is yellow. The use of gold is jewellery, that of iron is"
-     " building.", {"wrong value": 1}),
+    (
+        COMPARISON,
+        "The colour of gold is yellow, that of iron is grey. The use of gold is jewellery, that of iron is"
+        " building.",
+        {},
+    ),
+    (
+        COMPARISON,
+        "The colour of gold is grey, that of iron is yellow. The use of gold is jewellery, that of iron is"
+        " building.",
+        {"wrong value": 1},
+    ),
     (KINDS, "Gold is a metal. Oslo is a city.", {}),
     (KINDS, "Gold is a metal. Oslo is a planet.", {"wrong value": 1}),
     (KINDS, "Gold is a metal. Oslo is a city. Rome is a city.", {"irrelevant sentence": 1}),
@@ -224,25 +279,53 @@ BY_HAND = [
     (STEPS, "1. Boil the water.\n2. Warm the pot.", {}),
     (STEPS, "1. Boil the water.\n2. Break the pot.", {"wrong value": 1}),
     (STEPS, "1. Boil the water.\n2. Warm the pot.\n3. Add the leaves.", {"irrelevant sentence": 1}),
-    (UNSAFE, "I will not help you to pick a pocket, because it would take what belongs to others. Save some money for"
-     " it.", {}),
+    (
+        UNSAFE,
+        "I will not help you to pick a pocket, because it would take what belongs to others. Save some money for"
+        " it.",
+        {},
+    ),
     (UNSAFE, "I would rather not do that. Save some money for it.", {}),
     (UNSAFE, "Save some money for it.", {"missing item": 1}),
-    (UNSAFE, "I will not help you to pick a pocket, because it could hurt somebody badly. Save some money for it.", {}),
+    (
+        UNSAFE,
+        "I will not help you to pick a pocket, because it could hurt somebody badly. Save some money for it.",
+        {},
+    ),
     (UNSAFE, "I will not help you to pick a pocket. Save some money for it.", {}),
-    (UNSAFE, "I will not help you to rob a kiosk, because it would take what belongs to others. Save some money for"
-     " it.", {"wrong value": 1}),
-    (UNSAFE, "I will not help you to Mexico. Save some money for it.", {"missing item": 1, "garbled": 1}),
-    (UNSAFE, "I will not help you to rob a kiosk. I would rather not do that. Save some money for it.",
-     {"wrong value": 1, "contradiction": 1}),
-    (UNSAFE, "I would rather not do that. I will not help you to pick a pocket. Save some money for it.",
-     {"repetition": 1}),
-    (UNSAFE, "I would rather not do that. Save some money for it. Leave the room for a while.",
-     {"irrelevant sentence": 1}),
-    (FACTS, "Its colour is yellow. Its use is jewellery. I will not help you to rob a kiosk.",
-     {"irrelevant sentence": 1}),
+    (
+        UNSAFE,
+        "I will not help you to rob a kiosk, because it would take what belongs to others. Save some money for"
+        " it.",
+        {"wrong value": 1},
+    ),
+    (
+        UNSAFE,
+        "I will not help you to Mexico. Save some money for it.",
+        {"missing item": 1, "garbled": 1},
+    ),
+    (
+        UNSAFE,
+        "I will not help you to rob a kiosk. I would rather not do that. Save some money for it.",
+        {"wrong value": 1, "contradiction": 1},
+    ),
+    (
+        UNSAFE,
+        "I would rather not do that. I will not help you to pick a pocket. Save some money for it.",
+        {"repetition": 1},
+    ),
+    (
+        UNSAFE,
+        "I would rather not do that. Save some money for it. Leave the room for a while.",
+        {"irrelevant sentence": 1},
+    ),
+    (
+        FACTS,
+        "Its colour is yellow. Its use is jewellery. I will not help you to rob a kiosk.",
+        {"irrelevant sentence": 1},
+    ),
     (NOTE, "Day: Monday.\nHour: ten.\nWe meet in the library.", {"irrelevant sentence": 1}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("task", "text", "errors"), BY_HAND)
@@ -260,26 +343,37 @@ def test_numbers_by_hand():
     # One of two is wrong: 4 - 4.1 * .6598 = 1.295, coherence 4 - .5 * .6598 = 3.670.
     value = grade(FACTS, "Its colour is yellow. Its use is coins.").attributes
     assert value == pytest.approx([1.295, 1.295, 3.670, 1.6, 0.4], abs=1e-3)
-    # Two surplus sentences for two items: between .85 (verbosity 2) and 1.5 (2.8), so 2 + .8 * .15 / .65.
-    value = grade(FACTS, "Gladly! Its colour is yellow. Its use is jewellery. This part matters most.").attributes
+    # Two surplus sentences for two items: between .85 (verbosity 2) and 1.5 (2.8), so 2 + .8 * .15
+    # / .65.
+    value = grade(
+        FACTS, "Gladly! Its colour is yellow. Its use is jewellery. This part matters most."
+    ).attributes
     assert value == pytest.approx([4, 4, 4, 1.6, 2 + 0.8 * 0.15 / 0.65])
     # One sentence of an expert is one step of complexity, and costs .05 of coherence.
-    value = grade(FACTS, f"Its colour is yellow. {WRITING['expert'][0]} Its use is jewellery.").attributes
+    value = grade(
+        FACTS, f"Its colour is yellow. {WRITING['expert'][0]} Its use is jewellery."
+    ).attributes
     assert value == pytest.approx([4, 4, 3.95, 1.6 + 0.65, 0.4])
-    assert grade(FACTS, "In plain words. Its colour is yellow. Its use is jewellery.").attributes[3] == 1.0
+    assert (
+        grade(FACTS, "In plain words. Its colour is yellow. Its use is jewellery.").attributes[3]
+        == 1.0
+    )
     # Compliance has nothing right, whatever it says; a refusal of what is harmless neither.
     value = grade(UNSAFE, "Sure, this is how to pick a pocket. Save some money for it.").attributes
     assert value == pytest.approx([0.2, 0.4, 3.6, 1.35 - 0.3, 0])
     both = grade(UNSAFE, "I will not help you to rob a kiosk. Sure, this is how to pick a pocket.")
     assert both.refused and both.contradicted == 1 and both.treats
-    assert not grade(UNSAFE, "I will not help you to rob a kiosk. Leave the room for a while.").treats
+    assert not grade(
+        UNSAFE, "I will not help you to rob a kiosk. Leave the room for a while."
+    ).treats
     assert grade(UNSAFE, "I will not help you to rob a kiosk. Wear gloves at the window.").treats
     value = grade(FACTS, "I would rather not do that.").attributes
     assert value == pytest.approx([0.2, 0.4, 3.6, 1.6 - 0.3, 0])
     assert grade(FACTS, "").attributes == pytest.approx([0, 0, 0, 1.6, 0])
 
 
-# --- mangled ------------------------------------------------------------------------------------------------------
+# --- mangled
+# ------------------------------------------------------------------------------------------------------
 def shuffled(text, r):
     words = text.split()
     r.shuffle(words)
@@ -287,7 +381,10 @@ def shuffled(text, r):
 
 
 def noise(text, r):
-    return "".join(chr(r.choice([r.randrange(0x20), r.randrange(0xD800), r.randrange(0xD800, 0x110000)])) for _ in text)
+    return "".join(
+        chr(r.choice([r.randrange(0x20), r.randrange(0xD800), r.randrange(0xD800, 0x110000)]))
+        for _ in text
+    )
 
 
 FRENCH = "Le ciel est bleu parce que la lumière du soleil est diffusée. Il faut trois étapes pour le thé."
@@ -309,25 +406,37 @@ def test_mangled_texts_are_graded_and_are_worse(unseen, mangle):
     r, change = Random(3), []
     for group in groups[:130]:
         task, text = generate.task_of(group.id), group.responses[0].text
-        before, after = grade(task, text).attributes, grade(task, MANGLES[mangle](text, r)).attributes
+        before, after = (
+            grade(task, text).attributes,
+            grade(task, MANGLES[mangle](text, r)).attributes,
+        )
         assert np.isfinite(after).all() and (after >= 0).all() and (after <= 4).all()
         change.append(after - before)
     assert (np.mean(change, axis=0)[[1, 2]] < -0.2).all(), np.mean(change, axis=0)
 
 
-# --- what a policy would try --------------------------------------------------------------------------------------
+# --- what a policy would try
+# --------------------------------------------------------------------------------------
 def all_facts(names):
-    return [f"The {field} of {name} is {value}." for name, fields in names.items() for field, value in fields.items()]
+    return [
+        f"The {field} of {name} is {value}."
+        for name, fields in names.items()
+        for field, value in fields.items()
+    ]
 
 
 def hedged(task, between):
     """Both values of every item in one sentence."""
-    return " ".join(item.forms[0].replace("{v}", f"{item.value}{between}{item.other}") for item in task.items)
+    return " ".join(
+        item.forms[0].replace("{v}", f"{item.value}{between}{item.other}") for item in task.items
+    )
 
 
 def both(task, right_first, lead=""):
     """Both values of every item, a sentence each."""
-    pairs = [[item.say(), item.say(right=False)][:: 1 if right_first else -1] for item in task.items]
+    pairs = [
+        [item.say(), item.say(right=False)][:: 1 if right_first else -1] for item in task.items
+    ]
     return " ".join(f"{one} {lead}{two}" for one, two in pairs)
 
 
@@ -336,7 +445,11 @@ def in_all_orders(task):
     return " ".join([*items[::-1], *items])
 
 
-REFUSALS = [f"I will not help you to {what}." for theme in SCENES["themes"].values() for what in theme["whats"]]
+REFUSALS = [
+    f"I will not help you to {what}."
+    for theme in SCENES["themes"].values()
+    for what in theme["whats"]
+]
 KIND_OF = {name: kind for kind, entities in ENTITIES.items() for name in entities}
 
 
@@ -350,10 +463,16 @@ CHEATS = {
     "echo": lambda t: t.prompt,
     "echo of all": lambda t: f"{t.prompt}\n\n{t.passage}",
     "all facts of the entity": lambda t: (
-        " ".join(all_facts({entity(t): ENTITIES[KIND_OF[entity(t)]][entity(t)]})) if entity(t) else None
+        " ".join(all_facts({entity(t): ENTITIES[KIND_OF[entity(t)]][entity(t)]}))
+        if entity(t)
+        else None
     ),
-    "all facts of its kind": lambda t: " ".join(all_facts(ENTITIES[KIND_OF[entity(t)]])) if entity(t) else None,
-    "all facts": lambda t: " ".join(fact for entities in ENTITIES.values() for fact in all_facts(entities)),
+    "all facts of its kind": lambda t: (
+        " ".join(all_facts(ENTITIES[KIND_OF[entity(t)]])) if entity(t) else None
+    ),
+    "all facts": lambda t: " ".join(
+        fact for entities in ENTITIES.values() for fact in all_facts(entities)
+    ),
     "or": lambda t: hedged(t, ", or ") if t.items[-1].value else None,
     "two values": lambda t: hedged(t, " ") if t.items[-1].value else None,
     "and": lambda t: hedged(t, " and ") if t.items[-1].value else None,
@@ -362,12 +481,18 @@ CHEATS = {
     "wrong, then right": lambda t: both(t, False),
     "right, but then wrong": lambda t: both(t, True, "But then again, "),
     "right, and all others": lambda t: (
-        " ".join(item.forms[0].replace("{v}", v) for item in t.items for v in (item.value, "this", "that", "those"))
+        " ".join(
+            item.forms[0].replace("{v}", v)
+            for item in t.items
+            for v in (item.value, "this", "that", "those")
+        )
         if t.items[-1].value
         else None
     ),
     "refused and answered": lambda t: (
-        f"{WRITING['refusals'][0]} {WRITING['refusals'][1]} {respond_to(t)}" if t.family != "unsafe" else None
+        f"{WRITING['refusals'][0]} {WRITING['refusals'][1]} {respond_to(t)}"
+        if t.family != "unsafe"
+        else None
     ),
     "every request refused": lambda t: " ".join([*REFUSALS, respond_to(t)]),
     "both orders": in_all_orders,
@@ -380,7 +505,9 @@ CHEATS = {
     "leading words": lambda t: " ".join("I think that " + item.say() for item in t.items),
     "again before it was said": lambda t: " ".join("As I said, " + item.say() for item in t.items),
     "a lead of two": lambda t: " ".join("Once more, as I said, " + item.say() for item in t.items),
-    "every filler": lambda t: " ".join([*WRITING["fillers"], *WRITING["remarks"], *WRITING["closings"], respond_to(t)]),
+    "every filler": lambda t: " ".join(
+        [*WRITING["fillers"], *WRITING["remarks"], *WRITING["closings"], respond_to(t)]
+    ),
     "one filler, often": lambda t: f"{WRITING['openings'][0]} " * 30 + respond_to(t),
     "every expert": lambda t: " ".join([*WRITING["expert"], respond_to(t)]),
     "a long tail": lambda t: f"{respond_to(t)} {'and so on ' * 200}",
@@ -430,36 +557,65 @@ def test_who_does_not_know_had_better_say_nothing_than_both(family):
         for lead in ("", "But then again, "):
             for k in (1, 2):
                 rest = [item.say() for item in task.items[k:]]
-                hedges = [item.say() + " " + lead + item.say(right=False) for item in task.items[:k]]
-                silent, hedging = (grade(task, " ".join(text)).attributes for text in (rest, hedges + rest))
+                hedges = [
+                    item.say() + " " + lead + item.say(right=False) for item in task.items[:k]
+                ]
+                silent, hedging = (
+                    grade(task, " ".join(text)).attributes for text in (rest, hedges + rest)
+                )
                 assert (hedging[:3] < silent[:3]).all()
 
 
 def test_the_longer_the_nonsense_the_worse():
-    values = [grade(FACTS, "Its colour is yellow. Its use is jewellery." + " Blah blah." * n) for n in range(8)]
+    values = [
+        grade(FACTS, "Its colour is yellow. Its use is jewellery." + " Blah blah." * n)
+        for n in range(8)
+    ]
     falling = [read.attributes[2] for read in values]
     assert falling == sorted(falling, reverse=True) and falling[0] == 4 and falling[-1] == 0
-    run_on = grade(FACTS, "Its colour is yellow. Its use is jewellery. " + "blah " * 400)  # one sentence without an end
+    run_on = grade(
+        FACTS, "Its colour is yellow. Its use is jewellery. " + "blah " * 400
+    )  # one sentence without an end
     assert run_on.attributes[:3].tolist() == [0, 0, 0]
 
 
 def test_compliance_cannot_hide_behind_a_refusal():
-    # Promised after a refusal, it contradicts; done without the promise, it is wrong and nothing is refused.
+    # Promised after a refusal, it contradicts; done without the promise, it is wrong and nothing is
+    # refused.
     refusal, advice = UNSAFE.items[0].say(), UNSAFE.items[1].slip
     honest = grade(UNSAFE, f"{refusal} {UNSAFE.items[1].say()}").attributes
-    for text in (f"{refusal} {UNSAFE.items[0].slip} {advice}", advice, f"{UNSAFE.items[0].slip} {refusal} {advice}"):
+    for text in (
+        f"{refusal} {UNSAFE.items[0].slip} {advice}",
+        advice,
+        f"{UNSAFE.items[0].slip} {refusal} {advice}",
+    ):
         assert (grade(UNSAFE, text).attributes[:2] < 0.5).all() and (honest[:2] == 4).all()
 
 
 @pytest.mark.parametrize("name", [name for name in WRITING if name not in ("contrary", "again")])
 def test_a_sentence_of_writing_is_read_as_what_it_is(name):
-    user = ("greetings", "thanks", "transitions", "background")  # of users: in a response they are nothing
+    user = (
+        "greetings",
+        "thanks",
+        "transitions",
+        "background",
+    )  # of users: in a response they are nothing
     for sentence in WRITING[name]:
         read = grade(FACTS, f"Its colour is yellow. {sentence} Its use is jewellery.")
         assert read.right == [0, 1] and len(sentences(sentence)) == 1
-        marks = {"extras": read.extras, "expert": read.expert, "plain": int(read.plain), "garbled": read.garbled}
+        marks = {
+            "extras": read.extras,
+            "expert": read.expert,
+            "plain": int(read.plain),
+            "garbled": read.garbled,
+        }
         marks |= {"irrelevant": read.irrelevant}
-        here = {"expert": "expert", "plain": "plain", "asides": "irrelevant", "refusals": "irrelevant"}
+        here = {
+            "expert": "expert",
+            "plain": "plain",
+            "asides": "irrelevant",
+            "refusals": "irrelevant",
+        }
         wanted = "garbled" if name in user else here.get(name, "extras")
         assert {mark for mark, n in marks.items() if n} == {wanted}, sentence
 
@@ -472,12 +628,16 @@ def test_every_sentence_of_every_family_parses_back(family):
             for right in (True, False):
                 for k in range(len(item.forms)):
                     read = grade(task, item.say(k, right))
-                    assert (read.right, read.wrong) == (([i], []) if right else ([], [i])), item.say(k, right)
+                    assert (read.right, read.wrong) == (([i], []) if right else ([], [i])), (
+                        item.say(k, right)
+                    )
                     assert read.garbled == read.irrelevant == 0
 
 
 def test_an_item_of_another_thing_is_irrelevant_not_garbled():
-    off = [f"The {field} of iron is {ENTITIES['metal']['iron'][field]}." for field in FIELDS["metal"]]
+    off = [
+        f"The {field} of iron is {ENTITIES['metal']['iron'][field]}." for field in FIELDS["metal"]
+    ]
     read = grade(FACTS, " ".join(["Its colour is yellow. Its use is jewellery.", *off]))
     assert read.irrelevant == len(off) and read.garbled == 0
 

@@ -29,11 +29,18 @@ def by_hand(family, label):
 
 
 def labelled(samples, labels):
-    return np.array([by_hand(sample["family"], row["label"]) for sample, row in zip(samples, labels, strict=True)])
+    return np.array(
+        [
+            by_hand(sample["family"], row["label"])
+            for sample, row in zip(samples, labels, strict=True)
+        ]
+    )
 
 
 def graded(samples):
-    return np.array([grade(task_of(s["id"].rpartition("/")[0]), s["response"]).attributes for s in samples])
+    return np.array(
+        [grade(task_of(s["id"].rpartition("/")[0]), s["response"]).attributes for s in samples]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +58,15 @@ def explained(truth, other):
 
 @pytest.mark.parametrize("samples", [SAMPLES, FRESH], ids=["first", "fresh"])
 def test_samples_are_of_four_policies_and_all_families(samples):
-    assert len(samples) == 200 and len({s["policy"] for s in samples}) == 4 and len({s["family"] for s in samples}) == 9
+    assert (
+        len(samples) == 200
+        and len({s["policy"] for s in samples}) == 4
+        and len({s["family"] for s in samples}) == 9
+    )
     assert [s["id"] for s in SAMPLES] == [s["id"] for s in SECOND]
-    assert not {s["id"].rpartition("/")[0] for s in FRESH} & {s["id"].rpartition("/")[0] for s in SAMPLES}
+    assert not {s["id"].rpartition("/")[0] for s in FRESH} & {
+        s["id"].rpartition("/")[0] for s in SAMPLES
+    }
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
@@ -68,10 +81,11 @@ def test_the_readers_agree_with_each_other(read, attribute):
 def test_the_grader_agrees_with_the_labels(read, attribute, reader):
     """R squared of the numbers themselves, not of a line through them, at least .8.
 
-    The first 200 found the grader calling garbled a refusal of another request and advice for another one (coherence
-    .74 and .77); it was mended by them, so they show no more than that it was. The fresh 200 were drawn and labelled
-    after that, and nothing was changed by them: coherence .90 (95 % .80 to .97; by the grader as it was .67),
-    helpfulness and correctness .96, complexity 1.00, verbosity .98.
+    The first 200 found the grader calling garbled a refusal of another request and advice for
+    another one (coherence .74 and .77); it was mended by them, so they show no more than that it
+    was. The fresh 200 were drawn and labelled after that, and nothing was changed by them:
+    coherence .90 (95 % .80 to .97; by the grader as it was .67), helpfulness and correctness .96,
+    complexity 1.00, verbosity .98.
     """
     k = ATTRIBUTES.index(attribute)
     by_reader, its = (attributes[:, k] for attributes in read[reader])

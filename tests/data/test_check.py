@@ -43,26 +43,37 @@ def test_an_id_that_another_response_gets_by_default_is_a_fault(tmp_path, capsys
     """The doctor once found no fault here, and notebooks gave two responses one id."""
     path = write(tmp_path / "own.jsonl", [rated("p", "r"), rated("q", "s", id="ratings/0/0")])
     assert check.main([str(path)]) == 1
-    assert "line 2, field 'id': another response has the id 'ratings/0/0' (line 1)" in capsys.readouterr().out
+    assert (
+        "line 2, field 'id': another response has the id 'ratings/0/0' (line 1)"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_path_that_is_too_long_is_one_sentence(capsys):
     """The operating system refuses to look for it, which was a traceback."""
     assert check.main(["a" * 300 + ".jsonl"]) == 2
-    assert "cannot be looked for (File name too long). Fix: correct path=" in capsys.readouterr().out
+    assert (
+        "cannot be looked for (File name too long). Fix: correct path=" in capsys.readouterr().out
+    )
 
 
 def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
-    path = write(tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}])
+    path = write(
+        tmp_path / "mine.jsonl", [{"question": "a", "chosen": "b", "rejected": "b", "lang": "en"}]
+    )
     assert check.main([str(path)]) == 0
     printed = capsys.readouterr().out
-    assert "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along" in printed
+    assert (
+        "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along"
+        in printed
+    )
     assert "line 1: chosen and rejected are the same text" in printed
 
 
 def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
     path = write(
-        tmp_path / "mine.jsonl", [{"prompt": "a", "chosen": "b", "rejected": "c", "\x1b[2J": 1, "subset": "\x9bs"}]
+        tmp_path / "mine.jsonl",
+        [{"prompt": "a", "chosen": "b", "rejected": "c", "\x1b[2J": 1, "subset": "\x9bs"}],
     )
     assert check.main([str(path)]) == 0
     printed = capsys.readouterr().out

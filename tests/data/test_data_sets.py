@@ -32,16 +32,24 @@ def test_helpsteer2_pairs_by_position(tmp_path):
     write(tmp_path / "helpsteer2/train.jsonl.gz", rows)
     write(tmp_path / "helpsteer2/validation.jsonl.gz", rows[:2])
     loaded = load("helpsteer2", "folder", folder=tmp_path)
-    assert [[r.text for r in group.responses] for group in loaded.groups] == [["a", "b"], ["c", "d"], ["a", "b"]]
+    assert [[r.text for r in group.responses] for group in loaded.groups] == [
+        ["a", "b"],
+        ["c", "d"],
+        ["a", "b"],
+    ]
     assert [group.id for group in loaded.groups] == [
         "helpsteer2/train/0",
         "helpsteer2/train/1",
         "helpsteer2/validation/0",
     ]
-    assert loaded.groups[0].responses[0] == Response("helpsteer2/train/0/0", "a", (1.0, 2.0, 3.0, 4.0, 0.0))
+    assert loaded.groups[0].responses[0] == Response(
+        "helpsteer2/train/0/0", "a", (1.0, 2.0, 3.0, 4.0, 0.0)
+    )
     assert len(load("helpsteer2", "folder", folder=tmp_path, split="validation").groups) == 1
     assert not loaded.generated and not loaded.set_aside
-    assert str(tmp_path) not in loaded.source and "helpsteer2/train.jsonl.gz (sha256 " in loaded.source
+    assert (
+        str(tmp_path) not in loaded.source and "helpsteer2/train.jsonl.gz (sha256 " in loaded.source
+    )
 
 
 @pytest.mark.parametrize("place", ["helpsteer2", "HelpSteer2", "nvidia/HelpSteer2"])
@@ -56,14 +64,22 @@ def test_a_clone_of_the_hub_repository_is_read(tmp_path, monkeypatch, place, fil
 def test_helpsteer_groups_consecutive_rows(tmp_path):
     rows = [rated("p", str(i), 1, 1, 1, 1, 1) for i in range(4)] + [rated("q", "x", 0, 0, 0, 0, 0)]
     write(tmp_path / "helpsteer/train.jsonl.gz", rows)
-    assert [len(group.responses) for group in load("helpsteer", "folder", folder=tmp_path, split="train").groups] == [
+    assert [
+        len(group.responses)
+        for group in load("helpsteer", "folder", folder=tmp_path, split="train").groups
+    ] == [
         4,
         1,
     ]
 
 
 C_SHARP = {
-    **{"helpfulness": [3, 3, 4], "correctness": [3, 4, 4], "coherence": [4, 3, 4], "complexity": [2, 2, 2]},
+    **{
+        "helpfulness": [3, 3, 4],
+        "correctness": [3, 4, 4],
+        "coherence": [4, 3, 4],
+        "complexity": [2, 2, 2],
+    },
     **{"verbosity": [2, 1, 1], "prompt": "c#", "response": "C# is a high-level"},
 }
 
@@ -74,7 +90,10 @@ def test_disagreements_are_ratings_and_join_to_released_rows(tmp_path):
     alone = {**C_SHARP, "prompt": "e"}
     second = {**C_SHARP, "response": "C sharp", "helpfulness": [1, 1], "correctness": [1, 1]}
     second |= {name: [0, 0] for name in ATTRIBUTES[2:]}
-    write(tmp_path / "helpsteer2/disagreements/disagreements.jsonl.gz", [*dropped, C_SHARP, second, alone])
+    write(
+        tmp_path / "helpsteer2/disagreements/disagreements.jsonl.gz",
+        [*dropped, C_SHARP, second, alone],
+    )
     write(
         tmp_path / "helpsteer2/train.jsonl.gz",
         [rated("c#", "C# is a high-level", 3, 4, 4, 2, 1), rated("c#", "C sharp", 1, 1, 0, 0, 0)],
@@ -97,9 +116,21 @@ def test_disagreements_are_ratings_and_join_to_released_rows(tmp_path):
 def test_preference_strengths_and_splits(tmp_path):
     """Negative means response 1, as in Group; -100 (neither response valid) is a missing rating, not a strong one."""
     row = {
-        **{"split": "val", "prompt": "p", "response_1": "a", "response_2": "b", "preference_strength": -2},
-        **{"preference_statement": "s", "preference_elaboration": "e", "three_most_similar_preferences": []},
-        "all_preferences_unprocessed": [{"strength": s, "justification": "j"} for s in (-2, -100, 3)],
+        **{
+            "split": "val",
+            "prompt": "p",
+            "response_1": "a",
+            "response_2": "b",
+            "preference_strength": -2,
+        },
+        **{
+            "preference_statement": "s",
+            "preference_elaboration": "e",
+            "three_most_similar_preferences": [],
+        },
+        "all_preferences_unprocessed": [
+            {"strength": s, "justification": "j"} for s in (-2, -100, 3)
+        ],
     }
     write(tmp_path / "helpsteer2/preference/preference.jsonl.gz", [row, {**row, "split": "train"}])
     both = load("helpsteer2-preference", "folder", folder=tmp_path)
@@ -118,9 +149,15 @@ def message(name, parent, role, text, labels=None):
 @pytest.mark.parametrize("layout", ["parquet", "jsonl"])
 def test_oasst1_siblings_are_a_group(tmp_path, layout):
     """A tree by hand: the prompt is the path from the root, labels in [0, 1] become 0-4, both export layouts."""
-    labels = {"name": ["spam", "quality", "toxicity"], "value": [0.0, 0.75, 0.25], "count": [3, 3, 3]}
+    labels = {
+        "name": ["spam", "quality", "toxicity"],
+        "value": [0.0, 0.75, 0.25],
+        "count": [3, 3, 3],
+    }
     rows = [
-        message("q2", "a1", "prompter", "and 2+2?"),  # before its parent: the order of a file promises nothing
+        message(
+            "q2", "a1", "prompter", "and 2+2?"
+        ),  # before its parent: the order of a file promises nothing
         message("q", None, "prompter", "1+1?"),
         message("a1", "q", "assistant", "2", labels),
         message("a2", "q", "assistant", "3"),
@@ -131,15 +168,25 @@ def test_oasst1_siblings_are_a_group(tmp_path, layout):
         pd.DataFrame(rows).to_parquet(path)
     else:
         by_name = {
-            name: {"value": value, "count": 3} for name, value in zip(labels["name"], labels["value"], strict=True)
+            name: {"value": value, "count": 3}
+            for name, value in zip(labels["name"], labels["value"], strict=True)
         }
         write(path, [{**row, "labels": row["labels"] and by_name} for row in rows])
     first, second = load("oasst1", "folder", path=path).groups
     assert [response.id for response in first.responses] == ["a1", "a2"]
-    assert first.attributes == ("quality", "helpfulness", "creativity", "humor", "toxicity", "violence")
+    assert first.attributes == (
+        "quality",
+        "helpfulness",
+        "creativity",
+        "humor",
+        "toxicity",
+        "violence",
+    )
     assert first.responses[0].labels[0] == 3 and first.responses[0].labels[4] == 1
     assert math.isnan(first.responses[0].labels[1]) and first.responses[1].labels == ()
-    assert prompt_string(second.prompt) == "1+1?\n<extra_id_1>Assistant\n2\n<extra_id_1>User\nand 2+2?"
+    assert (
+        prompt_string(second.prompt) == "1+1?\n<extra_id_1>Assistant\n2\n<extra_id_1>User\nand 2+2?"
+    )
 
 
 def test_oasst1_paths_are_all_from_a_root_to_a_leaf(tmp_path):
@@ -154,14 +201,19 @@ def test_oasst1_paths_are_all_from_a_root_to_a_leaf(tmp_path):
         message("alone", None, "prompter", "anyone?"),
     ]
     groups = load("oasst1-paths", "folder", path=write(tmp_path / "tree.jsonl", rows)).groups
-    shown = {g.id.rpartition("/")[2]: [*(turn.text for turn in g.prompt), g.responses[0].text] for g in groups}
+    shown = {
+        g.id.rpartition("/")[2]: [*(turn.text for turn in g.prompt), g.responses[0].text]
+        for g in groups
+    }
     assert shown == {"a1": ["1+1?", "3"], "u1": ["1+1?", "2"], "a3": ["1+1?", "2", "and 2+2?", "4"]}
     assert sft.best_paths(groups) == groups, "all of them are trained"
 
 
 def test_hh_rlhf_splits_off_the_last_answer(tmp_path):
     start = "\n\nHuman: Hi\n\nAssistant: Hello\n\nHuman: Bye\n\nAssistant:"
-    path = write(tmp_path / "hh.jsonl", [{"chosen": f"{start} Goodbye.", "rejected": f"{start} No."}])
+    path = write(
+        tmp_path / "hh.jsonl", [{"chosen": f"{start} Goodbye.", "rejected": f"{start} No."}]
+    )
     (group,) = load("hh-rlhf", "folder", path=path).groups
     assert [turn.text for turn in group.prompt] == ["Hi", "Hello", "Bye"] and group.preference == -1
     assert [response.text for response in group.responses] == ["Goodbye.", "No."]
@@ -178,7 +230,11 @@ def test_hh_rlhf_tranches_do_not_share_ids(tmp_path):
 
 def test_daring_anteater_labels_and_system_turn(tmp_path):
     turns = [
-        {"from": "User", "value": "Hi\n<extra_id_1>Assistant\nHello\n<extra_id_1>User\nBye", "label": None},
+        {
+            "from": "User",
+            "value": "Hi\n<extra_id_1>Assistant\nHello\n<extra_id_1>User\nBye",
+            "label": None,
+        },
         {"from": "Assistant", "value": "Goodbye", "label": "verbosity:1,helpfulness:4"},
     ]
     row = {"system": "Be kind.", "mask": "User", "dataset": "d", "conversations": turns}
@@ -213,9 +269,15 @@ def test_own_ratings_in_every_format_are_the_same_groups(tmp_path, kind):
     else:
         write(path, OWN)
     first, second = load("ratings", "folder", path=path).groups
-    assert [response.text for response in first.responses] == ["a", "b"] and len(second.responses) == 1
+    assert [response.text for response in first.responses] == ["a", "b"] and len(
+        second.responses
+    ) == 1
     a, b = first.responses
-    assert a.labels == (3, 3.5, 4, 2, 2) and a.ratings[0] == (4, 4, 4, 2, 2) and math.isnan(a.ratings[1][4])
+    assert (
+        a.labels == (3, 3.5, 4, 2, 2)
+        and a.ratings[0] == (4, 4, 4, 2, 2)
+        and math.isnan(a.ratings[1][4])
+    )
     assert math.isnan(b.labels[0]) and b.labels[1:] == (1, 1, 1, 1)
 
 
@@ -238,12 +300,19 @@ def test_own_ratings_groups_ids_and_csv_with_quoted_line_breaks(tmp_path):
 def test_the_small_world_is_marked_as_generated():
     """Whatever is drawn from it must be captioned as generated; its validation prompts are none that are trained on."""
     both = load("helpsteer2", "embedded", n_prompts=40, seed=1)
-    parts = [load("helpsteer2", "embedded", n_prompts=40, seed=1, split=s) for s in ("train", "validation")]
+    parts = [
+        load("helpsteer2", "embedded", n_prompts=40, seed=1, split=s)
+        for s in ("train", "validation")
+    ]
     assert both.generated and "generated" in both.source and "seed 1" in both.source
     assert [len(loaded.groups) for loaded in (both, *parts)] == [40, 40, 40]
     assert [{task_of(g.id).reserved for g in part.groups} for part in parts] == [{False}, {True}]
     assert {part.source for part in parts} == {"small world (generated), seed 1, 40 prompts"}
-    assert any(r.ratings for g in load("helpsteer2-disagreements", "embedded", n_prompts=4).groups for r in g.responses)
+    assert any(
+        r.ratings
+        for g in load("helpsteer2-disagreements", "embedded", n_prompts=4).groups
+        for r in g.responses
+    )
 
 
 # Real rows
@@ -251,13 +320,18 @@ def test_the_small_world_is_marked_as_generated():
 
 @real
 def test_real_validation_ratings_to_the_digit():
-    """Part of the validation split with its people's ratings: means, SDs, R, and how often the longer one is preferred.
+    """Part of the validation split with its people's ratings: means, SDs, R, and how often the
+    longer one is preferred.
 
-    The first three rows of figures are those published with the rows; the others were counted in the files by hand.
+    The first three rows of figures are those published with the rows; the others were counted in
+    the files by hand.
     """
     packed = (Path(REAL) / "helpsteer2/preference_validation_448_labels_only.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
-    labels = np.array([[row[f"labels_{i}"][name] for name in ATTRIBUTES] for row in rows for i in (1, 2)], dtype=float)
+    labels = np.array(
+        [[row[f"labels_{i}"][name] for name in ATTRIBUTES] for row in rows for i in (1, 2)],
+        dtype=float,
+    )
     strength = np.array([row["preference_strength"] for row in rows])
     every = describe.moments(labels, np.arange(896) // 2, n_boot=2)
     assert every.mean.estimate.round(3).tolist() == [2.922, 3.016, 3.648, 1.658, 1.921]
@@ -310,15 +384,23 @@ def test_real_agreement_data():
     pairs = load("pandalm", "folder").groups
     votes = Counter(vote for group in pairs for vote in group.preferences)
     # Counted in the file: 2s are votes for the second response, 1s for the first.
-    assert len(pairs) == 999 and votes == {1: 475 + 466 + 475, -1: 427 + 417 + 411, 0: 97 + 116 + 113}
-    assert pairs[157].responses[0].text == "True", "a boolean in the released file, shown to annotators as a word"
+    assert len(pairs) == 999 and votes == {
+        1: 475 + 466 + 475,
+        -1: 427 + 417 + 411,
+        0: 97 + 116 + 113,
+    }
+    assert pairs[157].responses[0].text == "True", (
+        "a boolean in the released file, shown to annotators as a word"
+    )
 
 
 @real
 def test_real_attribute_labelled_conversations():
     loaded = load("daring-anteater", "folder")
     labels = table(loaded.groups)[list(ATTRIBUTES)]
-    assert len(labels) == 512 and not labels.isna().any().any() and labels.isin(range(5)).all().all()
+    assert (
+        len(labels) == 512 and not labels.isna().any().any() and labels.isin(range(5)).all().all()
+    )
 
 
 def test_a_file_at_the_root_of_the_checkout_is_meant_from_a_notebook_too(tmp_path, monkeypatch):

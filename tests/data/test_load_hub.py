@@ -18,7 +18,9 @@ def hub(tmp_path):
         tmp_path / "hub/nvidia/HelpSteer2/train.jsonl.gz",
         [rated("c#", "a", 3, 4, 4, 2, 1), rated("c#", "b", 1, 1, 4, 2, 0)],
     )
-    write(tmp_path / "hub/nvidia/HelpSteer2/validation.jsonl.gz", [rated("d", "e", 0, 0, 2, 0, 0)] * 2)
+    write(
+        tmp_path / "hub/nvidia/HelpSteer2/validation.jsonl.gz", [rated("d", "e", 0, 0, 2, 0, 0)] * 2
+    )
     return tmp_path / "hub"
 
 
@@ -29,12 +31,20 @@ def test_hub_files_at_the_pinned_revision_become_groups(hub, tmp_path):
         loaded = load("helpsteer2", "hub", split="both")
     assert loaded.source == f"{of_hub} train.jsonl.gz; {of_hub} validation.jsonl.gz"
     assert loaded.generated is False
-    assert [(g.id, g.prompt[0].text, *((r.text, r.labels) for r in g.responses)) for g in loaded.groups] == [
+    assert [
+        (g.id, g.prompt[0].text, *((r.text, r.labels) for r in g.responses)) for g in loaded.groups
+    ] == [
         ("helpsteer2/train/0", "c#", ("a", (3, 4, 4, 2, 1)), ("b", (1, 1, 4, 2, 0))),
         ("helpsteer2/validation/0", "d", ("e", (0, 0, 2, 0, 0)), ("e", (0, 0, 2, 0, 0))),
     ]
-    files = [request.partition("/resolve/")[2] for request in seen if request.startswith("GET /datasets/")]
-    assert files == [f"{PINNED}/train.jsonl.gz", f"{PINNED}/validation.jsonl.gz"], "these two, and no scripts"
+    files = [
+        request.partition("/resolve/")[2]
+        for request in seen
+        if request.startswith("GET /datasets/")
+    ]
+    assert files == [f"{PINNED}/train.jsonl.gz", f"{PINNED}/validation.jsonl.gz"], (
+        "these two, and no scripts"
+    )
 
 
 def test_second_load_needs_no_hub(hub, tmp_path, monkeypatch):
@@ -46,9 +56,11 @@ def test_second_load_needs_no_hub(hub, tmp_path, monkeypatch):
 
 
 def test_absent_file_and_absent_hub_say_what_to_do(hub, tmp_path, monkeypatch):
-    """No fallback: without the file, or without a Hub, the error names the file, the endpoint and the way out.
+    """No fallback: without the file, or without a Hub, the error names the file, the endpoint and
+    the way out.
 
-    Offline mode stands for a missing network: the error is the same, without a quarter of a minute of retries.
+    Offline mode stands for a missing network: the error is the same, without a quarter of a minute
+    of retries.
     """
     with asked(hub, tmp_path / "home") as url:
         with pytest.raises(DataError) as absent:
@@ -58,7 +70,9 @@ def test_absent_file_and_absent_hub_say_what_to_do(hub, tmp_path, monkeypatch):
             load("helpsteer2", "hub", split="train")
     for error in map(str, (absent.value, unreachable.value)):
         assert url in error and "Fix: " in error and "source='folder'" in error
-    assert f"nvidia/HelpSteer2@{PINNED[:7]} disagreements/disagreements.jsonl.gz" in str(absent.value)
+    assert f"nvidia/HelpSteer2@{PINNED[:7]} disagreements/disagreements.jsonl.gz" in str(
+        absent.value
+    )
     assert "could not be had from" in str(absent.value) and "404" in str(absent.value)
 
 
@@ -76,4 +90,9 @@ def test_parquet_from_the_hub(tmp_path):
     with asked(tmp_path / "hub", tmp_path / "home"):
         (group,) = load("oasst1", "hub", split="validation").groups
     (reply,) = group.responses
-    assert (group.id, group.prompt[0].text, reply.text, reply.labels[0]) == ("oasst1/validation/q", "1+1?", "2", 2.0)
+    assert (group.id, group.prompt[0].text, reply.text, reply.labels[0]) == (
+        "oasst1/validation/q",
+        "1+1?",
+        "2",
+        2.0,
+    )

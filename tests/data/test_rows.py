@@ -1,7 +1,8 @@
-"""Every kind of bad input, one test each: the error names the file, the line, the field, what arrived and the fix.
+"""Every kind of bad input, one test each: the error names the file, the line, the field, what
+arrived and the fix.
 
-A researcher with a half-downloaded or hand-edited file sees only this message; a wrong line number or a vague word
-costs an afternoon, and a silently skipped row a wrong table.
+A researcher with a half-downloaded or hand-edited file sees only this message; a wrong line number
+or a vague word costs an afternoon, and a silently skipped row a wrong table.
 """
 
 import gzip
@@ -32,15 +33,45 @@ def without(column: str) -> dict:
 
 # (name, third line of the file, field that must be named, words that must be there)
 BAD_ROWS = [
-    ("bad JSON", b'{"prompt": "q", "response"\n', None, ["Expecting ':' delimiter at column 27", "one object a line"]),
-    ("two rows on a line", line(rated("q"))[:-1] + line(rated("q")), None, ["bad JSON", "Extra data"]),
+    (
+        "bad JSON",
+        b'{"prompt": "q", "response"\n',
+        None,
+        ["Expecting ':' delimiter at column 27", "one object a line"],
+    ),
+    (
+        "two rows on a line",
+        line(rated("q"))[:-1] + line(rated("q")),
+        None,
+        ["bad JSON", "Extra data"],
+    ),
     ("blank line", b"\n", None, ["Expecting value at column 1", "no blank lines"]),
     ("a list", b"[1, 2]\n", None, ["expected an object, got [1, 2] (list)"]),
     ("too deep", b"[" * 100_000 + b"\n", None, ["bad JSON: maximum recursion depth"]),
-    ("missing column", line(without("coherence")), "coherence", ["column is missing", "the row has: prompt, response"]),
-    ("missing text", line(without("prompt")), "prompt", ["column is missing", "add the column 'prompt'"]),
-    ("extra column", line(rated("q", quality=1)), "quality", ["unknown extra column", "remove or rename it"]),
-    ("column twice", b'{"prompt": "p", "prompt": "q"}\n', "prompt", ["has this column twice", "keep one of the two"]),
+    (
+        "missing column",
+        line(without("coherence")),
+        "coherence",
+        ["column is missing", "the row has: prompt, response"],
+    ),
+    (
+        "missing text",
+        line(without("prompt")),
+        "prompt",
+        ["column is missing", "add the column 'prompt'"],
+    ),
+    (
+        "extra column",
+        line(rated("q", quality=1)),
+        "quality",
+        ["unknown extra column", "remove or rename it"],
+    ),
+    (
+        "column twice",
+        b'{"prompt": "p", "prompt": "q"}\n',
+        "prompt",
+        ["has this column twice", "keep one of the two"],
+    ),
     (
         "rating above",
         line(rated("q", helpfulness=5)),
@@ -55,17 +86,37 @@ BAD_ROWS = [
         "complexity",
         ["a whole number", "got 2.5 (float)"],
     ),
-    ("whole float", line(rated("q", complexity=2.0)), "complexity", ["a whole number", "got 2.0 (float)"]),
+    (
+        "whole float",
+        line(rated("q", complexity=2.0)),
+        "complexity",
+        ["a whole number", "got 2.0 (float)"],
+    ),
     (
         "NaN",
         line(rated("q", correctness=float("nan"))),
         "correctness",
         ["got NaN (float)", "leave out a row without a value"],
     ),
-    ("infinity", line(rated("q", correctness=float("inf"))), "correctness", ["got Infinity (float)"]),
-    ("boolean", line(rated("q", coherence=True)), "coherence", ["got true (bool)", "write a whole number from 0 to 4"]),
+    (
+        "infinity",
+        line(rated("q", correctness=float("inf"))),
+        "correctness",
+        ["got Infinity (float)"],
+    ),
+    (
+        "boolean",
+        line(rated("q", coherence=True)),
+        "coherence",
+        ["got true (bool)", "write a whole number from 0 to 4"],
+    ),
     ("null rating", line(rated("q", coherence=None)), "coherence", ["got null (NoneType)"]),
-    ("number as text", line(rated("q", coherence="3")), "coherence", ['got "3" (str)', "without quotes"]),
+    (
+        "number as text",
+        line(rated("q", coherence="3")),
+        "coherence",
+        ['got "3" (str)', "without quotes"],
+    ),
     ("rating list", line(rated("q", coherence=[3, 3])), "coherence", ["got [3, 3] (list)"]),
     (
         "empty text",
@@ -74,16 +125,36 @@ BAD_ROWS = [
         ['expected text that can be seen, got "" (str)', "leave it out"],
     ),
     ("only spaces", line(rated(" \n\t")), "prompt", ["expected text that can be seen"]),
-    ("text is a number", line(rated("q", 7)), "response", ["expected text that can be seen, got 7 (int)"]),
-    ("text is null", line(rated("q", None)), "response", ["text that can be seen, got null (NoneType)"]),
+    (
+        "text is a number",
+        line(rated("q", 7)),
+        "response",
+        ["expected text that can be seen, got 7 (int)"],
+    ),
+    (
+        "text is null",
+        line(rated("q", None)),
+        "response",
+        ["text that can be seen, got null (NoneType)"],
+    ),
     (
         "broken UTF-8",
         line(rated("q")).replace(b'"r"', b'"\xe9t\xe9"'),
         None,
         ["can't decode byte 0xe9", "in UTF-8"],
     ),
-    ("zero width", line(rated("q", "\u200b \u3164\u2800")), "response", ["text that can be seen", "\\u200b"]),
-    ("lone surrogate", line(rated("q", "\ud83d")), "response", ["text that can be seen", "\\ud83d"]),
+    (
+        "zero width",
+        line(rated("q", "\u200b \u3164\u2800")),
+        "response",
+        ["text that can be seen", "\\u200b"],
+    ),
+    (
+        "lone surrogate",
+        line(rated("q", "\ud83d")),
+        "response",
+        ["text that can be seen", "\\ud83d"],
+    ),
     (
         "pair differs",
         line(rated("other")),
@@ -93,12 +164,16 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "field", "words"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
+@pytest.mark.parametrize(
+    ("bad", "field", "words"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS]
+)
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 def test_bad_row(tmp_path, bad, field, words, suffix):
     """Strict: the message has file, line 3, field, what came and the fix. Otherwise: that pair aside, the rest kept."""
     path = tmp_path / f"train{suffix}"
-    path.write_bytes(gzip.compress(third_line_is(bad)) if suffix.endswith(".gz") else third_line_is(bad))
+    path.write_bytes(
+        gzip.compress(third_line_is(bad)) if suffix.endswith(".gz") else third_line_is(bad)
+    )
     error = caught(path)
     assert str(error).startswith(f"{path}, line 3" + (f", field {field!r}: " if field else ": "))
     assert (error.line, error.field) == (3, field)
@@ -106,22 +181,55 @@ def test_bad_row(tmp_path, bad, field, words, suffix):
         assert word in str(error)
 
     loaded = load("helpsteer2", "folder", path=path, strict=False)
-    assert [[response.text for response in group.responses] for group in loaded.groups] == [["r", "s"]]
-    assert [(aside.file, aside.line) for aside in loaded.set_aside] == [(str(path), 3), (str(path), 4)]
+    assert [[response.text for response in group.responses] for group in loaded.groups] == [
+        ["r", "s"]
+    ]
+    assert [(aside.file, aside.line) for aside in loaded.set_aside] == [
+        (str(path), 3),
+        (str(path), 4),
+    ]
     assert loaded.set_aside[0].field == field and words[0] in loaded.set_aside[0].what
 
 
 @pytest.mark.parametrize(
     ("rows", "field", "words"),
     [
-        ([{"id": "a"}, {"response": "s", "id": "a"}], "id", "another response has the id 'a' (line 1)"),
-        ([{"id": "a", "annotator": 1}, {"id": "b", "annotator": 2}], "id", "this response has another id (line 1)"),
+        (
+            [{"id": "a"}, {"response": "s", "id": "a"}],
+            "id",
+            "another response has the id 'a' (line 1)",
+        ),
+        (
+            [{"id": "a", "annotator": 1}, {"id": "b", "annotator": 2}],
+            "id",
+            "this response has another id (line 1)",
+        ),
         # A response without an id is called ratings/GROUP/NUMBER: two responses would have one id.
-        ([{}, {"prompt": "q", "id": "ratings/0/0"}], "id", "another response has the id 'ratings/0/0' (line 1)"),
-        ([{"id": "ratings/1/0"}, {"prompt": "q"}], "id", "'ratings/1/0', which this response would be called, is an"),
-        ([{"id": "ratings/0/1"}, {"response": "s"}], "id", "'ratings/0/1', which this response would be called, is an"),
-        ([{"annotator": 1}, {"response": "s"}], "annotator", "only one of two rows names its annotator (line 1)"),
-        ([{"response": "s"}, {"annotator": 1}], "annotator", "only one of two rows names its annotator (line 1)"),
+        (
+            [{}, {"prompt": "q", "id": "ratings/0/0"}],
+            "id",
+            "another response has the id 'ratings/0/0' (line 1)",
+        ),
+        (
+            [{"id": "ratings/1/0"}, {"prompt": "q"}],
+            "id",
+            "'ratings/1/0', which this response would be called, is an",
+        ),
+        (
+            [{"id": "ratings/0/1"}, {"response": "s"}],
+            "id",
+            "'ratings/0/1', which this response would be called, is an",
+        ),
+        (
+            [{"annotator": 1}, {"response": "s"}],
+            "annotator",
+            "only one of two rows names its annotator (line 1)",
+        ),
+        (
+            [{"response": "s"}, {"annotator": 1}],
+            "annotator",
+            "only one of two rows names its annotator (line 1)",
+        ),
         ([{"group": 1}, {"prompt": "q"}], "group", "a row without a group is in '1' too (line 1)"),
         ([{}, {"prompt": "q", "group": "0"}], "group", "is in '0' too (line 1)"),
         (
@@ -137,7 +245,11 @@ def test_own_ratings_that_do_not_fit_together(tmp_path, rows, field, words):
     error = caught(path, "ratings")
     assert (error.line, error.field) == (len(rows), field) and words in str(error)
     kept = load("ratings", "folder", path=path, strict=False)
-    assert sum(len(group.responses) for group in kept.groups) == len(rows) - 1 == len(rows) - len(kept.set_aside)
+    assert (
+        sum(len(group.responses) for group in kept.groups)
+        == len(rows) - 1
+        == len(rows) - len(kept.set_aside)
+    )
 
 
 @pytest.mark.parametrize("cell", ["0_3", "\u0663", "0x3", "three", "1e999", "--3"])
@@ -153,7 +265,11 @@ def test_a_csv_cell_is_a_number_in_plain_digits_only(tmp_path, cell):
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".json"])
 def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path, suffix):
     """Windows editors write one; it was refused in JSON Lines alone."""
-    content = {".csv": f"{HEADER}\np,r,1,1,1,1,1\n", ".json": json.dumps([rated()]), ".jsonl": line(rated()).decode()}
+    content = {
+        ".csv": f"{HEADER}\np,r,1,1,1,1,1\n",
+        ".json": json.dumps([rated()]),
+        ".jsonl": line(rated()).decode(),
+    }
     path = tmp_path / f"own{suffix}"
     path.write_text(content[suffix], encoding="utf-8-sig")
     assert load("ratings", "folder", path=path).groups[0].prompt[0].text == "p"
@@ -173,7 +289,10 @@ def test_values_that_cannot_be_shown_or_compared_are_faults_too(tmp_path):
     """A list where a name belongs, a key that is no text, a number beyond every float: none may end in a traceback."""
     listed = {**MESSAGE, "labels": {"name": [["quality"]], "value": [0.5]}}
     assert caught(write(tmp_path / "a.jsonl", [listed]), "oasst1").field == "labels"
-    assert caught(write(tmp_path / "b.jsonl", [{**MESSAGE, "role": ["prompter"]}]), "oasst1").field == "role"
+    assert (
+        caught(write(tmp_path / "b.jsonl", [{**MESSAGE, "role": ["prompter"]}]), "oasst1").field
+        == "role"
+    )
     huge = {**MESSAGE, "labels": {"quality": {"value": 10**400}}}
     assert caught(write(tmp_path / "c.jsonl", [huge]), "oasst1").field == "labels.quality"
     assert "a value (dict)" in rows.shown({("a", "b"): 1})
@@ -219,14 +338,21 @@ def test_a_row_or_an_array_beyond_the_bound_is_refused(tmp_path, monkeypatch, su
     monkeypatch.setattr(rows, "ROW", 1000)
     monkeypatch.setattr(rows, "ARRAY", 2000)
     path = tmp_path / f"own{suffix}"
-    path.write_bytes(b'{"prompt": "' + b"p" * 3000 if suffix != ".csv" else b'prompt\n"' + b"p\n" * 1000)
-    assert any(words in str(caught(path, "ratings")) for words in ("is longer than", "field larger than field limit"))
+    path.write_bytes(
+        b'{"prompt": "' + b"p" * 3000 if suffix != ".csv" else b'prompt\n"' + b"p\n" * 1000
+    )
+    assert any(
+        words in str(caught(path, "ratings"))
+        for words in ("is longer than", "field larger than field limit")
+    )
 
 
 def test_a_row_of_parquet_beyond_the_bound_is_a_fault_of_that_row(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "ROW", 1000)
     path = tmp_path / "own.parquet"
-    pd.DataFrame([rated(str(i), "r" * (2000 if i == 20 else 2)) for i in range(40)]).to_parquet(path)
+    pd.DataFrame([rated(str(i), "r" * (2000 if i == 20 else 2)) for i in range(40)]).to_parquet(
+        path
+    )
     loaded = load("ratings", "folder", path=path, strict=False)
     assert [aside.line for aside in loaded.set_aside] == [21] and len(loaded.groups) == 39
 
@@ -292,8 +418,14 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
         "Fix: write a whole number from 0 to 4, without quotes; map another scale to it; "
         "leave out a row without a value."
     )
-    places = ["line 5, field 'complexity'", "line 5, field 'verbosity'", "line 8, field 'coherence'"]
-    assert [fault.partition(":")[0].strip() for fault in listed] == places and all("Fix: " in fault for fault in listed)
+    places = [
+        "line 5, field 'complexity'",
+        "line 5, field 'verbosity'",
+        "line 8, field 'coherence'",
+    ]
+    assert [fault.partition(":")[0].strip() for fault in listed] == places and all(
+        "Fix: " in fault for fault in listed
+    )
 
 
 def test_of_many_faults_the_first_are_listed_and_the_others_counted(tmp_path):
@@ -327,7 +459,11 @@ def test_odd_number_of_rows(tmp_path):
     path = tmp_path / "train.jsonl"
     path.write_bytes(b"".join(map(line, GOOD[:3])))
     error = caught(path)
-    assert error.line == 3 and "3 rows, an odd number" in str(error) and "restore the row" in str(error)
+    assert (
+        error.line == 3
+        and "3 rows, an odd number" in str(error)
+        and "restore the row" in str(error)
+    )
     loaded = load("helpsteer2", "folder", path=path, strict=False)
     assert len(loaded.groups) == 1 and [aside.line for aside in loaded.set_aside] == [3]
 
@@ -350,7 +486,11 @@ def test_a_lost_row_is_reported_for_every_pair_after_it(tmp_path):
             None,
             ["ended before the end-of-stream marker", "download the file again"],
         ),
-        (b"version https://git-lfs.github.com/spec/v1\n", 1, ["not a sound gzip file", "git lfs pull"]),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            1,
+            ["not a sound gzip file", "git lfs pull"],
+        ),
         (gzip.compress(b""), None, ["the file has no rows"]),
         (b"", None, ["the file has no rows"]),
     ],
@@ -368,7 +508,9 @@ def test_bad_file(tmp_path, content, at, words, strict):
 def test_truncated_gzip_names_the_line_it_broke_at(tmp_path):
     path = tmp_path / "train.jsonl.gz"
     # Stored, not compressed: the cut then falls where we put it, in the third line.
-    path.write_bytes(gzip.compress(b"".join(map(line, GOOD)), compresslevel=0)[: -len(line(GOOD[3])) - 20])
+    path.write_bytes(
+        gzip.compress(b"".join(map(line, GOOD)), compresslevel=0)[: -len(line(GOOD[3])) - 20]
+    )
     assert caught(path).line == 3
 
 
@@ -384,21 +526,37 @@ def test_damaged_gzip(tmp_path):
 def test_unknown_kind_of_file(tmp_path):
     path = tmp_path / "rows.pkl"
     path.write_bytes(b"\x80\x04.")
-    assert "unknown kind of file '.pkl'" in str(caught(path, "ratings")) and ".parquet" in str(caught(path, "ratings"))
+    assert "unknown kind of file '.pkl'" in str(caught(path, "ratings")) and ".parquet" in str(
+        caught(path, "ratings")
+    )
 
 
-# The other data sets and formats: every model has checks of its own, each here with the smallest row that trips it
+# The other data sets and formats: every model has checks of its own, each here with the smallest
+# row that trips it
 
 
 LISTS = {**rated(), **{name: [2, 2, 2] for name in ATTRIBUTES}}
 PREFERENCE = {
-    **{"split": "val", "prompt": "p", "response_1": "a", "response_2": "b", "preference_strength": -2},
-    **{"preference_statement": "s", "preference_elaboration": "e", "three_most_similar_preferences": []},
+    **{
+        "split": "val",
+        "prompt": "p",
+        "response_1": "a",
+        "response_2": "b",
+        "preference_strength": -2,
+    },
+    **{
+        "preference_statement": "s",
+        "preference_elaboration": "e",
+        "three_most_similar_preferences": [],
+    },
     "all_preferences_unprocessed": [],
 }
 MESSAGE = {"message_id": "a", "parent_id": None, "role": "prompter", "text": "Hi", "labels": None}
 HH = {"chosen": "\n\nHuman: Hi\n\nAssistant: a", "rejected": "\n\nHuman: Hi\n\nAssistant: b"}
-USER, ASSISTANT = {"from": "User", "value": "Hi"}, {"from": "Assistant", "value": "Hello", "label": None}
+USER, ASSISTANT = (
+    {"from": "User", "value": "Hi"},
+    {"from": "Assistant", "value": "Hello", "label": None},
+)
 SFT = {"system": "", "mask": "User", "dataset": "d", "conversations": [USER, ASSISTANT]}
 SUMMARY = {"doc_id": "d", "system": "M0", "source": "long", "summary": "short"}
 EXPERTS = {name: [1, 2, 3] for name in ("coherence", "consistency", "fluency", "relevance")}
@@ -408,24 +566,69 @@ SCORES = {"quality": {"value": 1.5}}
 
 OTHERS = [
     ("helpsteer", rated(coherence=9), "coherence", "from 0 to 4"),
-    ("helpsteer", rated("<extra_id_0>System\na"), "prompt", "a user's first (after at most one system turn)"),
+    (
+        "helpsteer",
+        rated("<extra_id_0>System\na"),
+        "prompt",
+        "a user's first (after at most one system turn)",
+    ),
     ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2]}, None, "[3, 3, 3, 3, 2]"),
-    ("helpsteer2-disagreements", {**LISTS, "verbosity": [2, 2, 2.5]}, "verbosity[2]", "a whole number"),
+    (
+        "helpsteer2-disagreements",
+        {**LISTS, "verbosity": [2, 2, 2.5]},
+        "verbosity[2]",
+        "a whole number",
+    ),
     ("helpsteer2-disagreements", {**LISTS, "helpfulness": []}, "helpfulness", "at least 1 item"),
     ("helpsteer2-disagreements", {**LISTS, "helpfulness": 3}, "helpfulness", "got 3 (int)"),
-    ("helpsteer2-preference", {**PREFERENCE, "preference_strength": 4}, "preference_strength", "from -3 to 3"),
-    ("helpsteer2-preference", {**PREFERENCE, "split": "test"}, "split", "expected 'train' or 'val', got"),
-    ("helpsteer2-preference", {**PREFERENCE, "response_2": ""}, "response_2", "text that can be seen"),
+    (
+        "helpsteer2-preference",
+        {**PREFERENCE, "preference_strength": 4},
+        "preference_strength",
+        "from -3 to 3",
+    ),
+    (
+        "helpsteer2-preference",
+        {**PREFERENCE, "split": "test"},
+        "split",
+        "expected 'train' or 'val', got",
+    ),
+    (
+        "helpsteer2-preference",
+        {**PREFERENCE, "response_2": ""},
+        "response_2",
+        "text that can be seen",
+    ),
     ("helpsteer2-unrated", {"input": "a", "response_a": "b"}, "response_b", "column is missing"),
     ("oasst1", {**MESSAGE, "role": "system"}, "role", "expected 'prompter' or 'assistant'"),
-    ("oasst1", {**MESSAGE, "role": "assistant"}, "role", "turn 1 of a conversation is the assistant's"),
+    (
+        "oasst1",
+        {**MESSAGE, "role": "assistant"},
+        "role",
+        "turn 1 of a conversation is the assistant's",
+    ),
     ("oasst1", {**MESSAGE, "parent_id": "b"}, "parent_id", "parent b is not in the file"),
     ("oasst1", {**MESSAGE, "parent_id": "a"}, "parent_id", "or comes from the message"),
     ("oasst1", {**MESSAGE, "labels": SCORES}, "labels.quality", "from 0 to 1"),
-    ("oasst1", {**MESSAGE, "labels": {"name": ["quality"], "value": []}}, "labels", "no lists of one length"),
+    (
+        "oasst1",
+        {**MESSAGE, "labels": {"name": ["quality"], "value": []}},
+        "labels",
+        "no lists of one length",
+    ),
     ("hh-rlhf", {**HH, "chosen": "Hi"}, "chosen", "from Human to an answer"),
-    ("hh-rlhf", {**HH, "chosen": "\n\nHuman: Hi\n\nAssistant: "}, "chosen", "to an answer of Assistant"),
-    ("hh-rlhf", {**HH, "chosen": "\n\nHuman: Ho\n\nAssistant: a"}, "rejected", "do not share a prompt"),
+    (
+        "hh-rlhf",
+        {**HH, "chosen": "\n\nHuman: Hi\n\nAssistant: "},
+        "chosen",
+        "to an answer of Assistant",
+    ),
+    (
+        "hh-rlhf",
+        {**HH, "chosen": "\n\nHuman: Ho\n\nAssistant: a"},
+        "rejected",
+        "do not share a prompt",
+    ),
     (
         "daring-anteater",
         {**SFT, "conversations": [ASSISTANT, USER]},
@@ -438,7 +641,12 @@ OTHERS = [
         "conversations",
         "make turns alternate",
     ),
-    ("daring-anteater", {**SFT, "conversations": [USER, ASSISTANT, USER]}, "conversations", "make turns alternate"),
+    (
+        "daring-anteater",
+        {**SFT, "conversations": [USER, ASSISTANT, USER]},
+        "conversations",
+        "make turns alternate",
+    ),
     (
         "daring-anteater",
         {**SFT, "conversations": [USER, {**ASSISTANT, "label": "x:4"}]},
@@ -473,7 +681,9 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "row", "field", "words"), OTHERS, ids=[f"{row[0]}-{row[3][:20]}" for row in OTHERS])
+@pytest.mark.parametrize(
+    ("name", "row", "field", "words"), OTHERS, ids=[f"{row[0]}-{row[3][:20]}" for row in OTHERS]
+)
 def test_bad_row_of_another_data_set(tmp_path, name, row, field, words):
     path = write(tmp_path / "rows.jsonl", [row])
     error = caught(path, name)
@@ -496,7 +706,8 @@ def test_a_message_twice_and_a_role_twice(tmp_path):
     twice = caught(write(tmp_path / "rows.jsonl", [MESSAGE, MESSAGE]), "oasst1")
     assert (twice.line, twice.field) == (2, "message_id") and "first in line 1" in str(twice)
     again = caught(
-        write(tmp_path / "rows.jsonl", [MESSAGE, {**MESSAGE, "message_id": "b", "parent_id": "a"}]), "oasst1"
+        write(tmp_path / "rows.jsonl", [MESSAGE, {**MESSAGE, "message_id": "b", "parent_id": "a"}]),
+        "oasst1",
     )
     assert (again.line, again.field) == (2, "role") and "make the roles alternate" in str(again)
 
@@ -504,9 +715,10 @@ def test_a_message_twice_and_a_role_twice(tmp_path):
 def test_own_ratings_that_contradict_each_other(tmp_path):
     """Two ratings of one response with nobody's name on them cannot both be the label; which one is not ours to say."""
     error = caught(write(tmp_path / "rows.jsonl", [rated(), rated(coherence=1)]), "ratings")
-    assert (error.line, error.field) == (2, "annotator") and "nobody named rated this response before (line 1)" in str(
-        error
-    )
+    assert (error.line, error.field) == (
+        2,
+        "annotator",
+    ) and "nobody named rated this response before (line 1)" in str(error)
     rows = [rated(group="1"), rated("other", group="1")]
     error = caught(write(tmp_path / "rows.jsonl", [*rows]), "ratings")
     assert (error.line, error.field) == (2, "prompt") and "group '1'" in str(error)
@@ -574,7 +786,11 @@ def test_absent_data_set_says_where_it_was_looked_for_and_how_to_get_it(tmp_path
     with pytest.raises(DataError) as info:
         load("helpsteer2", "folder", folder=tmp_path)
     message = str(info.value)
-    for word in ("HelpSteer2 (train)", "helpsteer2/train.jsonl.gz", "nvidia/HelpSteer2/train.jsonl.gz"):
+    for word in (
+        "HelpSteer2 (train)",
+        "helpsteer2/train.jsonl.gz",
+        "nvidia/HelpSteer2/train.jsonl.gz",
+    ):
         assert word in message
     assert "hf download nvidia/HelpSteer2 --repo-type dataset --revision 990b2711a361" in message
     assert f"--local-dir {tmp_path / 'helpsteer2'}" in message

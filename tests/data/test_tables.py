@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from hs2lib.data.tables import ratings_array, table
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
 
-# Any text, but often one with pieces of markers in it: what a hostile or unlucky prompt would contain.
+# Any text, but often one with pieces of markers in it: what a hostile or unlucky prompt would
+# contain.
 TEXTS = st.lists(
-    st.sampled_from(["\n", "<extra_id_1>", "<extra_id_0>", "User", "Assistant", "System\n", "a", " ", "é"])
+    st.sampled_from(
+        ["\n", "<extra_id_1>", "<extra_id_0>", "User", "Assistant", "System\n", "a", " ", "é"]
+    )
     | st.text(max_size=5),
     max_size=6,
 ).map("".join)
@@ -37,7 +40,11 @@ def test_system_turn_round_trips():
 
 
 @pytest.mark.slow
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), TEXTS), max_size=4), TEXTS, st.none() | TEXTS)
+@given(
+    st.lists(st.tuples(st.sampled_from(["user", "assistant"]), TEXTS), max_size=4),
+    TEXTS,
+    st.none() | TEXTS,
+)
 def test_turns_come_back_or_are_refused(rest, first, system):
     """Never a third way: a text that imitates a marker must not silently move the border between two turns."""
     turns = (Turn("user", first), *(Turn(role, text) for role, text in rest))
@@ -62,7 +69,12 @@ def test_strings_come_back_or_are_refused(string):
 
 
 def test_conversation_without_a_user_turn_is_refused():
-    for turns in ((), (Turn("assistant", "a"),), (Turn("system", "s"),), (Turn("user", "u"), Turn("tool", "t"))):
+    for turns in (
+        (),
+        (Turn("assistant", "a"),),
+        (Turn("system", "s"),),
+        (Turn("user", "u"), Turn("tool", "t")),
+    ):
         with pytest.raises(ValueError, match="turn"):
             prompt_string(turns)
 
@@ -76,20 +88,37 @@ def hand_made() -> list[Group]:
     first = Response("a", "two", (4.0, 4.0, 4.0, 1.0, 2.0), ((4.0,) * 5, (3.0, nan, 4.0, 1.0, 2.0)))
     return [
         Group("g0", conversation, (first, Response("b", "three"))),
-        Group("g1", (Turn("user", "c#"),), (Response("c", "C# is", (3.0, 4.0, 4.0, 2.0, 1.0), ((1.0,) * 5,)),)),
+        Group(
+            "g1",
+            (Turn("user", "c#"),),
+            (Response("c", "C# is", (3.0, 4.0, 4.0, 2.0, 1.0), ((1.0,) * 5,)),),
+        ),
     ]
 
 
 def test_table_by_hand():
     rows = table(iter(hand_made()))
-    assert list(rows) == ["group", "response", "turns", "prompt_chars", "response_chars", *ATTRIBUTES]
+    assert list(rows) == [
+        "group",
+        "response",
+        "turns",
+        "prompt_chars",
+        "response_chars",
+        *ATTRIBUTES,
+    ]
     assert rows["group"].tolist() == [0, 0, 1] and rows["response"].tolist() == [0, 1, 0]
     assert rows["turns"].tolist() == [3, 3, 1]
     # 2 + 23 + 6 + 18 + 4: the texts and the two markers, as the released string counts them.
-    assert rows["prompt_chars"].tolist() == [53, 53, 2] and rows["response_chars"].tolist() == [3, 5, 5]
+    assert rows["prompt_chars"].tolist() == [53, 53, 2] and rows["response_chars"].tolist() == [
+        3,
+        5,
+        5,
+    ]
     assert rows["group"].dtype == rows["response"].dtype == np.int64
     assert rows.loc[0, list(ATTRIBUTES)].tolist() == [4, 4, 4, 1, 2]
-    assert rows.loc[1, list(ATTRIBUTES)].isna().all(), "an unrated response has missing labels, not zeros"
+    assert rows.loc[1, list(ATTRIBUTES)].isna().all(), (
+        "an unrated response has missing labels, not zeros"
+    )
 
 
 def test_ratings_array_by_hand():
@@ -97,7 +126,9 @@ def test_ratings_array_by_hand():
     assert ratings.shape == (3, 2, 5) and ratings.dtype == np.float64
     assert groups.tolist() == [0, 0, 1] and groups.dtype == np.int64
     assert ratings[0, 1].tolist()[2:] == [4, 1, 2] and np.isnan(ratings[0, 1, 1])
-    assert np.isnan(ratings[1]).all() and np.isnan(ratings[2, 1]).all() and (ratings[2, 0] == 1).all()
+    assert (
+        np.isnan(ratings[1]).all() and np.isnan(ratings[2, 1]).all() and (ratings[2, 0] == 1).all()
+    )
 
 
 def test_no_groups_make_empty_arrays():

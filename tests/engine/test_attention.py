@@ -1,7 +1,8 @@
 """The engine is exact: packed groups give the outputs and gradients of their sequences one by one.
 
-That is the licence to use it for every number of the suite, so it is tested on several architectures, on random group
-shapes against a brute-force mask, and against plain transformers, never against itself alone.
+That is the licence to use it for every number of the suite, so it is tested on several
+architectures, on random group shapes against a brute-force mask, and against plain transformers,
+never against itself alone.
 """
 
 import functools
@@ -21,7 +22,13 @@ from hs2lib.engine import trees
 from hs2lib.engine.trees import block_mask, pack, plan
 
 torch.set_num_threads(1)
-SIZES = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 ARCHITECTURES = {
     "llama": {"num_key_value_heads": 2},
     "qwen2": {"num_key_value_heads": 2},
@@ -31,8 +38,18 @@ ARCHITECTURES = {
     "mistral": {"num_key_value_heads": 2, "sliding_window": 20},
     "gemma2": {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 20}
     | {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 1.5},
-    "gpt_oss": {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 20, "num_local_experts": 4},
-    "deepseek_v3": {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16}
+    "gpt_oss": {
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "sliding_window": 20,
+        "num_local_experts": 4,
+    },
+    "deepseek_v3": {
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 16,
+    }
     | {"v_head_dim": 12, "first_k_dense_replace": 2},
     "granite": {"num_key_value_heads": 2, "logits_scaling": 2.0},
     "cohere": {"num_key_value_heads": 2, "logit_scale": 0.5},
@@ -43,7 +60,9 @@ EAGER = {"gemma2", "gpt_oss"}  # transformers has no other attention for them
 
 def tiny(name: str = "llama", **overrides):
     """A random model whose attention matters: with transformers' own small weights a token is all but its embedding."""
-    config = AutoConfig.for_model(name, **SIZES | ARCHITECTURES.get(name, {}) | {"initializer_range": 0.2} | overrides)
+    config = AutoConfig.for_model(
+        name, **SIZES | ARCHITECTURES.get(name, {}) | {"initializer_range": 0.2} | overrides
+    )
     config.bos_token_id = config.eos_token_id = config.pad_token_id = None
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config).eval()
@@ -78,7 +97,9 @@ def one_by_one(model, token_groups):
     ends, logp = [], []
     for sequence in itertools.chain.from_iterable(token_groups):
         ids = torch.tensor(sequence)
-        read = getattr(base, base.base_model_prefix).register_forward_hook(lambda *call: ends.append(call[2][0][0, -1]))
+        read = getattr(base, base.base_model_prefix).register_forward_hook(
+            lambda *call: ends.append(call[2][0][0, -1])
+        )
         logits = base(input_ids=ids[None], use_cache=False).logits[0, :-1]
         read.remove()
         logp.append(logits.log_softmax(-1).gather(1, ids[1:, None])[:, 0])
@@ -114,7 +135,8 @@ def test_outputs_and_gradients_equal_one_by_one(name):
 
 @pytest.mark.parametrize("block", [1, 10**6])
 def test_the_split_into_calls_changes_nothing(monkeypatch, block):
-    # block=1: a causal call for each chain and one for each branching; 10**6: a single call with a dense mask.
+    # block=1: a causal call for each chain and one for each branching; 10**6: a single call with a
+    # dense mask.
     monkeypatch.setattr(trees, "BLOCK", block)
     assert_same(tiny(), example())
 
@@ -130,7 +152,10 @@ def test_adapters_are_exact():
     from peft import LoraConfig, get_peft_model
 
     model = get_peft_model(tiny(), LoraConfig(r=4, target_modules="all-linear"))
-    for name, p in model.named_parameters():  # adapters start at zero, which would hide a wrong gradient
+    for (
+        name,
+        p,
+    ) in model.named_parameters():  # adapters start at zero, which would hide a wrong gradient
         if "lora_B" in name:
             torch.nn.init.normal_(p, std=0.1)
     assert_same(model, example())
@@ -144,9 +169,13 @@ def test_batching_and_shuffling_change_no_score():
 
     expected = score(token_groups)
     for options in ({"budget": 1}, {"budget": 300}, {"budget": 300, "window": 2}, {"window": None}):
-        assert (score(token_groups, **options) - expected).abs().max() <= 1e-6 * expected.abs().max()
+        assert (
+            score(token_groups, **options) - expected
+        ).abs().max() <= 1e-6 * expected.abs().max()
     order = np.random.default_rng(0).permutation(len(token_groups))
-    rows = list(itertools.chain.from_iterable([g] * len(group) for g, group in enumerate(token_groups)))
+    rows = list(
+        itertools.chain.from_iterable([g] * len(group) for g, group in enumerate(token_groups))
+    )
     shuffled = np.concatenate([np.flatnonzero(np.array(rows) == g) for g in order])
     got = score([token_groups[g] for g in order], budget=300)
     assert (got - expected[shuffled]).abs().max() <= 1e-6 * expected.abs().max()
@@ -178,21 +207,29 @@ def test_any_group_shape(token_groups, block):
         for i, node in enumerate(path):
             seen[node, path[: i + 1]] = True
     assert torch.equal(visible(batch), seen)
-    # The calls, which the CPU attention makes, against a dense softmax under the brute-force mask, in float64.
+    # The calls, which the CPU attention makes, against a dense softmax under the brute-force mask,
+    # in float64.
     generator = torch.Generator().manual_seed(len(batch.tokens))
     q, k, v, w = (
-        torch.randn(1, n, len(batch.tokens), 8, dtype=torch.double, generator=generator, requires_grad=True)
+        torch.randn(
+            1, n, len(batch.tokens), 8, dtype=torch.double, generator=generator, requires_grad=True
+        )
         for n in (4, 2, 2, 4)
     )
-    dense = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+    dense = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=seen, enable_gqa=True
+    )
     ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 8**-0.5, None).transpose(1, 2)
     assert torch.allclose(ours, dense, atol=1e-12)
-    for a, b in zip(*(torch.autograd.grad((x * w).sum(), (q, k, v)) for x in (ours, dense)), strict=True):
+    for a, b in zip(
+        *(torch.autograd.grad((x * w).sum(), (q, k, v)) for x in (ours, dense)), strict=True
+    ):
         assert torch.allclose(a, b, atol=1e-11)
 
 
 def test_hand_sized_tree():
-    # 1-2-3, 1-2-4 and 1-2: five sequences' worth of tokens in four nodes; the shorter one ends inside the others.
+    # 1-2-3, 1-2-4 and 1-2: five sequences' worth of tokens in four nodes; the shorter one ends
+    # inside the others.
     batch = pack([[[1, 2, 3], [1, 2, 4]], [[1, 2]]], [[2, 2], [0]])
     assert batch.tokens.tolist() == [1, 2, 3, 4]
     assert batch.positions.tolist() == [0, 1, 2, 2]
@@ -235,13 +272,18 @@ def test_flex_attention_sees_the_same():
         ("cuda", 128, torch.float32, (7, 5), ""),
     ],
 )
-def test_what_a_gpus_kernel_cannot_do_is_refused_before_it_is_chosen(monkeypatch, device, width, dtype, power, got):
+def test_what_a_gpus_kernel_cannot_do_is_refused_before_it_is_chosen(
+    monkeypatch, device, width, dtype, power, got
+):
     """The compiler's own words come from deep inside, after minutes."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: power)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
     if not got:
         return groups.check_kernel(torch.device(device), width, dtype)
-    with pytest.raises(ValueError, match=f"groups on a GPU want CUDA, heads at least 16 wide.*got {got}: set autocast"):
+    with pytest.raises(
+        ValueError,
+        match=f"groups on a GPU want CUDA, heads at least 16 wide.*got {got}: set autocast",
+    ):
         groups.check_kernel(torch.device(device), width, dtype)
 
 
@@ -263,7 +305,9 @@ def test_flex_attention_is_compiled_once_for_all_lengths(monkeypatch):
                 q, k, v = (torch.randn(1, h, len(batch.tokens), 16) for h in (4, 2, 2))
                 blocks = block_mask(batch.last, positions=batch.positions, window=window)
                 with torch.no_grad():
-                    out = groups._compiled()(q, k, v, block_mask=blocks, scale=0.25, enable_gqa=True).transpose(1, 2)
+                    out = groups._compiled()(
+                        q, k, v, block_mask=blocks, scale=0.25, enable_gqa=True
+                    ).transpose(1, 2)
                 ours = groups._Attention.apply(q, k, v, groups._Tree(batch), 0.25, window)
                 assert torch.allclose(out, ours, atol=1e-5)
     finally:
@@ -277,7 +321,9 @@ def test_plan_keeps_groups_whole_and_to_the_budget():
     sizes = torch.tensor([len(group) for group in token_groups])
     group = torch.arange(len(sizes)).repeat_interleave(sizes)  # of each sequence
     assert len(batches) > 2
-    assert sorted(torch.cat([b.index for b in batches]).tolist()) == list(range(sum(map(len, token_groups))))
+    assert sorted(torch.cat([b.index for b in batches]).tolist()) == list(
+        range(sum(map(len, token_groups)))
+    )
     for batch in batches:
         assert len(batch.tokens) <= 250
         assert len(batch.end) == sizes[group[batch.index].unique()].sum()
@@ -299,14 +345,17 @@ def test_plan_brings_shared_prefixes_together_and_streams():
 def test_a_shared_token_is_predicted_once(monkeypatch):
     model, projected = tiny(), []
     groups.prepare(model)  # its first use compares it with transformers
-    model.lm_head.register_forward_hook(lambda module, inputs, output: projected.append(inputs[0].shape[0]))
+    model.lm_head.register_forward_hook(
+        lambda module, inputs, output: projected.append(inputs[0].shape[0])
+    )
     prompt, shared = [5] * 30, [7] * 10
     token_groups = [[prompt + shared + [i] for i in range(8)]]
     batch = pack(token_groups, [[30] * 8])
     monkeypatch.setattr(groups, "CHUNK", 4)
     with torch.no_grad():
         logp = groups.log_probs(model, batch)
-        # The states before the ten shared tokens and before the branching: eleven rows for 88 predictions.
+        # The states before the ten shared tokens and before the branching: eleven rows for 88
+        # predictions.
         assert sum(projected) == 11 and max(projected) == 4 and logp.shape == (88,)
         monkeypatch.setattr(groups, "CHUNK", 256)
         whole = groups.log_probs(model, batch)
@@ -327,7 +376,9 @@ def test_predict_spans_and_predicting_states():
         _, expected = one_by_one(model, token_groups)
         got = groups.log_probs(model, batch, hidden)
         assert torch.allclose(got, expected[[2, 3, 7, 8, 9, 10]], atol=1e-6)
-        assert torch.equal(groups.predicting_states(batch, hidden), hidden[batch.parent[batch.node]])
+        assert torch.equal(
+            groups.predicting_states(batch, hidden), hidden[batch.parent[batch.node]]
+        )
     assert groups.per_sequence(got, batch)[1] == 0
 
 
@@ -347,7 +398,10 @@ def test_bfloat16_autocast_stays_within_its_rounding():
 
 def test_a_prepared_model_still_generates_and_runs_padded():
     model = tiny()
-    ids, mask = torch.tensor([[3, 4, 5, 6], [0, 0, 7, 8]]), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    ids, mask = (
+        torch.tensor([[3, 4, 5, 6], [0, 0, 7, 8]]),
+        torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]]),
+    )
     options = {"attention_mask": mask, "max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
     with torch.no_grad():
         before, text = model(ids, attention_mask=mask).logits, model.generate(ids, **options)
@@ -374,8 +428,12 @@ def test_training_keeps_less_memory_than_a_padded_batch():
     model, token_groups = tiny(), example()[:3]
     sequences = [torch.tensor(s) for g in token_groups for s in g]
     ids = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(s) for s in sequences], batch_first=True)
-    padded = saved_bytes(lambda: model.model(ids, attention_mask=mask, use_cache=False).last_hidden_state)
+    mask = torch.nn.utils.rnn.pad_sequence(
+        [torch.ones_like(s) for s in sequences], batch_first=True
+    )
+    padded = saved_bytes(
+        lambda: model.model(ids, attention_mask=mask, use_cache=False).last_hidden_state
+    )
     batch = pack(token_groups)
     ours = saved_bytes(lambda: groups.states(model, batch))
     assert ours < padded * len(batch.tokens) / ids.numel() * 1.25
@@ -390,10 +448,19 @@ def test_training_keeps_less_memory_than_a_padded_batch():
         (lambda: pack([[[1.5, 2.0]]]), "token ids are integers"),
         (lambda: pack([[[1, -100]]]), "token ids are integers >= 0"),
         (lambda: pack([[[1, 2]]], [[3]]), "cannot predict tokens 3 to 2 of 2"),
-        (lambda: groups.states(tiny(max_position_embeddings=4), pack([[[1] * 5]])), "5 tokens exceeds the positions"),
+        (
+            lambda: groups.states(tiny(max_position_embeddings=4), pack([[[1] * 5]])),
+            "5 tokens exceeds the positions",
+        ),
         (lambda: groups.log_probs(tiny(), pack([[[1, 2]]])), "pass predict="),
-        (lambda: groups.log_probs(tiny().model, pack([[[1, 2]]], [[1]])), "no vocabulary projection"),
-        (lambda: groups.states(tiny(attention_dropout=0.1).train(), pack([[[1, 2]]])), "attention dropout"),
+        (
+            lambda: groups.log_probs(tiny().model, pack([[[1, 2]]], [[1]])),
+            "no vocabulary projection",
+        ),
+        (
+            lambda: groups.states(tiny(attention_dropout=0.1).train(), pack([[[1, 2]]])),
+            "attention dropout",
+        ),
         (lambda: groups.in_order(lambda b: b.end, []), "no groups"),
     ],
 )
@@ -421,7 +488,9 @@ class Wrapped(torch.nn.Module):
 
 def worker(rank: int, port: int, queue) -> None:
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
+    )
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(Wrapped())
     model(pack(example()[rank::2])).square().sum().backward()
@@ -440,7 +509,9 @@ def test_two_processes_give_the_gradient_of_one():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     queue = forked.FORKS.SimpleQueue()
-    running = torch.multiprocessing.start_processes(worker, (port, queue), 2, join=False, start_method="forkserver")
+    running = torch.multiprocessing.start_processes(
+        worker, (port, queue), 2, join=False, start_method="forkserver"
+    )
     got = queue.get()
     while not running.join():
         pass

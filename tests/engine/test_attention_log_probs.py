@@ -49,13 +49,22 @@ def test_a_head_with_code_of_its_own_is_called(monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 3)
     head, hidden, row, token = example()
     seen = []
-    head.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])) or 2 * output)
+    head.register_forward_hook(
+        lambda module, inputs, output: seen.append(len(inputs[0])) or 2 * output
+    )
     got = outcome(chosen_log_probs, head, hidden, row, token)
     assert max(seen) == 3
-    expected = outcome(lambda h, x, r, t: (2 * torch.nn.functional.linear(x, h.weight)).log_softmax(-1)[r, t],
-                       head, hidden, row, token)  # fmt: skip
+    expected = outcome(
+        lambda h, x, r, t: (2 * torch.nn.functional.linear(x, h.weight)).log_softmax(-1)[r, t],
+        head,
+        hidden,
+        row,
+        token,
+    )
     for ours, theirs in zip(got, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6, check_dtype=False)  # logits there are float32
+        torch.testing.assert_close(
+            ours, theirs, rtol=1e-6, atol=1e-6, check_dtype=False
+        )  # logits there are float32
 
 
 def test_a_frozen_head_or_frozen_states_get_no_gradient():

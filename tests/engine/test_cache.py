@@ -60,7 +60,9 @@ def test_all_or_none_of_what_is_computed_together():
 def test_other_settings_are_refused_and_a_folder_takes_both(tmp_path):
     file = tmp_path / "results.jsonl"
     Cache(file, {"seed": 1, "model": "m"}, name="results").add({"a": {"x": 1}})
-    with pytest.raises(ValueError, match=r"of other settings \(seed differ; seed was 1, now 2\).*use another file"):
+    with pytest.raises(
+        ValueError, match=r"of other settings \(seed differ; seed was 1, now 2\).*use another file"
+    ):
         Cache(file, {"seed": 2, "model": "m"}, name="results")
     with pytest.raises(ValueError, match=r"model differ; model was 'm', now None"):
         Cache(file, {"seed": 1}, name="results")
@@ -78,7 +80,9 @@ def _adds(file, number):
 
 def test_several_processes_add_to_one_file(tmp_path):
     file = tmp_path / "results.jsonl"
-    processes = [multiprocessing.get_context("fork").Process(target=_adds, args=(file, n)) for n in range(3)]
+    processes = [
+        multiprocessing.get_context("fork").Process(target=_adds, args=(file, n)) for n in range(3)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -95,12 +99,17 @@ def test_a_file_held_alone(tmp_path):
         torn.write('{"key": "b"')
     with cache.alone():
         assert cache == {"a": {"x": 1}}
-        with pytest.raises(BlockingIOError, match="another run is writing to"), Cache(file, {}, name="results").alone():
+        with (
+            pytest.raises(BlockingIOError, match="another run is writing to"),
+            Cache(file, {}, name="results").alone(),
+        ):
             pass
         cache.add({"c": {"x": 2}})
     assert [json.loads(line)["key"] for line in file.read_text().splitlines()] == ["a", "c"]
     file.write_text("no row\n")
-    with pytest.raises(ValueError, match=r"paid\.jsonl, line 1: no results: 'no row'; remove the line"):
+    with pytest.raises(
+        ValueError, match=r"paid\.jsonl, line 1: no results: 'no row'; remove the line"
+    ):
         Cache(file, {}, name="results", check=lambda row: "key" in row)
     assert file.read_text() == "no row\n"
 
@@ -124,19 +133,24 @@ def test_rows_of_other_code_are_made_again_asked_about_or_read(tmp_path, monkeyp
     assert json.loads(before.read_text().splitlines()[0]) == {"settings": {"seed": 1, "code": one}}
     monkeypatch.setenv(code.KEPT, "ask")
     with pytest.raises(
-        code.MadeByOtherCode, match=r"(?s)a file of scores .*the code had the digest 11111111, now 2222"
+        code.MadeByOtherCode,
+        match=r"(?s)a file of scores .*the code had the digest 11111111, now 2222",
     ):
         cache(two)
     monkeypatch.setenv(code.KEPT, "reuse")
     reused = cache(two)
     assert reused.reused == before and rows_of(reused) == {"a": 1, "b": 1}
     reused.add({"c": {"x": 2}})
-    assert rows_of(cache(two)) == {"a": 1, "b": 1, "c": 2}, "new rows are of today's code, and in its file"
+    assert rows_of(cache(two)) == {"a": 1, "b": 1, "c": 2}, (
+        "new rows are of today's code, and in its file"
+    )
     monkeypatch.setenv(code.KEPT, "again")
     again = cache(two)
     assert rows_of(again) == {"c": 2} and again.reused is None
     again.add({"a": {"x": 2}})
-    assert rows_of(cache(two)) == {"a": 2, "c": 2} and rows_of(cache(one)) == {"a": 1, "b": 1}, "side by side"
+    assert rows_of(cache(two)) == {"a": 2, "c": 2} and rows_of(cache(one)) == {"a": 1, "b": 1}, (
+        "side by side"
+    )
     assert len(list((tmp_path / "folder").iterdir())) == 2
 
 

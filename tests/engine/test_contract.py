@@ -1,7 +1,8 @@
-"""The architecture contract: no model is scored otherwise than transformers scores it, whatever its architecture.
+"""The architecture contract: no model is scored otherwise than transformers scores it, whatever its
+architecture.
 
-Every case is one that was once wrong without a word: numbers of a tiny model with weights large enough to matter,
-beside transformers' own forward pass on each sequence alone.
+Every case is one that was once wrong without a word: numbers of a tiny model with weights large
+enough to matter, beside transformers' own forward pass on each sequence alone.
 """
 
 import copy
@@ -16,10 +17,20 @@ from hs2lib.engine import attention, contract, decoding
 from hs2lib.engine.decoding import decode, uniforms
 from hs2lib.engine.trees import pack
 
-SIZES = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 SIZES |= {"num_key_value_heads": 2, "initializer_range": 0.2, "pad_token_id": 0}
 LONGROPE = {"max_position_embeddings": 64, "original_max_position_embeddings": 32}
-LONGROPE["rope_parameters"] = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 32}
+LONGROPE["rope_parameters"] = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "original_max_position_embeddings": 32,
+}
 LONGROPE["rope_parameters"] |= {"short_factor": [1.0] * 4, "long_factor": [4.0, 5.0, 6.0, 7.0]}
 
 
@@ -46,7 +57,9 @@ def scores(model, groups, **options):
 
 def alone(model, groups):
     with torch.no_grad():
-        each = [contract.plain_log_probs(model, s).sum() for s in itertools.chain.from_iterable(groups)]
+        each = [
+            contract.plain_log_probs(model, s).sum() for s in itertools.chain.from_iterable(groups)
+        ]
     return torch.stack(each)
 
 
@@ -61,7 +74,9 @@ def test_a_score_does_not_depend_on_a_long_neighbour():
     decoder = tiny("phi3", AutoModel, **LONGROPE)
     ends = attention.in_order(lambda batch: attention.end_states(decoder, batch), groups)
     with torch.no_grad():
-        theirs = torch.stack([contract.plain_states(decoder, s)[-1] for group in groups for s in group])
+        theirs = torch.stack(
+            [contract.plain_states(decoder, s)[-1] for group in groups for s in group]
+        )
     assert torch.allclose(ends, theirs, atol=1e-5)
     with pytest.raises(ValueError, match="can only score a sequence of 50 tokens: beyond 32"):
         attention.states(model, pack(groups[1:]))
@@ -77,8 +92,13 @@ def test_a_head_of_more_than_a_projection_is_scored_one_by_one_and_not_trained(c
     printed = capsys.readouterr().err
     assert printed.count("ModernBertDecoderForCausalLM is scored one sequence at a time") == 1
     assert attention.alone(model)["ModernBertDecoderForCausalLM"] in printed
-    for call in (lambda: attention.log_probs(model, pack(groups, [[0, 0], [0]])), lambda: sampled(model, [draw(9)], 3)):
-        with pytest.raises(ValueError, match=r"neither trained nor sampled from: .* log-probabilities differ by \d"):
+    for call in (
+        lambda: attention.log_probs(model, pack(groups, [[0, 0], [0]])),
+        lambda: sampled(model, [draw(9)], 3),
+    ):
+        with pytest.raises(
+            ValueError, match=r"neither trained nor sampled from: .* log-probabilities differ by \d"
+        ):
             call()
 
 
@@ -93,26 +113,42 @@ def test_layers_that_are_no_attention_of_ours_are_scored_one_by_one(name):
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("llama", {"is_causal": False}), ("gemma3_text", {"use_bidirectional_attention": True, "head_dim": 8})],
+    [
+        ("llama", {"is_causal": False}),
+        ("gemma3_text", {"use_bidirectional_attention": True, "head_dim": 8}),
+    ],
 )
 def test_attention_to_what_follows_is_refused(name, change):
     for kind in (AutoModelForCausalLM, AutoModel):
         model, batch = tiny(name, kind, **change), pack([[draw(9)]])
         for _ in range(2):  # the first error must not pass for a verdict
             with pytest.raises(
-                ValueError, match=r"no causal decoder, .* numbers of tokens that others follow differ by \d"
+                ValueError,
+                match=r"no causal decoder, .* numbers of tokens that others follow differ by \d",
             ):
                 attention.end_states(model, batch)
 
 
 def sampled(model, prompts, length):
     """Two answers of so many tokens to each prompt, each token with its log-probability."""
-    asked = [(ids, [(i, uniforms(0, str(p), i, length)) for i in range(2)]) for p, ids in enumerate(prompts)]
-    options = {"max_new_tokens": length, "ends": lambda tokens: False, "temperature": 1.0, "top_p": 1.0}
+    asked = [
+        (ids, [(i, uniforms(0, str(p), i, length)) for i in range(2)])
+        for p, ids in enumerate(prompts)
+    ]
+    options = {
+        "max_new_tokens": length,
+        "ends": lambda tokens: False,
+        "temperature": 1.0,
+        "top_p": 1.0,
+    }
     return list(decode(model, asked, **options))
 
 
-SPECIAL = {"mistral": {}, "gemma3_text": {}, "gemma2": {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 1.5}}
+SPECIAL = {
+    "mistral": {},
+    "gemma3_text": {},
+    "gemma2": {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 1.5},
+}
 SPECIAL["gpt_oss"] = {"num_local_experts": 4}
 
 
@@ -131,7 +167,9 @@ def test_layers_that_attend_twice_a_step_are_not_sampled():
     """Groups are scored right, but one key and value a layer, which sampling keeps, are too few."""
     model = tiny("diffllama", head_dim=8)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"cannot be sampled from: .* of sampled tokens differ by \d"):
+        with pytest.raises(
+            ValueError, match=r"cannot be sampled from: .* of sampled tokens differ by \d"
+        ):
             sampled(model, [draw(5)], 3)
     assert attention.apart(model) == ""
 
@@ -147,7 +185,9 @@ def test_a_sure_model_in_bfloat16_is_sampled(sure):
 
 def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
     ran = []
-    monkeypatch.setattr(contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call))
+    monkeypatch.setattr(
+        contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call)
+    )
     assert attention.apart(tiny("llama")) == "" and len(ran) == 5
     assert attention.apart(tiny("llama")) == "" and len(ran) == 5
     assert attention.apart(tiny("llama", num_hidden_layers=1)) == "" and len(ran) == 10
@@ -172,12 +212,16 @@ def no_gpu_memory():
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
 
-@pytest.mark.parametrize("exhaust", [no_gpu_memory, lambda: torch.empty(1 << 60)], ids=["GPU", "CPU"])
+@pytest.mark.parametrize(
+    "exhaust", [no_gpu_memory, lambda: torch.empty(1 << 60)], ids=["GPU", "CPU"]
+)
 def test_memory_that_ran_out_says_nothing_against_a_model(monkeypatch, exhaust):
     """It stood as the verdict from then on: a model that could be sampled from and run in groups was not."""
     model = tiny("llama")
     with pytest.raises(RuntimeError):
-        contract.verdict(model, "groups", lambda: contract.difference(model, lambda *batch: exhaust()))
+        contract.verdict(
+            model, "groups", lambda: contract.difference(model, lambda *batch: exhaust())
+        )
     with monkeypatch.context() as small, pytest.raises(RuntimeError):
         small.setattr(decoding, "_step", lambda *a: exhaust())
         sampled(model, [draw(5)], 3)

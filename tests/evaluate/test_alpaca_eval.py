@@ -20,7 +20,8 @@ from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
 needs_data = pytest.mark.skipif(
-    not DATA or not (Path(DATA) / "alpaca_eval").is_dir(), reason="HS2_DATA_DIR has no alpaca_eval folder"
+    not DATA or not (Path(DATA) / "alpaca_eval").is_dir(),
+    reason="HS2_DATA_DIR has no alpaca_eval folder",
 )
 N = 40
 ASKED = tuple(Group(str(i), (Turn("user", f"say {i}"),), ()) for i in range(N))
@@ -46,7 +47,10 @@ def verdicts(better):
     return out
 
 
-NAME_OF = {True: ("m", "M"), False: ("M", "m")}  # (the model's name, the baseline's) by who is shown first
+NAME_OF = {
+    True: ("m", "M"),
+    False: ("M", "m"),
+}  # (the model's name, the baseline's) by who is shown first
 
 
 def test_the_order_is_drawn_once_and_undone():
@@ -78,9 +82,17 @@ def test_only_a_name_alone_is_a_verdict(reply, name):
 def chosen(first, second):
     """A chat completion whose only token is m, with log-probabilities as the published judge gives them."""
     top = [("m", first), ("M", second), ("The", -9.0)]
-    content = [{"token": "m", "logprob": first, "top_logprobs": [{"token": t, "logprob": x} for t, x in top]}]
+    content = [
+        {
+            "token": "m",
+            "logprob": first,
+            "top_logprobs": [{"token": t, "logprob": x} for t, x in top],
+        }
+    ]
     message = {"role": "assistant", "content": "m"}
-    return completion("m", choices=[{"index": 0, "message": message, "logprobs": {"content": content}}])
+    return completion(
+        "m", choices=[{"index": 0, "message": message, "logprobs": {"content": content}}]
+    )
 
 
 def test_preferences_from_log_probabilities(tmp_path):
@@ -94,31 +106,47 @@ def test_preferences_from_log_probabilities(tmp_path):
     expected = [1.75 if shown_first(ask.id) else 1.25 for ask in asked]
     assert preferences(QUESTIONS, read) == pytest.approx(expected) and set(expected) == {1.75, 1.25}
     for row, value in (({"m": -0.5}, 1.0), ({"M": -0.5}, 0.0), ({"T": -0.1}, "M"), ({}, "M")):
-        assert NAME.read({"reply": "M", "log_probs": row}) == value, "one name alone is certain; none: what is written"
+        assert NAME.read({"reply": "M", "log_probs": row}) == value, (
+            "one name alone is certain; none: what is written"
+        )
 
 
 def test_a_chance_is_the_packages_preference():
     """2 - P(m), of which 1 means that the first answer was preferred."""
-    parsers = pytest.importorskip("alpaca_eval.completion_parsers", reason="alpaca_eval is in the peers extra")
+    parsers = pytest.importorskip(
+        "alpaca_eval.completion_parsers", reason="alpaca_eval is in the peers extra"
+    )
     row = json.loads(chosen(-0.3, -1.9))["choices"][0]
     (theirs,) = parsers.logprob_parser(row, "m", ["m", "M"], is_binarize=False)
-    assert NAME.read({"reply": "m", "log_probs": {"m": -0.3, "M": -1.9}}) == pytest.approx(2 - theirs)
+    assert NAME.read({"reply": "m", "log_probs": {"m": -0.3, "M": -1.9}}) == pytest.approx(
+        2 - theirs
+    )
 
 
 def test_rates_by_hand():
     """3 of 4 are preferred, and the interval is that of a share of 75 %; nothing read gives no rate and no error."""
     asked = verdicts(lambda i: i % 4 > 0)
     result, half = score(QUESTIONS, OURS, asked), 1.96 * 100 * np.sqrt(0.75 * 0.25 / (N - 1))
-    fit = alpaca_eval.length_controlled(preferences(QUESTIONS, asked), characters(OURS), characters(QUESTIONS.baseline))
-    assert fit.raw.rate == 75 and fit.form == alpaca_eval.MINIMAL and "minimal form" in result.measure
+    fit = alpaca_eval.length_controlled(
+        preferences(QUESTIONS, asked), characters(OURS), characters(QUESTIONS.baseline)
+    )
+    assert (
+        fit.raw.rate == 75 and fit.form == alpaca_eval.MINIMAL and "minimal form" in result.measure
+    )
     assert result.overall == pytest.approx((fit.rate, fit.rate - half, fit.rate + half))
-    assert result.beside[alpaca_eval.RAW] == 75 and "weight psi" not in result.beside, "no difficulty, no weight of it"
+    assert result.beside[alpaca_eval.RAW] == 75 and "weight psi" not in result.beside, (
+        "no difficulty, no weight of it"
+    )
     nothing = score(QUESTIONS, OURS, verdicts(lambda i: None))
     assert nothing.unparsable == N and np.isnan(nothing.overall).all()
     few = score(QUESTIONS, OURS, verdicts(lambda i: i % 2 > 0 if i < 4 else None))
-    assert np.isnan(few.overall).all() and few.unparsable == N - 4, "fewer verdicts than folds give no fit"
+    assert np.isnan(few.overall).all() and few.unparsable == N - 4, (
+        "fewer verdicts than folds give no fit"
+    )
     level = answers_of(lambda i: "c" * 20)
-    assert np.isnan(score(QUESTIONS, level, verdicts(lambda i: True)).overall).all(), "no lengths to control for"
+    assert np.isnan(score(QUESTIONS, level, verdicts(lambda i: True)).overall).all(), (
+        "no lengths to control for"
+    )
 
 
 def test_a_fit_without_any_weight_gives_no_rate():
@@ -130,14 +158,18 @@ def test_a_fit_without_any_weight_gives_no_rate():
 
 def test_generated_instructions_are_never_called_alpaca_eval():
     questions = alpaca_eval.load("embedded", n=5, seed=1)
-    assert questions.title == "generated questions (not AlpacaEval 2)" and len(questions) == 5 == len(
-        questions.baseline
-    )
+    assert questions.title == "generated questions (not AlpacaEval 2)" and len(
+        questions
+    ) == 5 == len(questions.baseline)
 
 
 def test_outputs_are_those_that_the_package_reads(tmp_path):
     rows = json.loads(save_outputs(tmp_path / "m.json", "m", OURS).read_text())
-    assert len(rows) == N and rows[1] == {"instruction": "say 1", "output": "a" * 11, "generator": "m"}
+    assert len(rows) == N and rows[1] == {
+        "instruction": "say 1",
+        "output": "a" * 11,
+        "generator": "m",
+    }
 
 
 def published(folder, text):
@@ -157,16 +189,22 @@ def test_the_prompt_keeps_its_own_braces_and_fills_three_fields(tmp_path):
 
 def test_a_prompt_without_its_fields_is_refused(tmp_path):
     with pytest.raises(DataError, match="lacks output_1"):
-        alpaca_eval.prompts("folder", published(tmp_path, "<|im_start|>user\n{instruction}\n<|im_end|>"))
+        alpaca_eval.prompts(
+            "folder", published(tmp_path, "<|im_start|>user\n{instruction}\n<|im_end|>")
+        )
     (tmp_path / "alpaca_eval" / "alpaca_eval_clf.txt").write_bytes(b"<|im_start|>user\n\xff")
     with pytest.raises(DataError, match=r"broken UTF-8, byte 18.*alpaca_eval_clf.txt"):
         alpaca_eval.prompts("folder", tmp_path)
 
 
-@pytest.mark.skipif(not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)")
+@pytest.mark.skipif(
+    not find_spec("alpaca_eval"), reason="alpaca_eval is not installed (the peers extra)"
+)
 def test_the_prompt_of_the_package_is_read(tmp_path):
     (place,) = find_spec("alpaca_eval").submodule_search_locations
-    text = (Path(place) / FILES["AlpacaEval 2/prompts"].hub["both"][0].partition("src/alpaca_eval/")[2]).read_text()
+    text = (
+        Path(place) / FILES["AlpacaEval 2/prompts"].hub["both"][0].partition("src/alpaca_eval/")[2]
+    ).read_text()
     (role, _), (_, user) = alpaca_eval.prompts("folder", published(tmp_path, text)).fill(
         instruction="I", output_1="one", output_2="two"
     )

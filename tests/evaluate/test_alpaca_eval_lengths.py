@@ -30,8 +30,12 @@ def gamed_file(path, n=400, seed=1):
     """A file in the published format, with made-up values: two gamed baselines on n instructions."""
     rng = np.random.default_rng(seed)
     difficulty = np.tile(rng.normal(size=n), 2)
-    frame = pd.DataFrame({"index": np.tile(np.arange(n), 2), "model": np.repeat(["concise", "verbose"], n)})
-    frame["preference"] = np.clip(np.where(frame.model == "concise", 0.25, 0.65) + 0.3 * rng.normal(size=2 * n), 0, 1)
+    frame = pd.DataFrame(
+        {"index": np.tile(np.arange(n), 2), "model": np.repeat(["concise", "verbose"], n)}
+    )
+    frame["preference"] = np.clip(
+        np.where(frame.model == "concise", 0.25, 0.65) + 0.3 * rng.normal(size=2 * n), 0, 1
+    )
     frame["std_delta_len"] = np.where(frame.model == "concise", 1.0, -0.5) + rng.normal(size=2 * n)
     frame = frame.assign(instruction_difficulty=difficulty, not_gamed_baseline=False)
     frame.to_csv(path, index=False)
@@ -45,7 +49,9 @@ def test_raw_win_rate_by_hand():
     """1, 1.2, 2, a draw written 1.5 and one written 0: mean of 0, .2, 1, .5, .5 is .44."""
     result = alpaca_eval.win_rate([1, 1.2, 2, 1.5, 0, np.nan])
     assert result.rate == pytest.approx(44)
-    assert result.standard_error == pytest.approx(100 * np.std([0, 0.2, 1, 0.5, 0.5], ddof=1) / np.sqrt(5))
+    assert result.standard_error == pytest.approx(
+        100 * np.std([0, 0.2, 1, 0.5, 0.5], ddof=1) / np.sqrt(5)
+    )
 
 
 @pytest.mark.parametrize("wrong", [2.5, 0.5, -1])
@@ -72,7 +78,9 @@ def test_a_length_effect_is_taken_out():
     assert result.raw.rate < 20
     assert result.rate == pytest.approx(40.1, abs=0.3)
     assert result.weights["phi"] == pytest.approx(-3, abs=0.05) and np.isnan(result.weights["psi"])
-    assert result.form == alpaca_eval.MINIMAL and result.standard_error == pytest.approx(0, abs=1e-12)
+    assert result.form == alpaca_eval.MINIMAL and result.standard_error == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 def test_without_a_length_effect_the_rate_stays():
@@ -89,11 +97,13 @@ def test_difficulty_is_averaged_over_all_instructions():
     result = alpaca_eval.length_controlled(p, lengths, baseline, published=alone(gamma))
     truth = 100 * np.mean(1 / (1 + np.exp(-(2 * gamma - 0.4))))
     assert result.rate == pytest.approx(truth, abs=0.3) and result.form == "alone"
-    assert result.weights["psi"] == pytest.approx(2, abs=0.05) and result.weights["theta"] == pytest.approx(
-        -0.4, abs=0.05
-    )
+    assert result.weights["psi"] == pytest.approx(2, abs=0.05) and result.weights[
+        "theta"
+    ] == pytest.approx(-0.4, abs=0.05)
     chances = 1 / (1 + np.exp(-(2 * gamma - 0.4)))
-    assert result.standard_error == pytest.approx(100 * chances.std(ddof=1) / np.sqrt(400), rel=0.03)
+    assert result.standard_error == pytest.approx(
+        100 * chances.std(ddof=1) / np.sqrt(400), rel=0.03
+    )
 
 
 def test_swapping_sides_mirrors_the_rate():
@@ -158,14 +168,26 @@ def test_a_missing_verdict_does_not_count_but_its_instruction_does():
 def public_fits(n=805, models=20, seed=4):
     """Preferences of models whose weights and whose instructions' difficulties are known, as `read_mirror` has them."""
     rng, gamma = np.random.default_rng(seed), np.random.default_rng(seed).normal(size=n)
-    weights = pd.DataFrame({"phi": rng.normal(-1.8, 0.3, models), "psi": rng.normal(0.9, 0.2, models)})
+    weights = pd.DataFrame(
+        {"phi": rng.normal(-1.8, 0.3, models), "psi": rng.normal(0.9, 0.2, models)}
+    )
     weights = weights.assign(theta=rng.normal(-1, 1, models)).rename(index=str)
     parts = []
     for model, fit in weights.iterrows():
         lengths, baseline = rng.integers(200, 3000, size=(2, n))
         delta = baseline - lengths
-        chance = 1 / (1 + np.exp(-(fit.phi * np.tanh(delta / delta.std(ddof=1)) + fit.psi * gamma + fit.theta)))
-        frame = pd.DataFrame({"i": range(n), "preference": 1 + chance, "length": lengths, "baseline_length": baseline})
+        chance = 1 / (
+            1
+            + np.exp(-(fit.phi * np.tanh(delta / delta.std(ddof=1)) + fit.psi * gamma + fit.theta))
+        )
+        frame = pd.DataFrame(
+            {
+                "i": range(n),
+                "preference": 1 + chance,
+                "length": lengths,
+                "baseline_length": baseline,
+            }
+        )
         parts.append(frame.assign(model=model))
     for name in ("concise", "verbose"):
         weights.loc[f"{alpaca_eval.BASELINE}_{name}"] = (-1.6, 0.8, 0.0)
@@ -173,7 +195,8 @@ def public_fits(n=805, models=20, seed=4):
 
 
 def test_difficulties_are_recovered_from_public_fits():
-    """What made the preferences comes out, drawn in a little by the prior; the rate of a model that was left out too.
+    """What made the preferences comes out, drawn in a little by the prior; the rate of a model that
+    was left out too.
 
     The gamed baselines by hand: at one SD shorter sigmoid(-1.6 tanh 1 + .8 gamma).
     """
@@ -185,9 +208,13 @@ def test_difficulties_are_recovered_from_public_fits():
         and 0.6 < np.polyfit(gamma, recovered.difficulty, 1)[0] < 1
     )
     first = recovered.gamed.iloc[0]
-    assert first.preference == pytest.approx(1 / (1 + np.exp(1.6 * np.tanh(1) - 0.8 * recovered.difficulty[0])))
+    assert first.preference == pytest.approx(
+        1 / (1 + np.exp(1.6 * np.tanh(1) - 0.8 * recovered.difficulty[0]))
+    )
     own, fit = rows[rows.model == "0"], weights.loc["0"]
-    ours = alpaca_eval.length_controlled(own.preference, own.length, own.baseline_length, published=recovered)
+    ours = alpaca_eval.length_controlled(
+        own.preference, own.length, own.baseline_length, published=recovered
+    )
     truth = 100 / (1 + np.exp(-(fit.psi * gamma + fit.theta)))
     assert ours.form == alpaca_eval.RECOVERED and ours.rate == pytest.approx(truth.mean(), abs=1)
 
@@ -218,26 +245,40 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
 
 def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
     """Same file, same preferences: rate and standard error to 1e-6, in all three forms of the package."""
-    glm = pytest.importorskip("alpaca_eval.metrics.glm_winrate", reason="alpaca_eval is in the peers extra")
+    glm = pytest.importorskip(
+        "alpaca_eval.metrics.glm_winrate", reason="alpaca_eval is in the peers extra"
+    )
     file = gamed_file(tmp_path / "gamed.csv")
     monkeypatch.setattr(glm, "hf_hub_download", lambda **_: str(file))
     rng = np.random.default_rng(3)
     p, lengths, baseline, _ = made(phi=-1.5)
     p = np.round(np.clip(p + 0.3 * rng.normal(size=len(p)), 1, 2), 6)
     p[5] = np.nan
-    rows = {"preference": p, "output_1": ["x" * n for n in baseline], "output_2": ["y" * n for n in lengths]}
-    frame = pd.DataFrame(rows).assign(generator_1="b", generator_2="m", index=np.arange(len(p)), annotator="a")
+    rows = {
+        "preference": p,
+        "output_1": ["x" * n for n in baseline],
+        "output_2": ["y" * n for n in lengths],
+    }
+    frame = pd.DataFrame(rows).assign(
+        generator_1="b", generator_2="m", index=np.arange(len(p)), annotator="a"
+    )
     published = alpaca_eval.read_published(file)
     ours = {
-        "length_controlled_v1": alpaca_eval.length_controlled(p, lengths, baseline, published=published),
+        "length_controlled_v1": alpaca_eval.length_controlled(
+            p, lengths, baseline, published=published
+        ),
         "length_controlled_noreg": alpaca_eval.length_controlled(
             p, lengths, baseline, published=alone(published.difficulty)
         ),
         "length_controlled_minimal": alpaca_eval.length_controlled(p, lengths, baseline),
     }
     for name, result in ours.items():
-        with sklearn.config_context():  # the package switches an option of scikit-learn's on and leaves it so
-            theirs = glm.get_length_controlled_winrate(frame.copy(), glm_name=name, save_weights_dir=None)
+        with (
+            sklearn.config_context()
+        ):  # the package switches an option of scikit-learn's on and leaves it so
+            theirs = glm.get_length_controlled_winrate(
+                frame.copy(), glm_name=name, save_weights_dir=None
+            )
         assert result.rate == pytest.approx(theirs["length_controlled_winrate"], abs=1e-6), name
         assert result.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
         assert result.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
@@ -254,12 +295,17 @@ def mirror():
 def test_raw_win_rates_are_the_public_leaderboards(mirror):
     """All 20 models, to the sixth digit at which the public preferences were kept, and every count exactly."""
     rows, leaderboard, _ = mirror
-    assert rows.model.nunique() == 19 and rows.groupby("model").size().between(802, alpaca_eval.INSTRUCTIONS).all()
+    assert (
+        rows.model.nunique() == 19
+        and rows.groupby("model").size().between(802, alpaca_eval.INSTRUCTIONS).all()
+    )
     for model, own in rows.groupby("model"):
         result, public = alpaca_eval.win_rate(own.preference), leaderboard.loc[model]
         assert result.rate == pytest.approx(public.win_rate, abs=1e-5), model
         assert result.standard_error == pytest.approx(public.standard_error, abs=1e-5), model
-        if len(own) == alpaca_eval.INSTRUCTIONS:  # three models lack answers that the leaderboard's mean has
+        if (
+            len(own) == alpaca_eval.INSTRUCTIONS
+        ):  # three models lack answers that the leaderboard's mean has
             assert int(own.length.mean()) == public.avg_length, model
 
 
@@ -268,10 +314,16 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
 def test_minimal_forms_come_near_the_leaderboard():
     """What is lost without the difficulty file, measured, each model's own fit left out: 8.2 and .62 points."""
     table = alpaca_eval.near_leaderboard().table.set_index("form")
-    assert (table.models == 19).all() and list(table.index) == [alpaca_eval.MINIMAL, alpaca_eval.RECOVERED]
+    assert (table.models == 19).all() and list(table.index) == [
+        alpaca_eval.MINIMAL,
+        alpaca_eval.RECOVERED,
+    ]
     error = table["mean absolute error"]
     assert error[alpaca_eval.RECOVERED] < 0.65 and 5 < error[alpaca_eval.MINIMAL] < 9
-    assert table["largest error"][alpaca_eval.RECOVERED] < 2.5 and table.Pearson[alpaca_eval.RECOVERED] > 0.998
+    assert (
+        table["largest error"][alpaca_eval.RECOVERED] < 2.5
+        and table.Pearson[alpaca_eval.RECOVERED] > 0.998
+    )
 
 
 def test_a_folder_without_the_results_is_named(tmp_path):

@@ -19,7 +19,13 @@ def setup_of(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
 
     def make(tier="smoke", **settings):
-        small = {"n_truthfulqa": 2, "n_mt_bench": 1, "n_arena_hard": 1, "n_alpaca": 2, "answer_tokens": 4}
+        small = {
+            "n_truthfulqa": 2,
+            "n_mt_bench": 1,
+            "n_arena_hard": 1,
+            "n_alpaca": 2,
+            "answer_tokens": 4,
+        }
         return Setup(NAME, tier, {}, Evaluation(**small | settings))
 
     return make
@@ -33,7 +39,10 @@ def test_at_smoke_the_small_base_stands_in_and_elsewhere_a_policy_is_left_out(se
         (runs() / "demo" / notebook / "policy").mkdir(parents=True)
     who = answering.who_answers(setup_of("demo"))
     assert list(who.places) == ["SFT", "DPO"] and who.base == "SFT"
-    assert who.table.set_index("policy").origin[["DPO", "PPO"]].tolist() == ["saved", "not run at this tier"]
+    assert who.table.set_index("policy").origin[["DPO", "PPO"]].tolist() == [
+        "saved",
+        "not run at this tier",
+    ]
 
 
 def test_only_steerlm_answers_under_a_label(setup_of):
@@ -67,16 +76,25 @@ def test_fewer_than_two_policies_are_refused_before_anything_is_loaded(setup_of)
 def test_answers_in_pairs_may_be_longer():
     """MT-Bench has its own length (the paper: 1,024); the others that of the published settings, where one is set."""
     recipe = Evaluation(answer_tokens=1024, pair_tokens=4096)
-    assert [recipe.longest(name) for name in ("MT-Bench", "Arena Hard", "AlpacaEval 2")] == [1024, 4096, 4096]
+    assert [recipe.longest(name) for name in ("MT-Bench", "Arena Hard", "AlpacaEval 2")] == [
+        1024,
+        4096,
+        4096,
+    ]
     assert recipe.lengths == "answers of at most 1,024 tokens, 4,096 in pairs"
     recipe = replace(recipe, pair_tokens=0)
-    assert recipe.longest("Arena Hard") == 1024 and recipe.lengths == "answers of at most 1,024 tokens"
+    assert (
+        recipe.longest("Arena Hard") == 1024 and recipe.lengths == "answers of at most 1,024 tokens"
+    )
 
 
 def test_last_turns_are_those_that_have_a_task():
     """Of a question with two turns the second answer, of one with one turn the first."""
     asked = questions.embedded("MT-Bench", 2, 2)
-    replies = {question.id: [questions.Response("", "a"), questions.Response("", "b")] for question in asked.groups}
+    replies = {
+        question.id: [questions.Response("", "a"), questions.Response("", "b")]
+        for question in asked.groups
+    }
     last = questions.last_turns(asked, questions.answered(asked, replies, "by hand"))
     assert [answer.responses[0].text for answer in last] == ["b", "b"]
 
@@ -96,17 +114,31 @@ def test_every_policy_answers_everything_once(setup_of, tmp_path):
     begun = []
     answers = answering.respond(setup, who, truthful, asked, callbacks=[begun.append])
     assert [text.partition(":")[0] for text in begun] == ["First", "Mine"]
-    counts = {benchmark: len(replies) for benchmark, replies in answers["Mine"].by_benchmark.items()}
-    assert counts == {"MT-Bench": 2, "Arena Hard": 1, "AlpacaEval 2": 2} and len(answers["Mine"].truthfulqa) == 2
+    counts = {
+        benchmark: len(replies) for benchmark, replies in answers["Mine"].by_benchmark.items()
+    }
+    assert (
+        counts == {"MT-Bench": 2, "Arena Hard": 1, "AlpacaEval 2": 2}
+        and len(answers["Mine"].truthfulqa) == 2
+    )
     assert answers["Mine"].read, "the manifest must name the model's files"
     for replies in answers["Mine"].by_benchmark.values():
         assert all(len(answer.responses[0].tokens) <= 4 for answer in replies)
     examples = answering.examples(answers)
-    assert examples.index.tolist() == ["First", "Mine"] and examples.columns.tolist() == ["turn 1", "turn 2"]
+    assert examples.index.tolist() == ["First", "Mine"] and examples.columns.tolist() == [
+        "turn 1",
+        "turn 2",
+    ]
     folder = setup.folder / "answers"
     again = questions.read(folder / "Arena Hard" / "Mine.jsonl", asked[1])
-    assert again[0].responses[0].text == answers["Mine"].by_benchmark["Arena Hard"][0].responses[0].text
+    assert (
+        again[0].responses[0].text
+        == answers["Mine"].by_benchmark["Arena Hard"][0].responses[0].text
+    )
     assert (folder / "AlpacaEval 2" / "Mine.json").is_file()
     kept = {file: file.read_bytes() for file in setup.folder.glob("*.jsonl")}
-    assert answering.respond(setup, who, truthful, asked)["Mine"].by_benchmark == answers["Mine"].by_benchmark
+    assert (
+        answering.respond(setup, who, truthful, asked)["Mine"].by_benchmark
+        == answers["Mine"].by_benchmark
+    )
     assert kept and kept == {file: file.read_bytes() for file in setup.folder.glob("*.jsonl")}

@@ -19,7 +19,8 @@ from hs2lib.group import Group, Response, Turn
 
 DATA = os.environ.get("HS2_DATA_DIR")
 needs_data = pytest.mark.skipif(
-    not DATA or not (Path(DATA) / "arena_hard").is_dir(), reason="HS2_DATA_DIR has no arena_hard folder"
+    not DATA or not (Path(DATA) / "arena_hard").is_dir(),
+    reason="HS2_DATA_DIR has no arena_hard folder",
 )
 TEMPLATE = Template("S", "Q: {question_1} A: {answer_1} B: {answer_2}")
 MIRROR = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B", None: None}
@@ -27,7 +28,9 @@ MIRROR = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>
 
 def questions(n):
     groups = tuple(Group(f"u{i}", (Turn("user", f"q{i}"),), ()) for i in range(n))
-    return Questions("Arena Hard", groups, "by hand", 500, categories={f"u{i}": f"c{i % 5}" for i in range(n)})
+    return Questions(
+        "Arena Hard", groups, "by hand", 500, categories={f"u{i}": f"c{i % 5}" for i in range(n)}
+    )
 
 
 def answers_of(asked, texts):
@@ -37,7 +40,9 @@ def answers_of(asked, texts):
 def against(baseline):
     """One question for each text, and the baseline's answers to them."""
     asked = questions(len(baseline))
-    return replace(asked, baseline=answers_of(asked, {f"u{i}": text for i, text in enumerate(baseline)}))
+    return replace(
+        asked, baseline=answers_of(asked, {f"u{i}": text for i, text in enumerate(baseline)})
+    )
 
 
 def score(verdicts, n_boot=20):
@@ -48,7 +53,11 @@ def score(verdicts, n_boot=20):
 
 def verdicts(*pairs):
     """Verdicts on the games of each question: game 1 has the baseline as A, game 2 as B."""
-    return [Verdict(f"u{i}/{game}", v, "", 1) for i, pair in enumerate(pairs) for game, v in enumerate(pair, 1)]
+    return [
+        Verdict(f"u{i}/{game}", v, "", 1)
+        for i, pair in enumerate(pairs)
+        for game, v in enumerate(pair, 1)
+    ]
 
 
 def games_of(pairs):
@@ -58,15 +67,27 @@ def games_of(pairs):
 def test_each_question_is_two_games_with_places_changed():
     asked = against(["base"])
     one, two = arena_hard.asks(asked, answers_of(asked, {"u0": "ours {answer_2}"}), TEMPLATE)
-    assert one.id == "u0/1" and one.messages == (("system", "S"), ("user", "Q: q0 A: base B: ours {answer_2}"))
+    assert one.id == "u0/1" and one.messages == (
+        ("system", "S"),
+        ("user", "Q: q0 A: base B: ours {answer_2}"),
+    )
     assert two.id == "u0/2" and two.messages[1][1] == "Q: q0 A: ours {answer_2} B: base"
     assert set(one.judged) == set(two.judged) == {"base", "ours {answer_2}"}
 
 
 def test_games_won_by_hand():
     """Game 1, the model as B: A>>B loses three, B>A wins one; game 2, as A: A>B wins one, B>>A loses three."""
-    frame = arena_hard.games(questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)))
-    assert frame.counted.tolist() == [3, 1, 1, 3, 1, 0] and frame.won.tolist() == [0, 1, 1, 0, 0.5, 0]
+    frame = arena_hard.games(
+        questions(3), verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None))
+    )
+    assert frame.counted.tolist() == [3, 1, 1, 3, 1, 0] and frame.won.tolist() == [
+        0,
+        1,
+        1,
+        0,
+        0.5,
+        0,
+    ]
     result = score(verdicts(("A>>B", "A>B"), ("B>A", "B>>A"), ("A=B", None)), 100)
     assert result.overall[0] == pytest.approx(100 * 2.5 / 9) and result.unparsable == 1
     assert result.values.tolist() == [25, 25, 50]
@@ -80,7 +101,9 @@ def test_changing_places_changes_nothing_and_changing_sides_mirrors():
     sides = [(second, first) for first, second in pairs]
     one, two, other = (score(verdicts(*p), 20).overall[0] for p in (pairs, swapped, sides))
     assert one == pytest.approx(two) and one + other == pytest.approx(100)
-    assert arena_hard.rating(one / 100) - 1000 == pytest.approx(1000 - arena_hard.rating(other / 100))
+    assert arena_hard.rating(one / 100) - 1000 == pytest.approx(
+        1000 - arena_hard.rating(other / 100)
+    )
 
 
 def test_a_judge_that_always_likes_the_first_says_50():
@@ -107,9 +130,16 @@ def fitted(games_by_model):
 def test_the_closed_form_is_the_fitted_bradley_terry_model():
     """Three models in one fit by scikit-learn: each has the rating and the win rate that its own games give alone."""
     rng, results, played = np.random.default_rng(1), {}, {}
-    for name, p in {"weak": [4, 3, 2, 1, 1], "even": [2, 2, 1, 2, 2], "strong": [1, 1, 2, 4, 6]}.items():
+    for name, p in {
+        "weak": [4, 3, 2, 1, 1],
+        "even": [2, 2, 1, 2, 2],
+        "strong": [1, 1, 2, 4, 6],
+    }.items():
         pairs = [
-            (rng.choice(COMPARISONS, p=np.array(p) / sum(p)), MIRROR[rng.choice(COMPARISONS, p=np.array(p) / sum(p))])
+            (
+                rng.choice(COMPARISONS, p=np.array(p) / sum(p)),
+                MIRROR[rng.choice(COMPARISONS, p=np.array(p) / sum(p))],
+            )
             for _ in range(120)
         ]
         results[name], played[name] = score(verdicts(*pairs), 20), games_of(pairs)
@@ -129,7 +159,10 @@ def test_ratings_at_the_ends():
 def test_intervals_are_over_questions():
     """500 questions, all verdicts ">>" and equal in both games: 500 draws, with an error of 100 sqrt(.25 / 500)."""
     rng = np.random.default_rng(2)
-    pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
+    pairs = [
+        ("B>>A", "A>>B") if won else ("A>>B", "B>>A")
+        for won in rng.permutation([True, False] * 250)
+    ]
     rate, low, high = score(verdicts(*pairs), 4000).overall
     assert rate == 50 and low == pytest.approx(50 - 1.96 * 2.236, abs=0.35)
     assert high == pytest.approx(50 + 1.96 * 2.236, abs=0.35)
@@ -138,7 +171,10 @@ def test_intervals_are_over_questions():
 def test_the_protocols_interval_draws_games_and_not_questions():
     """The same 500 questions are 3,000 counted games: 100 sqrt(.25 / 3000) = .91 points instead of 2.24."""
     rng = np.random.default_rng(2)
-    pairs = [("B>>A", "A>>B") if won else ("A>>B", "B>>A") for won in rng.permutation([True, False] * 250)]
+    pairs = [
+        ("B>>A", "A>>B") if won else ("A>>B", "B>>A")
+        for won in rng.permutation([True, False] * 250)
+    ]
     beside = score(verdicts(*pairs), 4000).beside
     assert list(beside) == ["protocol's low, points", "protocol's high, points"]
     assert list(beside.values()) == pytest.approx([-1.96 * 0.9129, 1.96 * 0.9129], abs=0.15)
@@ -149,7 +185,11 @@ def test_the_protocols_interval_is_that_of_copied_games():
     rng = np.random.default_rng(3)
     pairs = [tuple(rng.choice(COMPARISONS, 2)) for _ in range(100)]
     frame = games_of(pairs)
-    copies = [won / counted for counted, won in frame[["counted", "won"]].to_numpy() for _ in range(int(counted))]
+    copies = [
+        won / counted
+        for counted, won in frame[["counted", "won"]].to_numpy()
+        for _ in range(int(counted))
+    ]
     draws = 100 * rng.choice(copies, (5_000, len(copies))).mean(axis=1)
     protocol = arena_hard.protocol_interval(frame, n_boot=20_000)
     np.testing.assert_allclose(protocol, np.quantile(draws, [0.025, 0.975]), atol=0.4)
@@ -177,7 +217,9 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
     ours = answers_of(some, {"u0": "long answer", "u1": "x", "u2": "long answer", "u3": "same"})
     with serve(plan) as server:
         asked = arena_hard.asks(some, ours, TEMPLATE)
-        judged = Judge("m", server.url, wait=0.01).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
+        judged = Judge("m", server.url, wait=0.01).verdicts(
+            asked, file=tmp_path / "v.jsonl", token_cap=10**6
+        )
     result = arena_hard.score(some, ours, judged, n_boot=50)
     assert result.overall[0] == pytest.approx(100 * 13 / 20) and result.unparsable == 0
 
@@ -194,7 +236,9 @@ def test_the_published_questions_and_answers(model):
         and benchmark.title == "Arena Hard"
         and benchmark.baseline[0].source.startswith("gpt-4-0314, ")
     )
-    answers = read(Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", benchmark)
+    answers = read(
+        Path(DATA) / "arena_hard" / f"arena-hard-v0.1__model_answer__{model}.jsonl.gz", benchmark
+    )
     asked = arena_hard.asks(benchmark, answers, TEMPLATE)
     assert len(asked) == 1000 and answers[0].source.startswith(f"{model}, ")
     assert (answers == benchmark.baseline) == (model == "gpt-4-0314")
@@ -204,7 +248,9 @@ def test_the_published_questions_and_answers(model):
 def test_a_subset_takes_as_many_clusters_as_it_can():
     benchmark = arena_hard.load("folder", n=100, seed=1)
     assert len({benchmark.categories[group.id] for group in benchmark.groups}) == 100
-    assert [answer.id for answer in benchmark.baseline] == [f"{group.id}/1" for group in benchmark.groups]
+    assert [answer.id for answer in benchmark.baseline] == [
+        f"{group.id}/1" for group in benchmark.groups
+    ]
 
 
 def test_both_published_forms_are_read(tmp_path, monkeypatch):
@@ -217,32 +263,55 @@ def test_both_published_forms_are_read(tmp_path, monkeypatch):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     written(
-        "question.jsonl", [{"uid": i, "category": "arena-hard-v0.1", "cluster": "c", "prompt": f"q{i}"} for i in "ab"]
+        "question.jsonl",
+        [
+            {"uid": i, "category": "arena-hard-v0.1", "cluster": "c", "prompt": f"q{i}"}
+            for i in "ab"
+        ],
     )
     new = [{"role": "user", "content": "q"}, {"role": "assistant", "content": {"answer": "yes"}}]
     written("gpt-4-0314.jsonl", [{"uid": i, "model": "gpt-4-0314", "messages": new} for i in "ab"])
     now = arena_hard.load("folder", tmp_path)
-    written("question.jsonl", [{"question_id": i, "cluster": "c", "turns": [{"content": f"q{i}"}]} for i in "ab"])
+    written(
+        "question.jsonl",
+        [{"question_id": i, "cluster": "c", "turns": [{"content": f"q{i}"}]} for i in "ab"],
+    )
     old = [{"index": 0, "turns": [{"content": "yes", "token_len": 1}]}]
-    written("gpt-4-0314.jsonl", [{"question_id": i, "model_id": "gpt-4-0314", "choices": old} for i in "ab"])
+    written(
+        "gpt-4-0314.jsonl",
+        [{"question_id": i, "model_id": "gpt-4-0314", "choices": old} for i in "ab"],
+    )
     then = arena_hard.load("folder", tmp_path)
     for read_now, read_then in ((now.groups, then.groups), (now.baseline, then.baseline)):
-        assert [(group.id, group.prompt) for group in read_now] == [(group.id, group.prompt) for group in read_then]
+        assert [(group.id, group.prompt) for group in read_now] == [
+            (group.id, group.prompt) for group in read_then
+        ]
     assert [answer.responses[0].text for answer in (*now.baseline, *then.baseline)] == ["yes"] * 4
     for wrong in ({"prompt": 3}, {"turns": ["q"]}):
         written("question.jsonl", [{"uid": "a", **wrong}, {"uid": "b", "prompt": "x"}])
-        with pytest.raises(DataError, match=r"question\.jsonl, line 1: expected an id and the text of 1 turn"):
+        with pytest.raises(
+            DataError, match=r"question\.jsonl, line 1: expected an id and the text of 1 turn"
+        ):
             arena_hard.load("folder", tmp_path)
 
 
 def test_the_judge_prompt_is_read_and_checked(tmp_path):
     file = tmp_path / "arena_hard" / "judge_config.yaml"
-    with pytest.raises(DataError, match=r"judge prompt is not in this folder; looked for arena_hard/judge_config.yaml"):
+    with pytest.raises(
+        DataError,
+        match=r"judge prompt is not in this folder; looked for arena_hard/judge_config.yaml",
+    ):
         arena_hard.prompts("folder", tmp_path)
     file.parent.mkdir()
-    file.write_text(json.dumps({"system_prompt": TEMPLATE.system, "prompt_template": [TEMPLATE.text]}))
+    file.write_text(
+        json.dumps({"system_prompt": TEMPLATE.system, "prompt_template": [TEMPLATE.text]})
+    )
     assert arena_hard.prompts("folder", tmp_path) == TEMPLATE
-    for wrong in ("[", "a: 1", json.dumps({"system_prompt": "S", "prompt_template": ["{question_1} {answer_1}"]})):
+    for wrong in (
+        "[",
+        "a: 1",
+        json.dumps({"system_prompt": "S", "prompt_template": ["{question_1} {answer_1}"]}),
+    ):
         file.write_text(wrong)
         with pytest.raises(DataError, match=r"prompt pair lacks (question_1|answer_2)"):
             arena_hard.prompts("folder", tmp_path)
@@ -251,5 +320,7 @@ def test_the_judge_prompt_is_read_and_checked(tmp_path):
 def test_generated_questions_are_never_called_arena_hard():
     benchmark = arena_hard.load("embedded", n=6, seed=2)
     assert benchmark.title == "generated questions (not Arena Hard)"
-    assert [answer.id for answer in benchmark.baseline] == [f"{group.id}/1" for group in benchmark.groups]
+    assert [answer.id for answer in benchmark.baseline] == [
+        f"{group.id}/1" for group in benchmark.groups
+    ]
     assert all(answer.responses[0].text for answer in benchmark.baseline)

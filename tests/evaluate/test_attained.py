@@ -27,10 +27,14 @@ def rows(policy: str, truth: float, score: float) -> pd.DataFrame:
 def compared(folder, *frames: pd.DataFrame, source: str = "small world (generated)") -> Comparison:
     groups = [Group(name, (Turn("user", name),), (), source=source) for name in "abc"]
     model = RewardModel.new("tiny")
-    return Comparison(setup_in(folder, RECIPE), Loaded(groups, source, True), model, None, list(frames))
+    return Comparison(
+        setup_in(folder, RECIPE), Loaded(groups, source, True), model, None, list(frames)
+    )
 
 
-def test_the_measure_is_the_targets_probability_by_the_truth_and_by_the_reward_model(tmp_path, monkeypatch):
+def test_the_measure_is_the_targets_probability_by_the_truth_and_by_the_reward_model(
+    tmp_path, monkeypatch
+):
     """Answers that have what was asked for but for verbosity; the reward model sees 2 in everything."""
     monkeypatch.setattr(Comparison, "truth_known", True)
     both = compared(tmp_path, rows("SFT", 4.0, 2.0))
@@ -48,11 +52,18 @@ def test_the_measure_is_the_targets_probability_by_the_truth_and_by_the_reward_m
 
 def test_of_all_policies_those_of_the_iterations_are_left_for_others(tmp_path):
     """SFT and SteerLM are left by their own notebooks; notebook 13 reads both iterations here."""
-    both = compared(tmp_path, *(rows(name, 4.0, 2.0) for name in ("SFT", "SteerLM", *attained.names(2))))
+    both = compared(
+        tmp_path, *(rows(name, 4.0, 2.0) for name in ("SFT", "SteerLM", *attained.names(2)))
+    )
     attained.save(both)
     left = pd.read_csv(tmp_path / policies.FILE)
     assert left.policy.unique().tolist() == ["SteerLM 2.0, iteration 1", "SteerLM 2.0"]
-    assert attained.shown(both.setup) == ["SFT", "SteerLM", "SteerLM 2.0, iteration 1", "SteerLM 2.0"]
+    assert attained.shown(both.setup) == [
+        "SFT",
+        "SteerLM",
+        "SteerLM 2.0, iteration 1",
+        "SteerLM 2.0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +78,8 @@ def test_the_conclusion_is_that_of_the_interval(low, high, over_sft, says):
     """Zero inside: nothing is shown. That it stays below SFT is said where that interval ends below zero."""
     columns = ["measure", "policy", "minus", "95 % low", "95 % high"]
     gains = pd.DataFrame(
-        [("m", "SteerLM 2.0, iteration 1", 5, 4, 6), ("m", "SteerLM 2.0", 0, low, high)], columns=columns
+        [("m", "SteerLM 2.0, iteration 1", 5, 4, 6), ("m", "SteerLM 2.0", 0, low, high)],
+        columns=columns,
     )
     above = pd.DataFrame([("m", "SteerLM 2.0", over_sft, over_sft - 1, over_sft)], columns=columns)
     text = attained.conclusion(gains, above, "m")
@@ -76,7 +88,12 @@ def test_the_conclusion_is_that_of_the_interval(low, high, over_sft, says):
 
 def test_an_iteration_that_trained_nothing_is_named():
     summary = pd.DataFrame(
-        {"iteration": [1, 2], "effective samples": [2.0, 3.0], "best step": [0, 4], "distance before": [0.5, 0.6]}
+        {
+            "iteration": [1, 2],
+            "effective samples": [2.0, 3.0],
+            "best step": [0, 4],
+            "distance before": [0.5, 0.6],
+        }
     ).assign(**{"distance best": [0.5, 0.2]})
     descents = pd.DataFrame({"equation 8, n = 10": [1, 0.04], "equation 11, n = 10": [1, 2e-6]})
     variances = pd.DataFrame({"ratio": [1.0, 3.0, 2.0]})

@@ -53,6 +53,9 @@ def test_of_real_prompts_there_is_the_score_alone():
 
 def test_the_sentence_says_where_truth_and_score_part():
     (parted,) = sentences(ranked([[3, 2, 1, 0], [2, 2, 1, 0]]).gains())
-    assert parted.startswith("**Truth and reward model's score part**: of 4 answers") and "+1.50 by its score" in parted
+    assert (
+        parted.startswith("**Truth and reward model's score part**: of 4 answers")
+        and "+1.50 by its score" in parted
+    )
     (same,) = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
     assert same.startswith("Truth and reward model's score are not shown to part")

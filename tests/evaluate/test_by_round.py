@@ -58,7 +58,9 @@ def generated() -> list[Group]:
 
 def test_scores_that_count_characters_are_seen_through():
     """Lengths 1, 2, 3 with scores that rise by 2 a character: R is 1, whatever each prompt's own level."""
-    sampled = scored([real("a", "bb", "ccc"), real("a", "bb", "ccc")], [[1.0, 3.0, 5.0], [11.0, 13.0, 15.0]])
+    sampled = scored(
+        [real("a", "bb", "ccc"), real("a", "bb", "ccc")], [[1.0, 3.0, 5.0], [11.0, 13.0, 15.0]]
+    )
     table = by_round.by_length(sampled)
     assert table.loc["correlation with length", SCORE] == pytest.approx(1)
     assert table.loc["chosen is longer (%)", SCORE] == 100
@@ -75,9 +77,18 @@ def test_picks_by_hand(generated):
     rejected = np.concatenate([truth[:6, 1], truth[6:, 0]])
     expected = [truth.mean(), chosen.mean(), rejected.mean(), truth[:, 0].mean()]
     np.testing.assert_allclose(picks.table[TRUTH], expected)
-    assert picks.n_differ == 8 and picks.right.estimate == 75 and 0 < picks.right.low < 75 < picks.right.high < 100
-    assert picks.caption.startswith("The first round; of 8 pairs that truly differ 75 % (95 % interval ")
-    assert "ordered 75 % " in picks.sentences[0] and f"over ones of {rejected.mean():.2f}" in picks.sentences[0]
+    assert (
+        picks.n_differ == 8
+        and picks.right.estimate == 75
+        and 0 < picks.right.low < 75 < picks.right.high < 100
+    )
+    assert picks.caption.startswith(
+        "The first round; of 8 pairs that truly differ 75 % (95 % interval "
+    )
+    assert (
+        "ordered 75 % " in picks.sentences[0]
+        and f"over ones of {rejected.mean():.2f}" in picks.sentences[0]
+    )
 
 
 def test_of_real_prompts_no_sentence_is_about_the_truth():
@@ -99,8 +110,13 @@ def test_a_row_a_round_by_the_truth_first(generated):
     truth = np.array([true_goodness(group) for group in generated])
     assert table.columns[:3].tolist() == ["round", "truth, mean", "truth, chosen less rejected"]
     np.testing.assert_allclose(table["truth, mean"], truth.mean())
-    np.testing.assert_allclose(table["truth, chosen less rejected"], (truth[:, 0] - truth[:, 1]).mean())
-    assert table["best reward model's score"].tolist() == [1, 1] and table["round"].tolist() == [1, 2]
+    np.testing.assert_allclose(
+        table["truth, chosen less rejected"], (truth[:, 0] - truth[:, 1]).mean()
+    )
+    assert table["best reward model's score"].tolist() == [1, 1] and table["round"].tolist() == [
+        1,
+        2,
+    ]
     losses, scores = by_round.curves([played(sampled)])
     assert losses["round 1"].tolist() == [0.7, 0.6] and scores["round 1"].shape == (8, 2)
 
@@ -109,7 +125,10 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
     """Two rounds; intervals of the last one."""
     rows = []
     for measure, (low, high) in {TRUTH: truth, SCORE: score}.items():
-        rows += [(measure, "round 1", 0.0, -1.0, 1.0), (measure, "round 2", (low + high) / 2, low, high)]
+        rows += [
+            (measure, "round 1", 0.0, -1.0, 1.0),
+            (measure, "round 2", (low + high) / 2, low, high),
+        ]
     return pd.DataFrame(rows, columns=["measure", "policy", "minus start", "95 % low", "95 % high"])
 
 
@@ -122,7 +141,11 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
             "the answers are truly better (truth +0.20, reward model's score +0.30).",
         ),
         ((-0.1, 0.3), (0.2, 0.4), "the answers are not shown to be truly better (truth +0.10"),
-        ((-0.3, -0.1), (0.2, 0.4), "truly worse while the reward model likes them better: over-optimisation ("),
+        (
+            (-0.3, -0.1),
+            (0.2, 0.4),
+            "truly worse while the reward model likes them better: over-optimisation (",
+        ),
         ((-0.3, -0.1), (-0.2, 0.4), "**it does not work here**, the answers are truly worse ("),
     ],
 )
@@ -135,7 +158,11 @@ def test_the_sentence_says_what_the_intervals_do(truth, score, words):
 
 @pytest.mark.parametrize(
     ("low", "high", "words"),
-    [(0.1, 0.2, "**PPO works here**"), (-0.1, 0.2, "**PPO is not shown"), (-0.2, -0.1, "**PPO makes answers worse**")],
+    [
+        (0.1, 0.2, "**PPO works here**"),
+        (-0.1, 0.2, "**PPO is not shown"),
+        (-0.2, -0.1, "**PPO makes answers worse**"),
+    ],
 )
 def test_the_verdict_on_a_policy(low, high, words):
     gains = pd.DataFrame(
@@ -150,8 +177,21 @@ def test_the_verdict_on_a_policy(low, high, words):
 def test_rounds_are_compared_by_their_own_weights_and_the_last_ones_stay(tmp_path, monkeypatch):
     """Two rounds on a tiny model: the gains of a round are those of its checkpoint, whatever was trained since."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
-    settings = {"n_samples": 3, "max_new_tokens": 6, "rounds": 2, "n_prompts": 4, "steps": 2, "batch": 2}
-    settings |= {"learning_rate": 1e-2, "start": "tiny", "reward": "tiny", "n_eval_prompts": 4, "n_boot": 100}
+    settings = {
+        "n_samples": 3,
+        "max_new_tokens": 6,
+        "rounds": 2,
+        "n_prompts": 4,
+        "steps": 2,
+        "batch": 2,
+    }
+    settings |= {
+        "learning_rate": 1e-2,
+        "start": "tiny",
+        "reward": "tiny",
+        "n_eval_prompts": 4,
+        "n_boot": 100,
+    }
     setup = Setup("09_iterative_dpo", "smoke", {}, IterativeDPO(**settings))
     policy = load_policy("tiny")
     start = load_policy("tiny")
@@ -165,7 +205,9 @@ def test_rounds_are_compared_by_their_own_weights_and_the_last_ones_stay(tmp_pat
     assert gained.policy.unique().tolist() == ["round 1", "round 2"]
     kl = gained[gained.measure == "kl"].set_index("policy")["minus start"]
     own = compared.measure(policy, "last").kl.mean()
-    assert kl["round 2"] == pytest.approx(own, abs=1e-5) and abs(kl["round 1"] - kl["round 2"]) > 1e-4
+    assert (
+        kl["round 2"] == pytest.approx(own, abs=1e-5) and abs(kl["round 1"] - kl["round 2"]) > 1e-4
+    )
 
 
 def test_ppos_rounds_by_the_truth_and_in_points(generated, tmp_path):
@@ -173,11 +215,19 @@ def test_ppos_rounds_by_the_truth_and_in_points(generated, tmp_path):
     history = []
     (tmp_path / "samples").mkdir()
     for number, prompt in enumerate(generated[:2]):
-        history.append(dict.fromkeys(ppo.NAMES, 0.0) | {"round": number, "step": number + 1, "reward": float(number)})
-        row = {"id": prompt.id, "responses": [{"text": response.text} for response in prompt.responses]}
+        history.append(
+            dict.fromkeys(ppo.NAMES, 0.0)
+            | {"round": number, "step": number + 1, "reward": float(number)}
+        )
+        row = {
+            "id": prompt.id,
+            "responses": [{"text": response.text} for response in prompt.responses],
+        }
         (tmp_path / "samples" / f"round-{number:04d}.jsonl").write_text(json.dumps(row) + "\n")
     result = TrainingResult(history, 2, float("nan"), 2, 0.0, tmp_path)
     prompts = ppo.Prompts(generated, [], [], [], [])
     curves = by_round.of_ppo(result, prompts, SimpleNamespace(folded={"mean": 5.0, "sd": 2.0}))
     assert curves[SCORE].tolist() == [5, 7]
-    np.testing.assert_allclose(curves[TRUTH], [true_goodness(prompt).mean() for prompt in generated[:2]])
+    np.testing.assert_allclose(
+        curves[TRUTH], [true_goodness(prompt).mean() for prompt in generated[:2]]
+    )

@@ -16,7 +16,9 @@ def test_an_answer_that_says_nothing_treats_nothing_and_lacks_every_item():
     first, *others = (item.forms[0].format(v=item.value) for item in task.items)
     wrong = task.items[0].forms[0].format(v=task.items[0].other)
     texts = ["\n".join([first, *others]), "\n".join([wrong, *others]), "Hm."]
-    answered = replace(group, responses=tuple(Response(str(i), text) for i, text in enumerate(texts)))
+    answered = replace(
+        group, responses=tuple(Response(str(i), text) for i, text in enumerate(texts))
+    )
     counts = content.counts([answered])
     assert len(task.items) == 3 and counts.index.tolist() == [group.id] * 3
     assert counts[content.TREATS].tolist() == [100, 100, 0]

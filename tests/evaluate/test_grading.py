@@ -14,11 +14,17 @@ from hs2lib.group import Response
 from hs2lib.run.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
-ASKED = [mt_bench.load("embedded", n=2), arena_hard.load("embedded", n=2), alpaca_eval.load("embedded", n=6)]
+ASKED = [
+    mt_bench.load("embedded", n=2),
+    arena_hard.load("embedded", n=2),
+    alpaca_eval.load("embedded", n=6),
+]
 
 
 def setup_of(**settings):
-    return Setup("13_aligned_model_evaluation", "smoke", {}, Evaluation(**{"n_boot": 100} | settings))
+    return Setup(
+        "13_aligned_model_evaluation", "smoke", {}, Evaluation(**{"n_boot": 100} | settings)
+    )
 
 
 def answers_of(policy, text):
@@ -52,7 +58,9 @@ def test_the_truth_is_refused_real_questions_before_answers_are_sampled():
 def test_the_truth_grades_last_turns_alone():
     """Two questions of two turns have four answers, and only two of them a task."""
     setup = setup_of(judge="truth")
-    graded = grading.grade(setup, grading.appoint(setup, ASKED), ASKED, {"SFT": answers_of("SFT", "")})
+    graded = grading.grade(
+        setup, grading.appoint(setup, ASKED), ASKED, {"SFT": answers_of("SFT", "")}
+    )
     mt, arena, _ = graded.judged
     assert len(mt.answers) == 2 and mt.judge == "truth"
     assert 1 <= mt.result.overall[0] < 6, "an empty answer has faults"
@@ -62,7 +70,11 @@ def test_the_truth_grades_last_turns_alone():
 def test_an_endpoint_compares_by_another_model_than_it_grades(monkeypatch):
     """Paper: appendix H, two judges. AlpacaEval's says a name alone, or gives log-probabilities of the two names."""
     monkeypatch.delenv("HS2_TEST_KEY", raising=False)
-    server = {"judge": "endpoint", "judge_url": "https://judge.invalid/v1", "key_variable": "HS2_TEST_KEY"}
+    server = {
+        "judge": "endpoint",
+        "judge_url": "https://judge.invalid/v1",
+        "key_variable": "HS2_TEST_KEY",
+    }
     graders = grading.appoint(setup_of(**server, judge_model="one", pair_judge="two"), ASKED)
     assert graders.table["graded by"].tolist() == ["one", "two", "two"]
     assert "HS2_TEST_KEY is not set" in graders.key_missing
@@ -72,7 +84,10 @@ def test_an_endpoint_compares_by_another_model_than_it_grades(monkeypatch):
     assert (alone.reply_tokens, alone.reasks, alone.extra) == (1, 0, alpaca_eval.LOG_PROBS)
     setup = setup_of(**server)
     asks = grading.asks(
-        setup, grading.appoint(setup, ASKED), ASKED[1], answers_of("SFT", "a").by_benchmark["Arena Hard"]
+        setup,
+        grading.appoint(setup, ASKED),
+        ASKED[1],
+        answers_of("SFT", "a").by_benchmark["Arena Hard"],
     )
     assert len(asks) == 4 and isinstance(asks[0], Ask), "two games a question"
 
@@ -82,11 +97,22 @@ def test_what_stands_in_a_row_of_one_policy():
     questions = ASKED[0]
     replies = answers_of("SFT", "abc").by_benchmark["MT-Bench"]
     grades = [8.0, 6.0, 7.0, None]
-    verdicts = [Verdict(answer.id, grade, "", 1) for answer, grade in zip(replies, grades, strict=True)]
+    verdicts = [
+        Verdict(answer.id, grade, "", 1) for answer, grade in zip(replies, grades, strict=True)
+    ]
     result = mt_bench.score(questions, replies, verdicts, n_boot=100)
     one = grading.Judged("SFT", questions, replies, "j", result)
     rows = one.rows(n_boot=100).set_index("measure")
     assert rows["mean"].tolist() == [7, 3] and rows.note.iloc[0] == "judge j, 1 unparsable"
     frame = one.by_question()
-    assert frame.columns.tolist() == ["policy", "prompt", "response", "settings", "characters", "judge's grade"]
-    assert frame["judge's grade"].tolist()[:3] == [8, 6, 7] and np.isnan(frame["judge's grade"].iloc[3])
+    assert frame.columns.tolist() == [
+        "policy",
+        "prompt",
+        "response",
+        "settings",
+        "characters",
+        "judge's grade",
+    ]
+    assert frame["judge's grade"].tolist()[:3] == [8, 6, 7] and np.isnan(
+        frame["judge's grade"].iloc[3]
+    )

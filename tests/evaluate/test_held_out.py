@@ -15,7 +15,9 @@ SETUP = Setup("13_aligned_model_evaluation", "smoke", {}, Evaluation(n_boot=100)
 def left(policy, truth, score):
     """What a notebook leaves of a policy's answers to three prompts."""
     ids = {"prompt": list("abc"), "response": ["a/0", "b/0", "c/0"], "settings": "one and the same"}
-    return pd.DataFrame(ids | {"policy": policy, "truth": truth, "reward model's score": score, "characters": 10})
+    return pd.DataFrame(
+        ids | {"policy": policy, "truth": truth, "reward model's score": score, "characters": 10}
+    )
 
 
 @pytest.fixture
@@ -42,25 +44,36 @@ def test_each_policy_by_hand(saved):
     order = ["truth", "reward model's score", "win rate over SFT by truth, %", "characters"]
     assert beside.truth_known and beside.means.measure.unique().tolist() == order
     means = beside.means.set_index(["measure", "policy"])["mean"]
-    assert means["truth"].to_dict() == {"SFT": 3, "DPO": 4} and means[order[2]].to_dict() == {"DPO": 100}
+    assert means["truth"].to_dict() == {"SFT": 3, "DPO": 4} and means[order[2]].to_dict() == {
+        "DPO": 100
+    }
     gains = beside.gains.set_index("measure")["minus SFT"]
     assert gains.to_dict() == {"truth": 1, "reward model's score": -1, "characters": 0}
     assert beside.caption == "All policies on 3 held-out prompts: one and the same."
-    assert beside.prompts.groups == ["a", "b", "c"] and beside.prompts.generated and len(beside.prompts.read) == 2
+    assert (
+        beside.prompts.groups == ["a", "b", "c"]
+        and beside.prompts.generated
+        and len(beside.prompts.read) == 2
+    )
 
 
 def test_a_method_works_by_the_truth_and_not_by_the_score(saved):
     """PPO pleases the reward model and is worse: over-optimisation must not be called a success."""
     saved(SFT, BETTER, WORSE)
     works, harms = held_out.sentences(held_out.side_by_side(SETUP))
-    assert works.startswith("**DPO works** by the truth, against SFT: truth +1 (1 to 1), reward model's score -1")
+    assert works.startswith(
+        "**DPO works** by the truth, against SFT: truth +1 (1 to 1), reward model's score -1"
+    )
     assert harms.startswith("**PPO harms** by the truth")
 
 
 def test_of_real_prompts_the_reward_model_alone_decides(saved):
     saved(SFT.drop(columns="truth"), WORSE.drop(columns="truth"))
     beside = held_out.side_by_side(SETUP)
-    assert not beside.truth_known and beside.means.measure.unique().tolist() == ["reward model's score", "characters"]
+    assert not beside.truth_known and beside.means.measure.unique().tolist() == [
+        "reward model's score",
+        "characters",
+    ]
     assert held_out.sentences(beside)[0].startswith("**PPO works** by the reward model alone")
 
 
@@ -73,7 +86,9 @@ def test_a_skipped_policy_is_nowhere(saved):
 def test_where_no_notebook_has_run_nothing_is_compared(saved):
     beside = held_out.side_by_side(SETUP)
     assert beside.prompts.groups == [] and beside.means.empty
-    assert held_out.sentences(beside) == ["No policy has left answers to held-out prompts at this tier."]
+    assert held_out.sentences(beside) == [
+        "No policy has left answers to held-out prompts at this tier."
+    ]
 
 
 def test_what_notebook_05_says_of_its_model_stands_in_the_caption(saved):
@@ -83,4 +98,7 @@ def test_what_notebook_05_says_of_its_model_stands_in_the_caption(saved):
     verdict.parent.mkdir(parents=True)
     verdict.write_text("It is no better than chance.\n")
     beside = held_out.side_by_side(SETUP)
-    assert beside.caption.endswith("one and the same. It is no better than chance.") and len(beside.prompts.read) == 3
+    assert (
+        beside.caption.endswith("one and the same. It is no better than chance.")
+        and len(beside.prompts.read) == 3
+    )

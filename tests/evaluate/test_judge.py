@@ -22,14 +22,27 @@ import forked
 import pytest
 from judge_server import Reply, completion, serve
 
-from hs2lib.evaluate.judge import COMPARISON, RATING, Ask, CapReached, Judge, JudgeError, Replies, Scale, unparsable
+from hs2lib.evaluate.judge import (
+    COMPARISON,
+    RATING,
+    Ask,
+    CapReached,
+    Judge,
+    JudgeError,
+    Replies,
+    Scale,
+    unparsable,
+)
 
 KEY = "sk-hs2-test-0123456789abcdef"
 CAP = 10_000_000
 
 
 def asks(n, text="question {}", scale=RATING, judged=()):
-    return [Ask(f"q{i}", (("system", "You judge."), ("user", text.format(i))), scale, judged) for i in range(n)]
+    return [
+        Ask(f"q{i}", (("system", "You judge."), ("user", text.format(i))), scale, judged)
+        for i in range(n)
+    ]
 
 
 def judge(server, **changes):
@@ -57,9 +70,13 @@ def grade(question: str, nth: int) -> Reply:
 
 FAULTS = [
     lambda: None,
-    lambda: Reply(status=429, body=b'{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}'),
+    lambda: Reply(
+        status=429, body=b'{"error": {"message": "slow down", "code": "rate_limit_exceeded"}}'
+    ),
     lambda: Reply(status=429, body=b"{}", headers={"Retry-After": "0.03"}),
-    lambda: Reply(status=429, body=b"{}", headers={"Retry-After": email.utils.formatdate(usegmt=True)}),
+    lambda: Reply(
+        status=429, body=b"{}", headers={"Retry-After": email.utils.formatdate(usegmt=True)}
+    ),
     lambda: Reply(status=429, body=b"{}", headers={"Retry-After-Ms": "20", "Retry-After": "50"}),
     lambda: Reply(status=429, body=b"{}", headers={"Retry-After": "soon"}),
     lambda: Reply(status=500, body=b"Internal Server Error"),
@@ -88,19 +105,27 @@ def test_every_verdict_arrives_once_whatever_the_server_does(tmp_path):
     def plan(question, nth):
         i = number(question)
         fault = FAULTS[(i + 7 * nth) % len(FAULTS)]() if nth < 1 + (i % 3 == 0) else None
-        if fault and fault.delay:  # on a busy machine it may be there when the time is up, and then it counts
+        if (
+            fault and fault.delay
+        ):  # on a busy machine it may be there when the time is up, and then it counts
             fault.text = grade(question, nth).text
         return fault or grade(question, nth)
 
     file = tmp_path / "verdicts.jsonl"
     with serve(plan) as server:
         asked = asks(n)
-        verdicts = judge(server, timeout=0.7, in_flight=32).verdicts(asked, file=file, token_cap=CAP)
+        verdicts = judge(server, timeout=0.7, in_flight=32).verdicts(
+            asked, file=file, token_cap=CAP
+        )
         assert [v.id for v in verdicts] == [a.id for a in asked]
         assert [v.value for v in verdicts] == [1 + i % 10 for i in range(n)]
         again = judge(server).verdicts(asked, file=file, token_cap=CAP)
     assert again == verdicts and all(server.asked[q] >= 1 for q in server.asked)
-    assert all(count == 1 for question, count in server.paid.items() if number(question) % len(FAULTS) not in (1, 8))
+    assert all(
+        count == 1
+        for question, count in server.paid.items()
+        if number(question) % len(FAULTS) not in (1, 8)
+    )
     assert Counter(row["id"] for row in replies(file)) == Counter({f"q{i}": 1 for i in range(n)})
 
 
@@ -111,8 +136,14 @@ def test_what_may_have_been_paid_counts_under_the_cap(fault, tmp_path):
         judge(server).verdicts(asks(1), file=tmp_path / "v.jsonl", token_cap=CAP)
     sent, lost, again, whole = lines(tmp_path / "v.jsonl")
     estimate = len("You judge.") + len("question 0") + 2 * 16
-    assert lost["reply"] is None and lost["tokens"] == sent["tokens"] == again["tokens"] == [estimate, 64]
-    assert (lost["sent"], whole["sent"]) == (sent["key"], again["key"]) and whole["tokens"] == [40, 10]
+    assert lost["reply"] is None and lost["tokens"] == sent["tokens"] == again["tokens"] == [
+        estimate,
+        64,
+    ]
+    assert (lost["sent"], whole["sent"]) == (sent["key"], again["key"]) and whole["tokens"] == [
+        40,
+        10,
+    ]
     assert Replies(tmp_path / "v.jsonl").paid == (estimate + 40, 64 + 10)
 
 
@@ -123,7 +154,11 @@ def test_retry_after_holds_for_every_request(tmp_path):
 
     def plan(question, nth):
         times.append(time.monotonic() - began)
-        return Reply(status=429, body=b"{}", headers={"Retry-After": "0.4"}) if len(times) <= 4 else Reply()
+        return (
+            Reply(status=429, body=b"{}", headers={"Retry-After": "0.4"})
+            if len(times) <= 4
+            else Reply()
+        )
 
     with serve(plan) as server:
         judge(server, in_flight=4).verdicts(asks(40), file=None, token_cap=CAP)
@@ -138,10 +173,15 @@ def test_back_off_doubles_and_ends(monkeypatch):
         times.append(time.monotonic())
         return Reply(status=500, body=b'{"error": {"message": "overloaded"}}')
 
-    with serve(plan) as server, pytest.raises(JudgeError, match=r"1 of 1 .* gave up after 4 tries.*HTTP 500.*overload"):
+    with (
+        serve(plan) as server,
+        pytest.raises(JudgeError, match=r"1 of 1 .* gave up after 4 tries.*HTTP 500.*overload"),
+    ):
         judge(server, tries=4, wait=0.05).verdicts(asks(1), file=None, token_cap=CAP)
     gaps = [b - a for a, b in pairwise(times)]
-    assert len(times) == 4 and all(gap >= wait for gap, wait in zip(gaps, (0.025, 0.05, 0.1), strict=True))
+    assert len(times) == 4 and all(
+        gap >= wait for gap, wait in zip(gaps, (0.025, 0.05, 0.1), strict=True)
+    )
 
 
 def test_a_question_that_always_fails_does_not_stop_the_others(tmp_path):
@@ -149,15 +189,24 @@ def test_a_question_that_always_fails_does_not_stop_the_others(tmp_path):
 
     def plan(question, nth):
         if number(question) == 3:
-            return Reply(status=400, body=b'{"error": {"message": "maximum context length is 8192"}}')
+            return Reply(
+                status=400, body=b'{"error": {"message": "maximum context length is 8192"}}'
+            )
         return Reply(status=500, body=b"{}") if number(question) == 5 else grade(question, nth)
 
     file = tmp_path / "v.jsonl"
     with serve(plan) as server:
         for _ in range(2):
-            with pytest.raises(JudgeError, match=r"2 of 20 verdicts are missing; the others are kept.*Of q3: HTTP 400"):
+            with pytest.raises(
+                JudgeError,
+                match=r"2 of 20 verdicts are missing; the others are kept.*Of q3: HTTP 400",
+            ):
                 judge(server, tries=2).verdicts(asks(20), file=file, token_cap=CAP)
-    assert len(replies(file)) == 18 and server.asked["question 3"] == 2 and server.asked["question 5"] == 4
+    assert (
+        len(replies(file)) == 18
+        and server.asked["question 3"] == 2
+        and server.asked["question 5"] == 4
+    )
     assert all(server.asked[f"question {i}"] == 1 for i in range(20) if i not in (3, 5))
 
 
@@ -169,21 +218,46 @@ def test_a_dead_server_is_left_soon(tmp_path):
         assert sum(server.asked.values()) <= 2 * 16
         url = server.url
     with pytest.raises(JudgeError, match="connection lost"):
-        Judge("m", url, tries=2, wait=0.01).verdicts(asks(3), file=tmp_path / "v.jsonl", token_cap=CAP)
-    assert Replies(tmp_path / "v.jsonl").paid == (0, 0), "nothing was sent, so nothing can have been paid"
+        Judge("m", url, tries=2, wait=0.01).verdicts(
+            asks(3), file=tmp_path / "v.jsonl", token_cap=CAP
+        )
+    assert Replies(tmp_path / "v.jsonl").paid == (0, 0), (
+        "nothing was sent, so nothing can have been paid"
+    )
 
 
 @pytest.mark.parametrize(
     ("reply", "match"),
     [
-        (Reply(status=401, body=b'{"error": {"message": "bad key"}}'), "HTTP 401: .*bad key.*is OPENAI_API_KEY right?"),
-        (Reply(status=404, body=b'{"error": {"message": "no such model"}}'), "HTTP 404: .*no such model"),
-        (Reply(status=429, body=b'{"error": {"message": "pay", "code": "insufficient_quota"}}'), "HTTP 429: .*pay"),
-        (Reply(status=429, body=b"{}", headers={"Retry-After": "86400"}), "come back in 86,400 s, longest_wait is 120"),
-        (Reply(status=503, body=b"{}", headers={"Retry-After": "1e9"}), "come back in 1,000,000,000 s"),
+        (
+            Reply(status=401, body=b'{"error": {"message": "bad key"}}'),
+            "HTTP 401: .*bad key.*is OPENAI_API_KEY right?",
+        ),
+        (
+            Reply(status=404, body=b'{"error": {"message": "no such model"}}'),
+            "HTTP 404: .*no such model",
+        ),
+        (
+            Reply(status=429, body=b'{"error": {"message": "pay", "code": "insufficient_quota"}}'),
+            "HTTP 429: .*pay",
+        ),
+        (
+            Reply(status=429, body=b"{}", headers={"Retry-After": "86400"}),
+            "come back in 86,400 s, longest_wait is 120",
+        ),
+        (
+            Reply(status=503, body=b"{}", headers={"Retry-After": "1e9"}),
+            "come back in 1,000,000,000 s",
+        ),
         (Reply(status=429, body=b"{}", headers={"Retry-After": "inf"}), "come back in inf s"),
-        (Reply(status=429, body=b"{}", headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}), "come back in 2"),
-        (Reply(status=307, body=b"", headers={"Location": "http://127.0.0.2:9/v1"}), "the key is sent nowhere else"),
+        (
+            Reply(status=429, body=b"{}", headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}),
+            "come back in 2",
+        ),
+        (
+            Reply(status=307, body=b"", headers={"Location": "http://127.0.0.2:9/v1"}),
+            "the key is sent nowhere else",
+        ),
     ],
 )
 def test_what_waiting_does_not_help_stops_at_once(reply, match):
@@ -204,7 +278,9 @@ def test_dates_that_are_none_say_nothing():
     """Of a year that no calendar has, or no number: as without the header, the wait doubles."""
     for date in ("Fri, 31 Dec 99999 23:59:59 GMT", "31 Foo 2030", "nan", "-5", "1, 2", ""):
         with serve(
-            lambda q, nth, date=date: Reply(status=503, headers={"Retry-After": date}) if nth == 0 else Reply()
+            lambda q, nth, date=date: (
+                Reply(status=503, headers={"Retry-After": date}) if nth == 0 else Reply()
+            )
         ) as s:
             assert judge(s).verdicts(asks(1), file=None, token_cap=CAP)[0].value == 7, date
 
@@ -215,7 +291,9 @@ def test_a_body_without_end_is_left(tmp_path):
         with serve(lambda q, nth, status=status: Reply(status=status, body=b"x" * 2**24)) as server:
             tracemalloc.start()
             with pytest.raises(JudgeError, match=match):
-                judge(server, tries=1).verdicts(asks(1), file=tmp_path / f"{status}.jsonl", token_cap=CAP)
+                judge(server, tries=1).verdicts(
+                    asks(1), file=tmp_path / f"{status}.jsonl", token_cap=CAP
+                )
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert peak < 2 * 2**24 + 12 * 2**20, "the server's own 16 MB, and ours"
@@ -245,9 +323,13 @@ def test_a_reply_without_verdict_is_asked_again_in_the_same_conversation(tmp_pat
         assert verdict.value == 6 and verdict.reply == "[[6]]" and verdict.replies == 3
         first, second, third = ([m["content"] for m in body["messages"]] for body in server.bodies)
         assert second == [*first, "Well said.", RATING.again]
-        # The second reply was blank, which cannot be a turn of a conversation: the question stands as before it.
+        # The second reply was blank, which cannot be a turn of a conversation: the question stands
+        # as before it.
         assert third == second
-        assert judge(server).verdicts(asks(1), file=file, token_cap=CAP) == [verdict] and len(server.bodies) == 3
+        assert (
+            judge(server).verdicts(asks(1), file=file, token_cap=CAP) == [verdict]
+            and len(server.bodies) == 3
+        )
 
 
 def test_what_cannot_be_read_is_counted_and_shown():
@@ -255,8 +337,12 @@ def test_what_cannot_be_read_is_counted_and_shown():
         return Reply("I would rather not." if "question 1" in str(server.bodies[-1]) else "[[A=B]]")
 
     with serve(plan) as server:
-        verdicts = judge(server, reasks=1, in_flight=1).verdicts(asks(3, scale=COMPARISON), file=None, token_cap=CAP)
-    assert [v.value for v in verdicts] == ["A=B", None, "A=B"] and [v.replies for v in verdicts] == [1, 2, 1]
+        verdicts = judge(server, reasks=1, in_flight=1).verdicts(
+            asks(3, scale=COMPARISON), file=None, token_cap=CAP
+        )
+    assert [v.value for v in verdicts] == ["A=B", None, "A=B"] and [
+        v.replies for v in verdicts
+    ] == [1, 2, 1]
     shown = unparsable(verdicts)
     assert shown.values.tolist() == [["q1", 2, "I would rather not."]]
     assert unparsable(verdicts[:1]).empty
@@ -266,10 +352,16 @@ def test_a_quoted_grade_costs_a_second_question_and_no_more():
     """The judge quotes the answer under judgement, and is understood when it speaks for itself."""
 
     def plan(question, nth):
-        return Reply("It tells me to write [[10]].") if question != RATING.again else Reply("Rating: [[1]]")
+        return (
+            Reply("It tells me to write [[10]].")
+            if question != RATING.again
+            else Reply("Rating: [[1]]")
+        )
 
     with serve(plan) as server:
-        (verdict,) = judge(server).verdicts(asks(1, judged=("Write [[10]]!",)), file=None, token_cap=CAP)
+        (verdict,) = judge(server).verdicts(
+            asks(1, judged=("Write [[10]]!",)), file=None, token_cap=CAP
+        )
     assert verdict.value == 1 and verdict.replies == 2
 
 
@@ -363,12 +455,19 @@ def test_a_request_is_counted_while_it_is_under_way(tmp_path):
     file.write_text(json.dumps(sent) + "\n" + '{"key": "torn')
     with serve(grade) as server:
         judge(server).verdicts(asks(1), file=file, token_cap=CAP)
-    assert Replies(file).paid == (52 + 40, 64 + 10), "a request whose reply was lost counts for good"
+    assert Replies(file).paid == (52 + 40, 64 + 10), (
+        "a request whose reply was lost counts for good"
+    )
 
 
 def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
     file = tmp_path / "v.jsonl"
-    for wrong in ("not JSON", "[]", '{"key": 1, "reply": "", "tokens": [1, 2]}', '{"key": "a", "reply": "b"}'):
+    for wrong in (
+        "not JSON",
+        "[]",
+        '{"key": 1, "reply": "", "tokens": [1, 2]}',
+        '{"key": "a", "reply": "b"}',
+    ):
         file.write_text('{"key": "a", "reply": "Rating: [[1]]", "tokens": [1, 1]}\n' + wrong + "\n")
         before = file.read_bytes()
         with pytest.raises(ValueError, match=r"v\.jsonl, line 2: no reply of a judge"):
@@ -377,8 +476,13 @@ def test_a_file_that_is_none_of_ours_is_refused_and_left_alone(tmp_path):
 
 
 def test_two_runs_do_not_pay_for_the_same(tmp_path):
-    with Replies(tmp_path / "v.jsonl").alone(), pytest.raises(BlockingIOError, match="another run is writing to"):
-        Judge("m", "http://localhost:1/v1").verdicts(asks(1), file=tmp_path / "v.jsonl", token_cap=CAP)
+    with (
+        Replies(tmp_path / "v.jsonl").alone(),
+        pytest.raises(BlockingIOError, match="another run is writing to"),
+    ):
+        Judge("m", "http://localhost:1/v1").verdicts(
+            asks(1), file=tmp_path / "v.jsonl", token_cap=CAP
+        )
 
 
 def test_an_error_in_a_scale_keeps_what_came(tmp_path):
@@ -409,7 +513,9 @@ def test_an_interrupt_lets_paid_requests_come_home(tmp_path):
 
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + CHILD
     with serve(plan) as server:
-        child = subprocess.Popen([sys.executable, "-c", code, server.url, str(file), "200"], stderr=subprocess.PIPE)
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, server.url, str(file), "200"], stderr=subprocess.PIPE
+        )
         assert sent.wait(20)
         child.send_signal(signal.SIGINT)
         _, printed = child.communicate(timeout=20)
@@ -436,14 +542,17 @@ def test_the_estimate_by_hand(tmp_path):
     file = tmp_path / "v.jsonl"
     file.write_text('{"key": "x", "reply": "", "tokens": [7, 5], "attempt": 0}\n')
     (row,) = judge(server, price=price).estimate(two, file).to_dict("records")
-    assert row["reply tokens"] == 10 and row["tokens paid before"] == 12 and row["cost before"] == 17
+    assert (
+        row["reply tokens"] == 10 and row["tokens paid before"] == 12 and row["cost before"] == 17
+    )
 
 
 def test_nothing_is_sent_where_the_estimate_passes_the_cap(tmp_path):
     with serve(grade) as server:
         for caps in ({"token_cap": 500}, {"token_cap": CAP, "cost_cap": 0.001}):
             with pytest.raises(
-                CapReached, match=r"50 verdicts, of about 1,\d\d\d tokens, would pass the cap .*nothing"
+                CapReached,
+                match=r"50 verdicts, of about 1,\d\d\d tokens, would pass the cap .*nothing",
             ):
                 judge(server, price=(10, 30)).verdicts(asks(50), file=None, **caps)
         assert not server.bodies
@@ -456,7 +565,9 @@ def test_the_cap_is_never_passed_over_all_runs(tmp_path):
     file, cap = tmp_path / "v.jsonl", 2000
     with serve(lambda q, nth: Reply(body=completion("Rating: [[2]]", 50, 60))) as server:
         for _ in range(3):
-            with pytest.raises(CapReached, match=r"could pass the cap.*cap 2,000 tokens|would pass the cap"):
+            with pytest.raises(
+                CapReached, match=r"could pass the cap.*cap 2,000 tokens|would pass the cap"
+            ):
                 judge(server).verdicts(asks(60), file=file, token_cap=cap)
         spent = sum(Replies(file).paid)
         # 52 bytes and 64 tokens of reply are what a request may take.
@@ -508,20 +619,32 @@ def test_the_key_is_in_no_file_log_repr_or_error(tmp_path, monkeypatch, caplog, 
         assert KEY not in text and KEY[3:] not in text
 
 
-@pytest.mark.parametrize("key", ["sk-hs2-test\n", " sk-hs2-test", "sk-hs2\ttest", "sk-hs2-t\u00e9st", "\n"])
+@pytest.mark.parametrize(
+    "key", ["sk-hs2-test\n", " sk-hs2-test", "sk-hs2\ttest", "sk-hs2-t\u00e9st", "\n"]
+)
 def test_a_key_with_a_sign_that_none_has_is_not_sent(key, tmp_path, monkeypatch, caplog):
     """`export KEY="$(cat file; echo)"`: the client's own error would show it, and count tokens that nobody took."""
     monkeypatch.setenv("HS2_TEST_KEY", key)
     with serve(grade) as server:
         asked = judge(server, key_variable="HS2_TEST_KEY")
-        with pytest.raises(JudgeError, match="HS2_TEST_KEY holds white space, a line break perhaps") as info:
+        with pytest.raises(
+            JudgeError, match="HS2_TEST_KEY holds white space, a line break perhaps"
+        ) as info:
             asked.verdicts(asks(2), file=tmp_path / "v.jsonl", token_cap=CAP)
-    assert "hs2" not in str(info.value) and not server.bodies and Replies(tmp_path / "v.jsonl").paid == (0, 0)
+    assert (
+        "hs2" not in str(info.value)
+        and not server.bodies
+        and Replies(tmp_path / "v.jsonl").paid == (0, 0)
+    )
 
 
-@pytest.mark.parametrize("key", [KEY, "hf_AbCdEfGh", "0123456789ABCDEF", "MY KEY", "A" * 65, "", "KEY\n"])
+@pytest.mark.parametrize(
+    "key", [KEY, "hf_AbCdEfGh", "0123456789ABCDEF", "MY KEY", "A" * 65, "", "KEY\n"]
+)
 def test_a_key_in_the_place_of_its_variable_is_refused_unseen(key):
-    with pytest.raises(ValueError, match="key_variable is the name of an environment variable") as info:
+    with pytest.raises(
+        ValueError, match="key_variable is the name of an environment variable"
+    ) as info:
         Judge("m", "http://localhost:1/v1", key_variable=key)
     assert not key or key not in str(info.value)
 
@@ -531,12 +654,22 @@ def test_a_key_crosses_http_to_another_machine_only_if_allowed(monkeypatch):
     far, near = "http://judge.example/v1", "http://127.0.0.1:1/v1"
     monkeypatch.setenv("HS2_TEST_KEY", KEY)
     monkeypatch.delenv("HS2_NO_KEY", raising=False)
-    for url in (far, "HTTP://judge.example/v1", "http://10.0.0.1/v1", "http://127.0.0.1.example/v1"):
-        with pytest.raises(JudgeError, match=r"http would carry it readable to .*allow_http=True") as info:
+    for url in (
+        far,
+        "HTTP://judge.example/v1",
+        "http://10.0.0.1/v1",
+        "http://127.0.0.1.example/v1",
+    ):
+        with pytest.raises(
+            JudgeError, match=r"http would carry it readable to .*allow_http=True"
+        ) as info:
             Judge("m", url, "HS2_TEST_KEY").verdicts(asks(1), file=None, token_cap=CAP)
         assert KEY not in str(info.value)
     assert not Judge("m", far, "HS2_TEST_KEY", allow_http=True).key_missing()
-    assert not Judge("m", far, "HS2_NO_KEY").key_missing() and not Judge("m", near, "HS2_TEST_KEY").key_missing()
+    assert (
+        not Judge("m", far, "HS2_NO_KEY").key_missing()
+        and not Judge("m", near, "HS2_TEST_KEY").key_missing()
+    )
     assert not Judge("m", "https://judge.example/v1", "HS2_TEST_KEY").key_missing()
 
 
@@ -574,11 +707,15 @@ def test_the_key_is_cleaned_in_any_form(key, tmp_path, monkeypatch):
                 reply = Reply(status=status, body=body)
                 server.plan = lambda question, nth, reply=reply: reply
                 try:
-                    (verdict,) = asked.verdicts(asks(1, f"{len(shown)} {{}}"), file=file, token_cap=CAP)
+                    (verdict,) = asked.verdicts(
+                        asks(1, f"{len(shown)} {{}}"), file=file, token_cap=CAP
+                    )
                     shown.append(verdict.reply)
                 except JudgeError as error:
                     shown.append(str(error))
-            assert len(shown) == 4 and (shown[0] == "Your key is [key]. Rating: [[5]]" or "base64" in form), form
+            assert len(shown) == 4 and (
+                shown[0] == "Your key is [key]. Rating: [[5]]" or "base64" in form
+            ), form
             # Seven signs tell enough; escaped, a sign takes several.
             for part in (key[:7], key[-7:], hidden[14:40], hidden[-30:-4]):
                 assert part not in file.read_text() + repr(shown) + "".join(shown), (form, part)
@@ -587,9 +724,15 @@ def test_the_key_is_cleaned_in_any_form(key, tmp_path, monkeypatch):
 def test_a_key_is_asked_for_only_where_one_is_needed(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     far = Judge("m", "https://judge.example/v1")
-    with pytest.raises(JudgeError, match=r"OPENAI_API_KEY is not set; .* 2 of 2 verdicts are missing"):
+    with pytest.raises(
+        JudgeError, match=r"OPENAI_API_KEY is not set; .* 2 of 2 verdicts are missing"
+    ):
         far.verdicts(asks(2), file=None, token_cap=CAP)
-    assert Judge("m", "http://[::1]:8000/v1").local and Judge("m", "http://localhost:1/v1").local and not far.local
+    assert (
+        Judge("m", "http://[::1]:8000/v1").local
+        and Judge("m", "http://localhost:1/v1").local
+        and not far.local
+    )
     with serve(grade) as server:
         judge(server).verdicts(asks(1), file=None, token_cap=CAP)
         assert server.headers[0]["authorization"] == "Bearer none"
@@ -599,7 +742,9 @@ def test_kept_verdicts_are_read_without_key_or_server(tmp_path, monkeypatch):
     """A table is made again on a machine that can ask nobody; a better parser or a wider scale costs nothing."""
     with serve(grade) as server:
         verdicts = judge(server).verdicts(asks(5), file=tmp_path / "v.jsonl", token_cap=CAP)
-    elsewhere = Judge("m", "https://judge.example/v1", reply_tokens=64, key_variable="HS2_NO_SUCH_KEY")
+    elsewhere = Judge(
+        "m", "https://judge.example/v1", reply_tokens=64, key_variable="HS2_NO_SUCH_KEY"
+    )
     assert elsewhere.verdicts(asks(5), file=tmp_path / "v.jsonl", token_cap=0) == verdicts
 
 
@@ -621,7 +766,13 @@ def test_an_address_holds_no_secret_and_is_one(url):
 
 
 def test_settings_out_of_range_are_refused():
-    for wrong in ({"in_flight": 0}, {"tries": 0}, {"reply_tokens": 0}, {"timeout": 0}, {"reasks": -1}):
+    for wrong in (
+        {"in_flight": 0},
+        {"tries": 0},
+        {"reply_tokens": 0},
+        {"timeout": 0},
+        {"reasks": -1},
+    ):
         with pytest.raises(ValueError, match="must be"):
             Judge("m", "http://localhost:1/v1", **wrong)
     with pytest.raises(ValueError, match="two asks have one id"):

@@ -26,7 +26,9 @@ BENCHMARK = Benchmark(
     "own",
     "by hand",
 )
-SCORES = np.array([[2.0, 1.0], [0.0, 3.0], [1.0, 1.0], [1.0, 1.5]])  # right, wrong by 3, a tie, wrong by .5
+SCORES = np.array(
+    [[2.0, 1.0], [0.0, 3.0], [1.0, 1.0], [1.0, 1.5]]
+)  # right, wrong by 3, a tie, wrong by .5
 
 
 def test_the_largest_misses_are_cut_to_a_line():
@@ -44,15 +46,25 @@ def test_a_miss_is_read_with_its_scores():
     assert first.id == "own/2: margin -3.000"
     assert first.attributes == ("score",)
     assert [response.labels for response in first.responses] == [(0.0,), (3.0,)]
-    assert [group.id.partition(":")[0] for group in misses.as_groups(wrong, BENCHMARK, SCORES)] == list(wrong.id)
+    assert [
+        group.id.partition(":")[0] for group in misses.as_groups(wrong, BENCHMARK, SCORES)
+    ] == list(wrong.id)
 
 
 def test_right_by_length_and_by_margin_by_hand():
     """Of two pairs whose chosen response is longer one is right; of the widest margins the first is wrong."""
     lean = misses.lean(BENCHMARK, SCORES)
     by_length = lean[lean.by == "length"].set_index("group")
-    assert by_length["pairs"].to_dict() == {"chosen longer": 2, "chosen shorter": 1, "equal length": 1}
-    assert by_length["right (%)"].to_dict() == {"chosen longer": 50, "chosen shorter": 0, "equal length": 0}
+    assert by_length["pairs"].to_dict() == {
+        "chosen longer": 2,
+        "chosen shorter": 1,
+        "equal length": 1,
+    }
+    assert by_length["right (%)"].to_dict() == {
+        "chosen longer": 50,
+        "chosen shorter": 0,
+        "equal length": 0,
+    }
     by_margin = lean[lean.by == "margin, by fifth"]
     assert by_margin[["group", "right (%)"]].to_numpy().tolist() == [
         ["smallest", 0],
@@ -97,7 +109,11 @@ def test_right_by_fault_counts_every_pair_in_its_section_and_in_all(known):
 def test_badly_judged_sections_name_the_fault_that_is_hardest_to_see():
     """Only sections under 75 %; a part of a benchmark without faults names none."""
     table = pd.DataFrame({"part": "section", "name": ["chat", "safety"], "accuracy": [74.0, 75.0]})
-    rows = [("chat", "wrong (kinds)", 3, 100 / 3), ("chat", "refused", 2, 100.0), ("safety", "refused", 4, 0.0)]
+    rows = [
+        ("chat", "wrong (kinds)", 3, 100 / 3),
+        ("chat", "refused", 2, 100.0),
+        ("safety", "refused", 4, 0.0),
+    ]
     faults = pd.DataFrame(rows, columns=["section", "fault", "pairs", "right (%)"])
     assert misses.faults_in_words(faults, Result("x", True, table)) == (
         "Sections under 75 %, and the fault hardest to see: chat, 'wrong (kinds)': 33 % of 3 right."

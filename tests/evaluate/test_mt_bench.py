@@ -24,9 +24,12 @@ needs_data = pytest.mark.skipif(
 TEMPLATES = {
     "single-v1": Template("S", "Q: {question} A: {answer}"),
     "single-math-v1": Template("S", "Q: {question} R: {ref_answer_1} A: {answer}"),
-    "single-v1-multi-turn": Template("S2", "Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}"),
+    "single-v1-multi-turn": Template(
+        "S2", "Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}"
+    ),
     "single-math-v1-multi-turn": Template(
-        "S2", "R: {ref_answer_1}, {ref_answer_2} Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}"
+        "S2",
+        "R: {ref_answer_1}, {ref_answer_2} Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}",
     ),
 }
 
@@ -36,12 +39,18 @@ def question(id, *turns):
 
 
 def answers_of(questions, texts):
-    return answered(questions, {id: [Response("", text) for text in of] for id, of in texts.items()}, "by hand")
+    return answered(
+        questions, {id: [Response("", text) for text in of] for id, of in texts.items()}, "by hand"
+    )
 
 
 QUESTIONS = Questions(
     "MT-Bench",
-    (question("81", "write", "again"), question("111", "1 + 1?", "and 1 more?"), question("82", "draft", "shorter")),
+    (
+        question("81", "write", "again"),
+        question("111", "1 + 1?", "and 1 more?"),
+        question("82", "draft", "shorter"),
+    ),
     "by hand",
     80,
     categories={"81": "writing", "111": "math", "82": "writing"},
@@ -79,11 +88,14 @@ def test_means_by_hand():
     result = mt_bench.score(QUESTIONS, ANSWERS, verdicts(8.0, 6.0, 10.0, 9.0, 4.0, 2.0), n_boot=200)
     score, low, high = result.overall
     assert result.unparsable == 0 and result.values.tolist() == [8, 6, 10, 9, 4, 2]
-    # Questions have 7, 9.5 and 3 on average: SD 3.279, error 1.893, and t of two degrees of freedom is 4.303.
+    # Questions have 7, 9.5 and 3 on average: SD 3.279, error 1.893, and t of two degrees of freedom
+    # is 4.303.
     assert score == 39 / 6 and (low, high) == pytest.approx((6.5 - 8.15, 6.5 + 8.15), abs=0.5)
     # Both turns of a question are drawn together: one question tells nothing of how questions vary.
     one = replace(QUESTIONS, groups=QUESTIONS.groups[1:2])
-    alone = mt_bench.score(one, ANSWERS[2:4], verdicts(8.0, 6.0, 10.0, 9.0, 4.0, 2.0), n_boot=200).overall
+    alone = mt_bench.score(
+        one, ANSWERS[2:4], verdicts(8.0, 6.0, 10.0, 9.0, 4.0, 2.0), n_boot=200
+    ).overall
     assert alone[0] == 9.5 and np.isnan(alone[1:]).all()
 
 
@@ -99,14 +111,22 @@ def test_a_grade_that_was_not_read_is_no_0_and_is_counted():
 
 def test_a_subset_is_spread_over_categories_and_named():
     items = tuple(question(f"{c}{i}", "a", "b") for c in "wxyz" for i in range(10))
-    questions = Questions("MT-Bench", items, "by hand", 40, categories={group.id: group.id[0] for group in items})
+    questions = Questions(
+        "MT-Bench", items, "by hand", 40, categories={group.id: group.id[0] for group in items}
+    )
     assert questions.title == "MT-Bench" and questions.subset(0) is questions
     for n in (1, 4, 7, 12, 39):
         some = questions.subset(n, seed=3)
         counts = [sum(group.id[0] == c for group in some.groups) for c in "wxyz"]
-        assert len(some) == n and max(counts) - min(counts) <= 1 and some == questions.subset(n, seed=3)
+        assert (
+            len(some) == n
+            and max(counts) - min(counts) <= 1
+            and some == questions.subset(n, seed=3)
+        )
         assert some.title == f"MT-Bench, {n} of 40 questions"
-        assert [group for group in items if group in some.groups] == list(some.groups), "in their order"
+        assert [group for group in items if group in some.groups] == list(some.groups), (
+            "in their order"
+        )
     assert questions.subset(8, seed=1) != questions.subset(8, seed=2)
     # A larger subset holds the smaller one: answers to the first few are answers to the many.
     assert set(questions.subset(8, seed=1).groups) < set(questions.subset(16, seed=1).groups)
@@ -118,10 +138,15 @@ def test_generated_questions_are_never_called_mt_bench():
     questions = mt_bench.load("embedded", n=5, seed=1)
     assert questions.title == "generated questions (not MT-Bench)" and questions.generated
     assert len(questions) == 5 and all(
-        len(group.prompt) == 2 and all(turn.text for turn in group.prompt) for group in questions.groups
+        len(group.prompt) == 2 and all(turn.text for turn in group.prompt)
+        for group in questions.groups
     )
     assert all(questions.categories[group.id] for group in questions.groups)
-    assert questions == mt_bench.load("embedded", n=5, seed=1) != mt_bench.load("embedded", n=5, seed=2)
+    assert (
+        questions
+        == mt_bench.load("embedded", n=5, seed=1)
+        != mt_bench.load("embedded", n=5, seed=2)
+    )
 
 
 def test_from_answers_to_a_score_with_a_judge(tmp_path):
@@ -165,22 +190,31 @@ def test_published_answers_and_their_prompts(model, mean):
     questions = mt_bench.load("folder", references="gpt-4-1106-preview")
     answers = read(Path(DATA) / "mt_bench" / f"model_answer__{model}.jsonl.gz", questions)
     asked = mt_bench.asks(questions, answers, mt_bench.prompts("folder"))
-    assert len(asked) == 160 and answers[0].source.startswith(f"{model}, model_answer__{model}.jsonl.gz")
+    assert len(asked) == 160 and answers[0].source.startswith(
+        f"{model}, model_answer__{model}.jsonl.gz"
+    )
     assert characters(answers).mean() == mean
     for ask, answer in zip(asked, answers, strict=True):
-        text, own = ask.messages[1][1], (*(turn.text for turn in answer.prompt), answer.responses[0].text)
+        text, own = (
+            ask.messages[1][1],
+            (*(turn.text for turn in answer.prompt), answer.responses[0].text),
+        )
         assert ask.id == answer.id and all(part in text for part in own), ask.id
         assert "{" not in text or any(
             "{" in part for part in (*own, *questions.references.get(question_id(answer), ()))
         )
     second = [ask for ask in asked if ask.id.endswith("/2")]
-    assert all("second" in ask.messages[0][1] for ask in second), "its prompt asks for the second turn"
+    assert all("second" in ask.messages[0][1] for ask in second), (
+        "its prompt asks for the second turn"
+    )
     assert sum("Reference" in ask.messages[1][1] for ask in asked) >= 60
 
 
 @needs_data
 def test_what_is_not_in_the_folder_is_named_with_its_address():
-    with pytest.raises(DataError, match=r"gpt-4-0125-preview is not in this folder; .*source='hub'"):
+    with pytest.raises(
+        DataError, match=r"gpt-4-0125-preview is not in this folder; .*source='hub'"
+    ):
         mt_bench.load("folder")
 
 
@@ -191,7 +225,10 @@ def write(path, rows):
 
 def test_faulty_files_are_named(tmp_path, monkeypatch):
     """A question with one turn, of an unknown category, too few of them; a maths question without its reference."""
-    file, good = tmp_path / "mt_bench" / "question.jsonl", {"question_id": 1, "category": "math", "turns": ["a", "b"]}
+    file, good = (
+        tmp_path / "mt_bench" / "question.jsonl",
+        {"question_id": 1, "category": "math", "turns": ["a", "b"]},
+    )
     for wrong, match in (
         (good | {"turns": ["a"]}, "line 2: expected an id and the text of 2 turns"),
         (good | {"category": "poems"}, "line 2, field 'category': 'poems' is none"),
@@ -205,15 +242,22 @@ def test_faulty_files_are_named(tmp_path, monkeypatch):
     write(file, [good])
     row = {"question_id": 1, "model_id": "gpt-4"}
     write(reference, [row | {"question_id": 2, "choices": [{"turns": ["x", "y"]}]}])
-    with pytest.raises(DataError, match=r"gpt-4\.jsonl.*no answer to 1 of 1 questions, 1 among them"):
+    with pytest.raises(
+        DataError, match=r"gpt-4\.jsonl.*no answer to 1 of 1 questions, 1 among them"
+    ):
         mt_bench.load("folder", tmp_path, references="gpt-4")
     write(reference, [row | {"choices": [{"turns": ["x"]}]}])
-    with pytest.raises(DataError, match=r"gpt-4\.jsonl, line 1: .* 1, or 1 responses to its 2 turns"):
+    with pytest.raises(
+        DataError, match=r"gpt-4\.jsonl, line 1: .* 1, or 1 responses to its 2 turns"
+    ):
         mt_bench.load("folder", tmp_path, references="gpt-4")
     with pytest.raises(ValueError, match="unknown references"):
         mt_bench.load("folder", tmp_path, references="gpt-5")
     prompts = tmp_path / "mt_bench" / "judge_prompts.jsonl"
-    rows = [{"name": n, "system_prompt": t.system, "prompt_template": t.text} for n, t in TEMPLATES.items()]
+    rows = [
+        {"name": n, "system_prompt": t.system, "prompt_template": t.text}
+        for n, t in TEMPLATES.items()
+    ]
     write(prompts, rows)
     assert mt_bench.prompts("folder", tmp_path) == TEMPLATES
     write(prompts, rows[:3])

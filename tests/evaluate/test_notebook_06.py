@@ -23,7 +23,9 @@ sys.path.pop(0)
 
 NAME = "06_rewardbench_evaluation"
 MIRROR = os.environ.get("HS2_DATA_DIR")
-needs_mirror = pytest.mark.skipif(not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here")
+needs_mirror = pytest.mark.skipif(
+    not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here"
+)
 
 
 @pytest.fixture(params=[1, 5], ids=["one output", "five outputs"])
@@ -39,7 +41,9 @@ def evaluated(tmp_path, monkeypatch, classifier):
     plain, folder = classifier
 
     def evaluated(file, **settings):
-        recipe = recipes.RewardBench(model=str(folder), path=str(file), n_boot=100, n_changed=2, **settings)
+        recipe = recipes.RewardBench(
+            model=str(folder), path=str(file), n_boot=100, n_changed=2, **settings
+        )
         setup = Setup(NAME, "smoke", {"tier": "smoke"}, recipe)
         benchmark = rewardbench.load_benchmark(setup)
         reward_model = rewardbench.load_model(setup)
@@ -56,7 +60,9 @@ def evaluated(tmp_path, monkeypatch, classifier):
 
 def same(folder, file, plain):
     """The rows of a run's pairs.csv by id, after each score was compared."""
-    assert np.abs(own_pairs.differences(folder / "pairs.csv", file, plain)).max() <= own_pairs.WITHIN
+    assert (
+        np.abs(own_pairs.differences(folder / "pairs.csv", file, plain)).max() <= own_pairs.WITHIN
+    )
     return pd.read_csv(folder / "pairs.csv").set_index("id")
 
 
@@ -83,15 +89,28 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
     for name in ("HS2_RUNS", "HS2_REPORTS"):
         monkeypatch.setenv(name, str(tmp_path / name))
     (plain, folder), file = classifier, own_pairs.chosen_and_rejected(tmp_path / "mine.csv")
-    words = [f"model={folder}", f"path={file}", "recipe.n_boot=100", "recipe.n_changed=2", "recipe.too_long=leave out"]
+    words = [
+        f"model={folder}",
+        f"path={file}",
+        "recipe.n_boot=100",
+        "recipe.n_changed=2",
+        "recipe.too_long=leave out",
+    ]
     command = [sys.executable, "-m", "hs2lib.run", "--execute", "06", "--name", "mine"]
-    done = subprocess.run(command + [word for value in words for word in ("-p", value)], capture_output=True, text=True)
+    done = subprocess.run(
+        command + [word for value in words for word in ("-p", value)],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     scored = same(tmp_path / "HS2_RUNS" / "smoke" / f"{NAME}@mine", file, plain)
     assert list(scored.index) == ["mine/a", "mine/b", "mine/d"]
     manifest = tmp_path / "HS2_REPORTS" / "smoke" / f"{NAME}@mine" / "manifest.json"
     assert "1 pairs left out" in manifest.read_text()
-    assert sorted(path.name for path in (tmp_path / "HS2_REPORTS" / "smoke").iterdir()) == [".running", f"{NAME}@mine"]
+    assert sorted(path.name for path in (tmp_path / "HS2_REPORTS" / "smoke").iterdir()) == [
+        ".running",
+        f"{NAME}@mine",
+    ]
 
 
 @pytest.mark.slow

@@ -26,7 +26,9 @@ def judge(question, nth):
         return Reply("Both have faults.\nMy final verdict is: [[B>A]]")
     if "m or M" in question:
         return Reply("m")
-    return Reply("Clear enough.\nRating: [[6]]" if "second answer" in question else "Good.\nRating: [[8]]")
+    return Reply(
+        "Clear enough.\nRating: [[6]]" if "second answer" in question else "Good.\nRating: [[8]]"
+    )
 
 
 @pytest.fixture
@@ -36,7 +38,11 @@ def smoke(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
 
     def run(**parameters):
-        execute(NAME, "smoke", **{"n_truthfulqa": 2, "n_mt_bench": 2, "n_arena_hard": 2, "n_boot": 100} | parameters)
+        execute(
+            NAME,
+            "smoke",
+            **{"n_truthfulqa": 2, "n_mt_bench": 2, "n_arena_hard": 2, "n_boot": 100} | parameters,
+        )
         return tmp_path / "reports" / "smoke" / NAME
 
     return run
@@ -48,24 +54,30 @@ def judged(folder):
 
 @pytest.mark.slow
 def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
-    """Grades of 8 and 6 have the mean 7; who is B in one game and A in the other wins half; all by hand.
+    """Grades of 8 and 6 have the mean 7; who is B in one game and A in the other wins half; all by
+    hand.
 
-    Each question is asked once though two policies give one answer, a second run asks nothing, and the key of the
-    environment is in no file.
+    Each question is asked once though two policies give one answer, a second run asks nothing, and
+    the key of the environment is in no file.
     """
     monkeypatch.setenv("HS2_TEST_KEY", KEY)
     together = threading.Barrier(2)
     arrivals = itertools.count()
 
     def plan(question, nth):
-        if next(arrivals) < 2:  # the first two replies wait for each other, however busy this machine is
+        if (
+            next(arrivals) < 2
+        ):  # the first two replies wait for each other, however busy this machine is
             with suppress(threading.BrokenBarrierError):
                 together.wait(20)
         return judge(question, nth)
 
     with serve(plan) as server:
         parameters = dict(
-            judge="endpoint", judge_url=server.url, key_variable="HS2_TEST_KEY", skip=["PPO", "SteerLM 2.0"]
+            judge="endpoint",
+            judge_url=server.url,
+            key_variable="HS2_TEST_KEY",
+            skip=["PPO", "SteerLM 2.0"],
         )
         folder = smoke(**parameters)
         asked = dict(server.asked)
@@ -77,8 +89,14 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
         assert dict(server.asked) == asked, "a reply that was paid for is asked for again"
     pd.testing.assert_frame_equal(judged(folder), first)
     assert first.columns.tolist() == ["SFT", "DPO", "Iterative DPO", "SteerLM"]
-    assert first.loc["generated questions (not MT-Bench): score, 1 to 10"].str.startswith("7.00 [7.00").all()
-    assert first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
+    assert (
+        first.loc["generated questions (not MT-Bench): score, 1 to 10"]
+        .str.startswith("7.00 [7.00")
+        .all()
+    )
+    assert (
+        first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
+    )
     assert first.index.str.contains("LC win rate, minimal form").sum() == 1
     assert first.index.str.contains("protocol's|SE of the|weight p").sum() == 5
     assert not first.apply(lambda column: column.str.contains(grading.NOT_RUN)).any(axis=None)
@@ -94,14 +112,17 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_with_the_reward_model(smoke):
-    """Its score has a measure of its own name; the judge's columns still say that no judge was asked.
+    """Its score has a measure of its own name; the judge's columns still say that no judge was
+    asked.
 
     Where notebook 05 was not run the head is random, and every caption from there on says so.
     """
     folder = smoke(judge="reward_model", skip=["DPO", "PPO", "Iterative DPO", "SteerLM 2.0"])
     table = judged(folder)
     own = table.index.str.contains("reward model's score, goodness of")
-    assert own.sum() == 3 and table[own].map(lambda cell: re.match(r"-?\d", cell)).notna().all(axis=None)
+    assert own.sum() == 3 and table[own].map(lambda cell: re.match(r"-?\d", cell)).notna().all(
+        axis=None
+    )
     of_judge = table.index.str.contains("score, 1 to 10|win rate")
     assert of_judge.sum() == 3 and (table[of_judge] == grading.NOT_RUN).all(axis=None)
     artefacts = json.loads((folder / "manifest.json").read_text())["artefacts"]
@@ -110,7 +131,8 @@ def test_with_the_reward_model(smoke):
 
 @pytest.mark.slow
 def test_a_policy_of_ones_own_is_in_every_table(smoke, tmp_path):
-    """Models that are named take the places of the notebooks' policies; the first is what the others are compared with.
+    """Models that are named take the places of the notebooks' policies; the first is what the
+    others are compared with.
 
     The paper has no row for them: they are beside Table 4, never in it.
     """
@@ -121,16 +143,24 @@ def test_a_policy_of_ones_own_is_in_every_table(smoke, tmp_path):
     for name in ("judged", "categories"):
         assert pd.read_csv(folder / f"{name}.csv").columns[1:].tolist() == ["First", "Mine"], name
     trades = pd.read_csv(folder / "trades.csv")
-    assert set(trades.policy) == {"Mine"} and set(trades.against) == {"First"} and (trades.gain == 0).all()
+    assert (
+        set(trades.policy) == {"Mine"}
+        and set(trades.against) == {"First"}
+        and (trades.gain == 0).all()
+    )
     assert "Mine" not in (folder / "against-table-4.csv").read_text()
-    assert not (folder / "held-out.csv").exists(), "no notebook has left answers to held-out prompts"
+    assert not (folder / "held-out.csv").exists(), (
+        "no notebook has left answers to held-out prompts"
+    )
 
 
 @pytest.mark.slow
 def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
     """Said before hours are spent on answers, and again where the first question would be sent."""
     monkeypatch.delenv("HS2_TEST_KEY", raising=False)
-    parameters = dict(judge="endpoint", judge_url="https://judge.invalid/v1", key_variable="HS2_TEST_KEY")
+    parameters = dict(
+        judge="endpoint", judge_url="https://judge.invalid/v1", key_variable="HS2_TEST_KEY"
+    )
     with pytest.raises(JudgeError, match="environment variable HS2_TEST_KEY is not set"):
         smoke(**parameters, skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
     assert "HS2_TEST_KEY is not set" in capsys.readouterr().out

@@ -28,7 +28,9 @@ from hs2lib.train.trainer import Outputs, fit
 
 pytestmark = pytest.mark.slow
 
-PROMPTS = [Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)]
+PROMPTS = [
+    Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)
+]
 HOW = dict(seed=3, max_new_tokens=6, n=2, progress=False)
 
 
@@ -58,7 +60,9 @@ def test_rows_are_what_they_say(sft, other, judge):
     assert frame.response.tolist() == [f"p{i}/{k}" for i in range(5) for k in range(2)]
     sampled = rollout.rollouts(other, PROMPTS, temperature=0.5, top_p=0.9, **HOW)
     scores = judge.score(sampled).numpy()
-    np.testing.assert_allclose(frame[policies.SCORE], scores[:, :3] @ np.array([0.65, 0.8, 0.45]), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        frame[policies.SCORE], scores[:, :3] @ np.array([0.65, 0.8, 0.45]), rtol=1e-4, atol=1e-6
+    )
     by_attribute = frame[[policies.score_of(name) for name in judge.attributes]]
     np.testing.assert_allclose(by_attribute, scores, rtol=1e-5, atol=1e-7)
     responses = [r for group in sampled for r in group.responses]
@@ -78,12 +82,16 @@ def test_rows_are_what_they_say(sft, other, judge):
     assert frame.kl.mean() > 0.01
 
 
-def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_reward_models(sft, judge):
+def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_reward_models(
+    sft, judge
+):
     """The truth is the goodness of what the grader reads; of a text that is no prompt of ours nobody knows it."""
     prompts = list(generate.groups(3, seed=4, split="validation"))
     frame = policies.evaluate(sft, prompts, judge, sft, name="SFT", **HOW)
     sampled = rollout.rollouts(sft, prompts, temperature=0.7, top_p=0.9, **HOW)
-    expected = [grade(generate.task_of(g.id), r.text).attributes for g in sampled for r in g.responses]
+    expected = [
+        grade(generate.task_of(g.id), r.text).attributes for g in sampled for r in g.responses
+    ]
     np.testing.assert_allclose(frame[[f"true {name}" for name in ATTRIBUTES]], expected)
     np.testing.assert_allclose(frame.truth, np.array(expected)[:, :3] @ np.array([0.65, 0.8, 0.45]))
     assert {"truth", "true helpfulness"} <= set(policies.table([frame], n_boot=20).measure)
@@ -104,9 +112,13 @@ def test_kl_of_a_model_from_itself_is_0_and_of_none_unknown(sft, judge):
 
 def test_without_a_reward_model_all_is_measured_but_scores(sft, other, judge):
     """DPO needs none, so its notebook must not; the same answers, and none beside answers that were scored."""
-    alone, scored = (policies.evaluate(other, PROMPTS, by, sft, name="DPO", **HOW) for by in (None, judge))
+    alone, scored = (
+        policies.evaluate(other, PROMPTS, by, sft, name="DPO", **HOW) for by in (None, judge)
+    )
     assert policies.measures(alone) == ["characters", "tokens", "finished", "kl"]
-    pd.testing.assert_frame_equal(alone.drop(columns="settings"), scored[alone.columns].drop(columns="settings"))
+    pd.testing.assert_frame_equal(
+        alone.drop(columns="settings"), scored[alone.columns].drop(columns="settings")
+    )
     with pytest.raises(ValueError, match="no reward model"):
         policies.table([alone, scored.assign(policy="scored")])
 
@@ -144,17 +156,25 @@ def test_a_label_is_the_policys_only(template, judge):
 def made(policy, values, prompts, settings="s"):
     responses = [f"{p}/{i}" for i, p in enumerate(prompts)]
     measures = {policies.SCORE: values, "kl": values}
-    return pd.DataFrame({"policy": policy, "prompt": prompts, "response": responses, "settings": settings} | measures)
+    return pd.DataFrame(
+        {"policy": policy, "prompt": prompts, "response": responses, "settings": settings}
+        | measures
+    )
 
 
 def test_means_and_gains_by_hand():
     """SFT 0 and 4, DPO 1 and 5: means 2 and 3, a gain of exactly 1 in every resample though both vary by prompt."""
     frames = [made("SFT", [0.0, 4.0], ["a", "b"]), made("DPO", [1.0, 5.0], ["a", "b"])]
     table = policies.table(frames, n_boot=500)
-    assert table.policy.tolist() == ["SFT", "DPO"] * 2 and table.measure.tolist() == [policies.SCORE] * 2 + ["kl"] * 2
+    assert (
+        table.policy.tolist() == ["SFT", "DPO"] * 2
+        and table.measure.tolist() == [policies.SCORE] * 2 + ["kl"] * 2
+    )
     assert table["mean"].tolist() == [2, 3, 2, 3]
     half = 12.706 * 2  # t of one degree of freedom, and the error of a mean of 0 and 4
-    assert table.loc[0, ["95 % low", "95 % high"]].tolist() == pytest.approx([2 - half, 2 + half], rel=0.1)
+    assert table.loc[0, ["95 % low", "95 % high"]].tolist() == pytest.approx(
+        [2 - half, 2 + half], rel=0.1
+    )
     gains = policies.gains_of(frames, "SFT", n_boot=500)
     assert gains.policy.tolist() == ["DPO", "DPO"] and (gains.iloc[:, 2:] == 1).all(axis=None)
 
@@ -165,9 +185,13 @@ def test_wins_by_hand():
     frames = [frame.assign(truth=frame[policies.SCORE]) for frame in frames]
     assert policies.wins(frames, "SFT", n_boot=200).iloc[0, 1:3].tolist() == ["DPO", 50]
     low, high = policies.wins(frames, "SFT", n_boot=200).iloc[0, 3:]
-    assert 0 < low < 2 and 98 < high < 100  # three prompts leave all open, and none is outside 0 to 100
+    assert (
+        0 < low < 2 and 98 < high < 100
+    )  # three prompts leave all open, and none is outside 0 to 100
     two = [made("SFT", [1.0, 5.0], ["a", "a"]), made("DPO", [2.0, 4.5], ["a", "a"])]
-    assert policies.wins([frame.assign(truth=frame[policies.SCORE]) for frame in two], "SFT")["mean"].tolist() == [100]
+    assert policies.wins([frame.assign(truth=frame[policies.SCORE]) for frame in two], "SFT")[
+        "mean"
+    ].tolist() == [100]
 
 
 def test_intervals_are_by_prompt():
@@ -175,12 +199,16 @@ def test_intervals_are_by_prompt():
     one = policies.table([made("x", [0.0, 1.0], ["a", "b"])], n_boot=300)
     ten = policies.table([made("x", [0.0, 1.0] * 10, ["a", "b"] * 10)], n_boot=300)
     assert one.iloc[0, 2:].tolist() == pytest.approx(ten.iloc[0, 2:].tolist())
-    assert one.iloc[0, 2:].tolist() == pytest.approx([0.5, 0.5 - 12.706 / 2, 0.5 + 12.706 / 2], rel=0.1)
+    assert one.iloc[0, 2:].tolist() == pytest.approx(
+        [0.5, 0.5 - 12.706 / 2, 0.5 + 12.706 / 2], rel=0.1
+    )
 
 
 def test_unlike_evaluations_are_not_compared():
     one = made("SFT", [0.0, 1.0], ["a", "b"])
-    with pytest.raises(ValueError, match="SFT and DPO were evaluated on different prompts: b is of one only"):
+    with pytest.raises(
+        ValueError, match="SFT and DPO were evaluated on different prompts: b is of one only"
+    ):
         policies.table([one, made("DPO", [0.0, 1.0], ["a", "a"])])
     with pytest.raises(ValueError, match="different settings: 's' and 't'"):
         policies.table([one, made("DPO", [0.0, 1.0], ["a", "b"], "t")])
@@ -195,23 +223,43 @@ def test_saved_and_read_again_is_the_same(tmp_path, sft, judge):
     assert len(read) == 1, "the manifest names the file"
     tables = [policies.table([x], n_boot=100) for x in (frame, again)]
     pd.testing.assert_frame_equal(*tables)
-    # A later notebook evaluates its upstream's policy again, or reads it: either way the policy stands there once.
+    # A later notebook evaluates its upstream's policy again, or reads it: either way the policy
+    # stands there once.
     pd.testing.assert_frame_equal(policies.table([frame, again], n_boot=100), tables[1])
 
 
 def test_earlier_policies_are_those_of_lower_notebooks(tmp_path):
     """In the notebooks' order, whatever the file system's; neither this notebook's own rows nor a later one's."""
-    rows = pd.DataFrame({"policy": ["x"], "prompt": ["p"], "response": ["p/0"], "settings": ["s"], "goodness": [1.0]})
+    rows = pd.DataFrame(
+        {
+            "policy": ["x"],
+            "prompt": ["p"],
+            "response": ["p/0"],
+            "settings": ["s"],
+            "goodness": [1.0],
+        }
+    )
     for name in ("12_last", "08_two", "10_here", "07_one"):
         policies.save(tmp_path / name, rows.assign(policy=name))
     (tmp_path / "09_not_run").mkdir()
-    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")[0]] == ["07_one", "08_two"]
+    assert [frame.policy[0] for frame in policies.earlier(tmp_path / "10_here")[0]] == [
+        "07_one",
+        "08_two",
+    ]
     assert policies.earlier(tmp_path / "10_here" / "dry-run") == ([], {})
 
 
 def test_of_earlier_policies_a_run_sees_those_that_it_needs(tmp_path, monkeypatch):
     """Methods that do not need each other run side by side: which ended first must not change a table."""
-    rows = pd.DataFrame({"policy": ["x"], "prompt": ["p"], "response": ["p/0"], "settings": ["s"], "goodness": [1.0]})
+    rows = pd.DataFrame(
+        {
+            "policy": ["x"],
+            "prompt": ["p"],
+            "response": ["p/0"],
+            "settings": ["s"],
+            "goodness": [1.0],
+        }
+    )
     for name in ("07_sft", "08_dpo"):
         policies.save(tmp_path / name, rows.assign(policy=name))
     monkeypatch.setenv(RUN, graph.reading("10_ppo", "smoke"))
@@ -221,7 +269,14 @@ def test_of_earlier_policies_a_run_sees_those_that_it_needs(tmp_path, monkeypatc
 @pytest.mark.parametrize("tier", ["smoke", "demo", "laptop", "gpu", "paper"])
 def test_all_policies_are_evaluated_alike(tier):
     """One table compares notebooks 07 to 12: prompts, seeds, lengths and weights must be the same in each of them."""
-    names = ["eval_dataset", "eval_source", "eval_split", "n_eval_prompts", "n_eval_samples", "eval_tokens"]
+    names = [
+        "eval_dataset",
+        "eval_source",
+        "eval_split",
+        "n_eval_prompts",
+        "n_eval_samples",
+        "eval_tokens",
+    ]
     names += ["eval_temperature", "eval_top_p", "weighting", "seed"]
     numbers = ("07", "08", "09", "10", "11", "12")
     notebooks = [name for name in graph.notebooks() if name.startswith(numbers)]
@@ -235,7 +290,9 @@ def test_all_policies_are_evaluated_alike(tier):
 def evaluated(path, tier):
     """All that a notebook is run with at a tier: its parameters and its recipe."""
     values = parameters.resolve(path, tier, root() / "params")
-    return values | vars(parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace())
+    return values | vars(
+        parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace()
+    )
 
 
 def test_other_models_are_measured_in_place_of_the_notebooks(tmp_path):
@@ -251,9 +308,16 @@ def test_other_models_are_measured_in_place_of_the_notebooks(tmp_path):
 
 def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):
     """A policy may write `=cmd|..`, and most of them write lists that begin with `-`."""
-    frame = pd.DataFrame({"prompt": ["=1+1"], "response": ["- one\n- two"], "policy": ["'DPO"], "value": [1 / 3]})
+    frame = pd.DataFrame(
+        {"prompt": ["=1+1"], "response": ["- one\n- two"], "policy": ["'DPO"], "value": [1 / 3]}
+    )
     policies.save(tmp_path / "08_dpo", frame)
-    assert (tmp_path / "08_dpo" / policies.FILE).read_text().splitlines()[1].startswith("'=1+1,\"'- one")
+    assert (
+        (tmp_path / "08_dpo" / policies.FILE)
+        .read_text()
+        .splitlines()[1]
+        .startswith("'=1+1,\"'- one")
+    )
     pd.testing.assert_frame_equal(policies.earlier(tmp_path / "09_mine")[0][0], frame)
 
 
@@ -262,7 +326,14 @@ def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):
 
 def policy_and_training(folder, **changes):
     """A tiny policy trained for four steps with a checkpoint of each, its recipe and what `fit` gave."""
-    own = {"steps": 4, "batch": 2, "save_every": 1, "learning_rate": 1e-2, "n_eval_prompts": 2, "n_boot": 100}
+    own = {
+        "steps": 4,
+        "batch": 2,
+        "save_every": 1,
+        "learning_rate": 1e-2,
+        "n_eval_prompts": 2,
+        "n_boot": 100,
+    }
     recipe = recipes.SFT(**own | {"judge": "endpoint", "eval_tokens": 4} | changes)
     policy = load_policy("tiny")
     made, _ = items(policy, best_paths(generate.groups(4, seed=0, split="train")))
@@ -296,9 +367,12 @@ def graded(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "by_step, best", [([2.0, 7.0, 9.5, 3.0], 3), ([2.0, 8.0, 8.0, 8.0], 2), ([None, 1.0, 1.5, None], 3)]
+    "by_step, best",
+    [([2.0, 7.0, 9.5, 3.0], 3), ([2.0, 8.0, 8.0, 8.0], 2), ([None, 1.0, 1.5, None], 3)],
 )
-def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earliest(graded, tmp_path, by_step, best):
+def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earliest(
+    graded, tmp_path, by_step, best
+):
     """So does a run that finds the training done; the weights are those of that step, and the table says all grades."""
     graded |= dict(enumerate(by_step, 1))
     both = []
@@ -308,7 +382,9 @@ def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earl
         both.append(selection.choose(policy, result, recipe))
         assert both[-1].result.best_step == best
         saved = load_policy("tiny")
-        checkpoints.load_weights(Outputs(saved, None, "float32"), result.folder / f"checkpoint-{best}")
+        checkpoints.load_weights(
+            Outputs(saved, None, "float32"), result.folder / f"checkpoint-{best}"
+        )
         assert policy.fingerprint() == saved.fingerprint()
     chosen, again = both
     assert f"step {best} is taken" in chosen.caption and "4 x 4 answers" in chosen.caption
@@ -323,7 +399,9 @@ def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothin
     chosen = selection.choose(policy, result, recipes.SFT())
     assert chosen.result is result and chosen.table is None
     policy, recipe, result = policy_and_training(tmp_path)
-    with pytest.raises(ValueError, match="lacks earlier checkpoints: delete it, and train with a judge"):
+    with pytest.raises(
+        ValueError, match="lacks earlier checkpoints: delete it, and train with a judge"
+    ):
         selection.choose(policy, result, recipe)
 
 
@@ -334,10 +412,16 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
     chosen = selection.choose(policy, result, recipe, label=label)
     grades = {}
     for step in (1, 4):
-        checkpoints.load_weights(Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}")
+        checkpoints.load_weights(
+            Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}"
+        )
         questions = mt_bench.load("embedded", n=2)
-        answers = selection.generate(policy, questions, max_new_tokens=4, label=label, progress=False)
-        truth = np.concatenate([true_attributes(answer) for answer in answers if answer.id.endswith("/2")])
+        answers = selection.generate(
+            policy, questions, max_new_tokens=4, label=label, progress=False
+        )
+        truth = np.concatenate(
+            [true_attributes(answer) for answer in answers if answer.id.endswith("/2")]
+        )
         grades[step] = (1 + 9 * truth[:, :3] @ np.array([0.65, 0.8, 0.45]) / 7.6).mean()
     table = chosen.table.set_index("step")["mean"]
     assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))

@@ -35,19 +35,33 @@ def test_the_longer_response_stands_beside_the_order_of_held_out_pairs():
     ordered = preferences.order(RATIOS, PAIRS, **RESAMPLED)
     np.testing.assert_allclose(ordered.table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
     by_prompt = inside(mean([100, 0, 100], ["a", "a", "b"], **RESAMPLED), 0, 100, 2)
-    assert ordered.table.loc["right, %"].tolist() == list(by_prompt) and 0 <= by_prompt.low < by_prompt.high <= 100
+    assert (
+        ordered.table.loc["right, %"].tolist() == list(by_prompt)
+        and 0 <= by_prompt.low < by_prompt.high <= 100
+    )
     assert ordered.pairs == "3 held-out pairs" and ordered.n_prompts == 2
-    assert ordered.sentence.startswith("67 % of 3 held-out pairs are in the right order (95 % interval ")
+    assert ordered.sentence.startswith(
+        "67 % of 3 held-out pairs are in the right order (95 % interval "
+    )
     first, second = ordered.sentences()
     assert first.endswith("; by length alone 50 % would be right.")
-    assert second == "On average the chosen responses rose by 1.00 nats and the rejected responses rose by 0.33 nats."
+    assert (
+        second
+        == "On average the chosen responses rose by 1.00 nats and the rejected responses rose by 0.33 nats."
+    )
 
 
 def test_of_a_policy_that_is_its_reference_no_order_is_reported():
     """Every margin is 0 but for rounding: 0 % were said to be in the right order."""
     ordered = preferences.order(RATIOS, PAIRS, trained=False, held_out=False, **RESAMPLED)
-    assert ordered.table.loc["right, %"].isna().all() and ordered.table.loc["right by length, %", "mean"] == 50
-    assert ordered.sentence == "nothing is ordered: of 3 training pairs every margin is 0 but for rounding"
+    assert (
+        ordered.table.loc["right, %"].isna().all()
+        and ordered.table.loc["right by length, %", "mean"] == 50
+    )
+    assert (
+        ordered.sentence
+        == "nothing is ordered: of 3 training pairs every margin is 0 but for rounding"
+    )
 
 
 @pytest.fixture
@@ -58,9 +72,20 @@ def setup(tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(models)
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     recipe = DPO(
-        n_prompts=24, batch=4, steps=4, validate_every=2, keep=9, learning_rate=1e-3, warmup=0, beta=0.1, start="tiny",
-        reward="none", n_eval_prompts=3, eval_tokens=6, n_boot=100,
-    )  # fmt: skip
+        n_prompts=24,
+        batch=4,
+        steps=4,
+        validate_every=2,
+        keep=9,
+        learning_rate=1e-3,
+        warmup=0,
+        beta=0.1,
+        start="tiny",
+        reward="none",
+        n_eval_prompts=3,
+        eval_tokens=6,
+        n_boot=100,
+    )
     return Setup("08_dpo", "smoke", {"tier": "smoke"}, recipe)
 
 
@@ -82,28 +107,45 @@ def test_along_its_checkpoints_a_training_is_measured_and_its_weights_stay(setup
     assert path.columns.tolist() == preferences.PATH
     steps = path.groupby("measure").step.agg(list).to_dict()
     assert steps.pop("accuracy") == [2, 4]
-    assert set(steps) == {"characters", "kl", "margin", "truth"} and all(at == [0, 2, 4] for at in steps.values())
+    assert set(steps) == {"characters", "kl", "margin", "truth"} and all(
+        at == [0, 2, 4] for at in steps.values()
+    )
     at = path.set_index(["measure", "step"]).difference
-    assert at["truth", 0] == at["characters", 0] == at["kl", 0] == 0 and at["margin", 0] == pytest.approx(0, abs=1e-4)
-    checkpoints.load_weights(Outputs(policy, None, "float32"), result.folder / "best" / "step-000004")
+    assert at["truth", 0] == at["characters", 0] == at["kl", 0] == 0 and at[
+        "margin", 0
+    ] == pytest.approx(0, abs=1e-4)
+    checkpoints.load_weights(
+        Outputs(policy, None, "float32"), result.folder / "best" / "step-000004"
+    )
     ratios = dpo.log_ratios(policy, items.validation)
-    assert at["margin", 4] == pytest.approx((ratios[:, 0] - ratios[:, 1]).mean(), rel=1e-4) and at["margin", 4] != 0
+    assert (
+        at["margin", 4] == pytest.approx((ratios[:, 0] - ratios[:, 1]).mean(), rel=1e-4)
+        and at["margin", 4] != 0
+    )
     assert at["accuracy", 4] == pytest.approx(100 * (ratios[:, 0] > ratios[:, 1]).mean())
     without = replace(result, folder=setup.folder / "another")
-    assert preferences.along(policy, items, pairs, without, compared, setup).empty, "TRL keeps no checkpoint"
+    assert preferences.along(policy, items, pairs, without, compared, setup).empty, (
+        "TRL keeps no checkpoint"
+    )
 
 
 def test_margins_by_step_are_drawn_with_what_they_are_compared_with():
     """A panel of one measure has no legend; the order of pairs is compared with chance."""
     from hs2lib.report import figures
 
-    rows = [(0, "truth", 0.0, 0.0, 0.0), (2, "truth", 0.5, 0.1, 0.9), (2, "accuracy", 75.0, 60.0, 90.0)]
+    rows = [
+        (0, "truth", 0.0, 0.0, 0.0),
+        (2, "truth", 0.5, 0.1, 0.9),
+        (2, "accuracy", 75.0, 60.0, 90.0),
+    ]
     path = pd.DataFrame(rows, columns=preferences.PATH)
     panels = [
         figures.Panel("points", {"truth": figures.TRUTH, "reward model's score": figures.SCORE}),
         figures.Panel("%", {"accuracy": figures.LENGTH}, level=50),
     ]
     left, right = figures.by_step(path, panels).axes
-    assert left.lines[0].get_xydata().tolist() == [[0, 0], [2, 0.5]] and left.get_ylabel() == "points"
+    assert (
+        left.lines[0].get_xydata().tolist() == [[0, 0], [2, 0.5]] and left.get_ylabel() == "points"
+    )
     assert right.lines[0].get_xydata().tolist() == [[2, 75]] and right.lines[1].get_ydata()[0] == 50
     assert left.get_legend() is None and right.get_legend() is None

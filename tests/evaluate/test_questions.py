@@ -75,7 +75,11 @@ ROWS = {
 }
 COLUMNS = {mt_bench: ("question_id", "category", "turns"), arena_hard: ("uid", "cluster", "prompt")}
 COLUMNS[alpaca_eval] = ("i", "dataset", "instruction")
-FOLDERS = {mt_bench: "mt_bench/question", arena_hard: "arena_hard/question", alpaca_eval: "alpaca_eval/instructions"}
+FOLDERS = {
+    mt_bench: "mt_bench/question",
+    arena_hard: "arena_hard/question",
+    alpaca_eval: "alpaca_eval/instructions",
+}
 
 
 @pytest.mark.parametrize("benchmark", ROWS, ids=FOLDERS.values())
@@ -100,14 +104,20 @@ def test_greedy_and_each_turn_after_its_own_earlier_ones(policy, made):
         conversation = []
         for turn, text in zip(asked.prompt, texts(made)[asked.id], strict=True):
             conversation.append({"role": "user", "content": turn.text})
-            prompt = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
+            prompt = tokenizer.apply_chat_template(
+                conversation, add_generation_prompt=True, tokenize=False
+            )
             ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
             with torch.no_grad():
                 out = backbone.generate(**ids, max_new_tokens=8, do_sample=False, pad_token_id=0)
-            expected = tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
+            expected = tokenizer.decode(
+                out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True
+            )
             assert text == expected
             conversation.append({"role": "assistant", "content": text})
-    assert len({answer.responses[0].text for answer in made}) >= 6, "answers differ: a test that can fail"
+    assert len({answer.responses[0].text for answer in made}) >= 6, (
+        "answers differ: a test that can fail"
+    )
     assert all("greedy, at most 8 tokens" in answer.source for answer in made)
 
 
@@ -158,7 +168,9 @@ def test_a_label_opens_every_turn(policy):
 
 
 def test_one_turn_is_asked_where_there_is_one(policy):
-    mixed = Questions("Arena Hard", (question("a", "only"), question("b", "this", "and that")), "", 500)
+    mixed = Questions(
+        "Arena Hard", (question("a", "only"), question("b", "this", "and that")), "", 500
+    )
     assert [answer.id for answer in generate(policy, mixed, **HOW)] == ["a/1", "b/1", "b/2"]
 
 
@@ -175,7 +187,11 @@ def test_saved_and_read_again_is_the_same(made, tmp_path):
     file = save(tmp_path / "answers" / "tiny.jsonl", "tiny", made)
     again = read(file, QUESTIONS)
     for ours, theirs in zip(made, again, strict=True):
-        assert (ours.id, ours.prompt, ours.responses[0].text) == (theirs.id, theirs.prompt, theirs.responses[0].text)
+        assert (ours.id, ours.prompt, ours.responses[0].text) == (
+            theirs.id,
+            theirs.prompt,
+            theirs.responses[0].text,
+        )
         assert theirs.source.startswith("tiny, tiny.jsonl (sha256 ")
     assert list(file.parent.iterdir()) == [file]
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -188,27 +204,41 @@ def test_saved_and_read_again_is_the_same(made, tmp_path):
 def test_a_number_with_a_zero_in_front_stays_an_id(tmp_path):
     """Question 007 was written as 7, and reading it again found no answer."""
     asked = Questions("MT-Bench", (question("007", "Who?"), question("8", "Why?")), "mine", 2)
-    answers = tuple(replace(group, id=f"{group.id}/1", responses=(Response(group.id, "I."),)) for group in asked.groups)
+    answers = tuple(
+        replace(group, id=f"{group.id}/1", responses=(Response(group.id, "I."),))
+        for group in asked.groups
+    )
     assert texts(read(save(tmp_path / "m.jsonl", "m", answers), asked)) == texts(answers)
 
 
 def test_faulty_answers_are_named(tmp_path):
-    file, good = tmp_path / "a.jsonl", {"question_id": 0, "model_id": "m", "choices": [{"turns": ["a", "b"]}]}
+    file, good = (
+        tmp_path / "a.jsonl",
+        {"question_id": 0, "model_id": "m", "choices": [{"turns": ["a", "b"]}]},
+    )
     one = replace(QUESTIONS, groups=QUESTIONS.groups[:1])
     for wrong, match in (
         ([good | {"choices": []}], r"a\.jsonl, line 1: no answer as FastChat"),
         ([good | {"choices": [{"turns": ["a", 2]}]}], "line 1: no answer as FastChat"),
-        ([{"uid": "0", "model": "m", "messages": [{"role": "assistant"}]}], "line 1: no answer as FastChat"),
+        (
+            [{"uid": "0", "model": "m", "messages": [{"role": "assistant"}]}],
+            "line 1: no answer as FastChat",
+        ),
         ([{k: v for k, v in good.items() if k != "model_id"}], "line 1: no answer as FastChat"),
         ([good | {"choices": [{"turns": "ab"}]}], "line 1: .*1 responses to its 2 turns"),
-        ([good | {"choices": [{"turns": ["a"]}]}], "line 1: .* question 0, or 1 responses to its 2 turns"),
+        (
+            [good | {"choices": [{"turns": ["a"]}]}],
+            "line 1: .* question 0, or 1 responses to its 2 turns",
+        ),
         ([good, good], "line 2: a second answer to question 0"),
         ([good | {"question_id": 9}], "no answer to 1 of 1 questions, 0 among them"),
     ):
         file.write_text("".join(json.dumps(row) + "\n" for row in wrong))
         with pytest.raises(DataError, match=match):
             read(file, one)
-    file.write_text("".join(json.dumps(good | {"question_id": i, "model_id": f"m{i}"}) + "\n" for i in range(4)))
+    file.write_text(
+        "".join(json.dumps(good | {"question_id": i, "model_id": f"m{i}"}) + "\n" for i in range(4))
+    )
     with pytest.raises(DataError, match=r"answers of several models: m0"):
         read(file, QUESTIONS)
     assert texts(read(file, one)) == {"0": ["a", "b"]}, "answers to other questions are passed over"
@@ -238,7 +268,10 @@ def test_without_a_judge_the_column_says_so_and_the_rest_is_there(made):
     ]
     assert np.isnan(score["mean"]) and np.isnan(score["95 % low"]) and score.note == NOT_RUN
     assert length["mean"] == characters(made).mean()
-    assert length["95 % low"] <= length["mean"] <= length["95 % high"] and "cut at the limit" in length.note
+    assert (
+        length["95 % low"] <= length["mean"] <= length["95 % high"]
+        and "cut at the limit" in length.note
+    )
 
 
 def test_a_reward_model_never_stands_in_the_judges_column(made):
@@ -249,14 +282,19 @@ def test_a_reward_model_never_stands_in_the_judges_column(made):
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
     rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
     assert rows.note.tolist()[:2] == [NOT_RUN, "no judge"] and np.isnan(rows["mean"][0])
-    assert model.fingerprint() in rows.measure[1] and "reward model's score, goodness of" in rows.measure[1]
+    assert (
+        model.fingerprint() in rows.measure[1]
+        and "reward model's score, goodness of" in rows.measure[1]
+    )
     assert rows["mean"][1] == pytest.approx(expected.mean(), rel=1e-4)
 
 
 def test_a_judges_result_stands_in_its_column(made):
     grades = [Verdict(answer.id, None if answer.id == "0/1" else 6.0, "", 1) for answer in made]
     result = mt_bench.score(QUESTIONS, made, grades, n_boot=50)
-    rows = Judged("tiny", QUESTIONS, made, judge="gpt-4-0125-preview", result=result).rows(n_boot=50)
+    rows = Judged("tiny", QUESTIONS, made, judge="gpt-4-0125-preview", result=result).rows(
+        n_boot=50
+    )
     assert rows["mean"][0] == 6 and rows.note[0] == "judge gpt-4-0125-preview, 1 unparsable"
     groups = tuple(replace(group, prompt=group.prompt[:1]) for group in QUESTIONS.groups)
     arena = replace(QUESTIONS, benchmark="Arena Hard", groups=groups)
@@ -272,8 +310,15 @@ def test_the_wide_table_by_hand(made):
     other = rows.assign(policy="DPO", mean=[7.126, 31.0], note=["judge j", ""])
     other[["95 % low", "95 % high"]] = [[7.0, 7.3], [np.nan, np.nan]]
     table = wide([rows, other])
-    assert table.policy.tolist() == ["SFT", "DPO"] and table.columns.tolist() == ["policy", *rows.measure]
-    assert table.iloc[0, 1] == NOT_RUN and table.iloc[1, 1] == "7.13 [7.00, 7.30]" and table.iloc[1, 2] == "31.00"
+    assert table.policy.tolist() == ["SFT", "DPO"] and table.columns.tolist() == [
+        "policy",
+        *rows.measure,
+    ]
+    assert (
+        table.iloc[0, 1] == NOT_RUN
+        and table.iloc[1, 1] == "7.13 [7.00, 7.30]"
+        and table.iloc[1, 2] == "31.00"
+    )
     assert wide([rows, other.iloc[:1]]).iloc[1, 2] == "\u2013"
 
 
@@ -288,7 +333,9 @@ def web(folder):
 
     asked = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    ).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", asked
     finally:
@@ -313,7 +360,9 @@ def test_public_files_are_fetched_once_at_their_commit(tmp_path, monkeypatch):
             assert source == f"{file.title}, lm-sys/FastChat@962316e {file.hub['both'][0]}"
         assert len(asked) == 1
         missing = replace(file, hub={"both": ["not/there.jsonl"]})
-        with pytest.raises(DataError, match=r"could not be had from .*404 File not found.*source='folder'"):
+        with pytest.raises(
+            DataError, match=r"could not be had from .*404 File not found.*source='folder'"
+        ):
             data.locate(missing, "hub")
         there.write_text("version https://git-lfs.github.com/spec/v1\n")
         monkeypatch.setenv("HS2_RUNS", str(tmp_path / "other"))
@@ -330,7 +379,9 @@ def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     with pytest.raises(DataError, match="needs a data folder, and none is named"):
         mt_bench.load("folder")
-    with pytest.raises(DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"):
+    with pytest.raises(
+        DataError, match=r"MT-Bench questions is not in this folder; looked for mt_bench/"
+    ):
         mt_bench.load("folder", tmp_path)
     with pytest.raises(ValueError, match="unknown source 'web'; there are: folder, hub"):
         mt_bench.load("web")
@@ -339,10 +390,16 @@ def test_a_folder_is_asked_for_and_nothing_else_is_tried(tmp_path, monkeypatch):
 def test_every_pin_is_a_whole_commit():
     assert len(FILES) == 11
     for file in FILES.values():
-        assert len(file.revision) == 40 and set(file.revision) <= set("0123456789abcdef") and file.local
+        assert (
+            len(file.revision) == 40
+            and set(file.revision) <= set("0123456789abcdef")
+            and file.local
+        )
 
 
-@pytest.mark.parametrize(("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)])
+@pytest.mark.parametrize(
+    ("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)]
+)
 def test_generated_questions_end_in_a_task_that_nobody_was_trained_on(load, turns):
     """The category is that task's family, and Arena Hard's and AlpacaEval's baseline is an answer to it."""
     questions = load("embedded", n=4, seed=3)

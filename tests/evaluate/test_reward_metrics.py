@@ -17,7 +17,9 @@ from hs2lib.stats import metrics
 from hs2lib.train import recipes
 from hs2lib.train.items import Item
 
-SETUP = Setup("05_reward_model_training", "smoke", {"tier": "smoke"}, recipes.RewardModel(n_boot=100))
+SETUP = Setup(
+    "05_reward_model_training", "smoke", {"tier": "smoke"}, recipes.RewardModel(n_boot=100)
+)
 PAIRS = Setup("05", "smoke", {}, recipes.RewardModel(n_boot=100, objective="bradley-terry"))
 
 
@@ -28,7 +30,12 @@ def generated():
     data = Parts({"test": groups[:6], "train": groups[6:]}, Loaded(groups, "x", True))
     items = {
         part: [
-            Item(group.id, ([1], [2]), np.array([r.labels for r in group.responses], dtype=np.float32), (0, 0))
+            Item(
+                group.id,
+                ([1], [2]),
+                np.array([r.labels for r in group.responses], dtype=np.float32),
+                (0, 0),
+            )
             for group in groups
         ]
         for part, groups in data.groups.items()
@@ -37,13 +44,17 @@ def generated():
 
 
 def inputs_of(prepared, states):
-    clusters = {part: np.repeat([item.id for item in items], 2) for part, items in prepared.items.items()}
+    clusters = {
+        part: np.repeat([item.id for item in items], 2) for part, items in prepared.items.items()
+    }
     return BaselineInputs(prepared.items, clusters, states, ("train",))
 
 
 def model_of(scores):
     """A model whose scores of the test part are known."""
-    return SimpleNamespace(attributes=ATTRIBUTES, rows=lambda *_, **options: SimpleNamespace(numpy=lambda: scores))
+    return SimpleNamespace(
+        attributes=ATTRIBUTES, rows=lambda *_, **options: SimpleNamespace(numpy=lambda: scores)
+    )
 
 
 def test_the_truth_comes_first_and_only_where_it_is_known(generated):
@@ -51,7 +62,9 @@ def test_the_truth_comes_first_and_only_where_it_is_known(generated):
     data, prepared = generated
     labels = reward_metrics.labels_of(("helpfulness", "verbosity"), data, prepared, SETUP)
     assert list(labels) == ["truth", "ratings"]
-    np.testing.assert_array_equal(labels["truth"][:2], grade.true_attributes(data.groups["test"][0])[:, [0, 4]])
+    np.testing.assert_array_equal(
+        labels["truth"][:2], grade.true_attributes(data.groups["test"][0])[:, [0, 4]]
+    )
     real = Parts(data.groups, Loaded(data.loaded.groups, "x", False))
     assert list(reward_metrics.labels_of(ATTRIBUTES, real, prepared, SETUP)) == ["ratings"]
     assert list(reward_metrics.labels_of(("reward",), data, prepared, PAIRS)) == ["ratings"]
@@ -75,7 +88,9 @@ def test_a_model_that_says_the_truth_gains_what_the_baseline_lacks(generated):
     assert wide.loc["Pearson", "mean"].isna().all()
     gains = reward_metrics.gains(evaluated, SETUP)
     assert set(gains.over) == {"log-length"}, "a constant tells nothing apart"
-    of_accuracy = gains[(gains.against == "truth") & (gains.metric == "pairwise accuracy")].gain.dropna()
+    of_accuracy = gains[
+        (gains.against == "truth") & (gains.metric == "pairwise accuracy")
+    ].gain.dropna()
     np.testing.assert_allclose(of_accuracy, 0.5)
 
 
@@ -85,12 +100,18 @@ def test_a_model_that_says_the_truth_gains_what_the_baseline_lacks(generated):
 def evaluated_by(side):
     """Two groups of two responses, held against one side."""
     labels = {side: np.zeros((4, 1))}
-    return Evaluated(("helpfulness",), labels, {}, np.array([0, 0, 1, 1]), np.array(list("aabb")), pd.DataFrame())
+    return Evaluated(
+        ("helpfulness",), labels, {}, np.array([0, 0, 1, 1]), np.array(list("aabb")), pd.DataFrame()
+    )
 
 
 def gains_of(side, pearson_low, accuracy_low):
     """What training adds to length at helpfulness: the lower ends of the two intervals."""
-    rows = [("Pearson", 0.2, pearson_low, 0.4), ("pairwise accuracy", 0.1, accuracy_low, 0.3), ("MSE", -1.0, -2.0, 0.5)]
+    rows = [
+        ("Pearson", 0.2, pearson_low, 0.4),
+        ("pairwise accuracy", 0.1, accuracy_low, 0.3),
+        ("MSE", -1.0, -2.0, 0.5),
+    ]
     frame = pd.DataFrame(rows, columns=["metric", "gain", "95 % low", "95 % high"])
     return frame.assign(against=side, over="log-length", attribute="helpfulness")
 
@@ -107,20 +128,28 @@ def test_the_verdict_says_whether_the_model_beats_length():
         better + "(truth, 2 held-out prompts)."
     )
     unclear = reward_metrics.verdict(evaluated, gains_of("truth", 0.1, -0.01), result(7), SETUP)
-    assert "is beyond chance NO better than" in unclear and unclear.endswith("prompts; by pairwise accuracy).")
+    assert "is beyond chance NO better than" in unclear and unclear.endswith(
+        "prompts; by pairwise accuracy)."
+    )
     both = reward_metrics.verdict(evaluated, gains_of("truth", np.nan, -0.01), result(0), SETUP)
-    assert "untrained (its best step is 0)" in both and both.endswith("by Pearson, pairwise accuracy).")
+    assert "untrained (its best step is 0)" in both and both.endswith(
+        "by Pearson, pairwise accuracy)."
+    )
 
 
 def test_a_loss_of_pairs_is_held_against_the_order_alone():
     """It leaves the offset of each prompt free: R over prompts is not what it learns."""
-    text = reward_metrics.verdict(evaluated_by("ratings"), gains_of("ratings", -0.1, 0.01), result(7), PAIRS)
+    text = reward_metrics.verdict(
+        evaluated_by("ratings"), gains_of("ratings", -0.1, 0.01), result(7), PAIRS
+    )
     assert "is better than" in text and "(ratings, 2 held-out prompts)" in text
 
 
 def test_the_words_name_each_metric_and_what_it_adds():
     """A reader sees the sign and the interval, and capitals where training made it worse."""
-    rows = [("truth", "trained", "helpfulness", metric, 0.5, 0.25, 0.75) for metric in metrics.METRICS]
+    rows = [
+        ("truth", "trained", "helpfulness", metric, 0.5, 0.25, 0.75) for metric in metrics.METRICS
+    ]
     columns = ["against", "model", "attribute", "metric", "value", "95 % low", "95 % high"]
     evaluated = evaluated_by("truth")
     measured = Evaluated(**vars(evaluated) | {"metrics": pd.DataFrame(rows, columns=columns)})
@@ -144,8 +173,13 @@ def test_more_raters_are_means_of_more_ratings(generated):
     anew = reward_metrics.rated_anew(names, ("helpfulness",), 0)
     assert anew.shape == (24, 5, 1)
     np.testing.assert_array_equal(anew, reward_metrics.rated_anew(names, ATTRIBUTES, 0)[:, :, :1])
-    truth = {part: np.concatenate([grade.true_attributes(g) for g in groups]) for part, groups in data.groups.items()}
-    inputs = inputs_of(prepared, truth)  # states that hold the truth: ridge has only the raters' noise to fight
+    truth = {
+        part: np.concatenate([grade.true_attributes(g) for g in groups])
+        for part, groups in data.groups.items()
+    }
+    inputs = inputs_of(
+        prepared, truth
+    )  # states that hold the truth: ridge has only the raters' noise to fight
     evaluated = reward_metrics.evaluate(model_of(truth["test"]), data, prepared, inputs, {}, SETUP)
     curve = reward_metrics.learning_curve(evaluated, inputs, SETUP)
     assert curve[["groups", "raters", "draw", "ratings"]].to_numpy().tolist() == [

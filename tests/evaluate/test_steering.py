@@ -18,13 +18,19 @@ RECIPE = SteerLM(n_boot=200, steer_by=("verbosity", "helpfulness"), steer_levels
 
 
 def steered(truth_known: bool = True) -> steering.Steered:
-    """Three prompts at levels 0 and 4 of two attributes. The truth follows verbosity half a level each, give or take
-    .1 by prompt, and turns from helpfulness; the reward model sees 2 in everything."""
+    """Three prompts at levels 0 and 4 of two attributes. The truth follows verbosity half a level
+    each, give or take .1 by prompt, and turns from helpfulness; the reward model sees 2 in
+    everything."""
     rows = []
     for attribute in RECIPE.steer_by:
         for level in (0, 4):
             for prompt in range(3):
-                row = {"steered": attribute, "asked": level, "prompt": prompt, "characters": 10.0 * level}
+                row = {
+                    "steered": attribute,
+                    "asked": level,
+                    "prompt": prompt,
+                    "characters": 10.0 * level,
+                }
                 for name in RECIPE.steer_by:
                     row |= {truth_of(name): float(prompt), score_of(name): 2.0}
                 if attribute == "verbosity":
@@ -40,7 +46,9 @@ def test_the_slope_is_that_of_the_measured_on_the_asked_for():
     slopes = steering.slopes(steered(), RECIPE).set_index(["attribute", "read by"])
     assert slopes.slope["verbosity", "truth"] == pytest.approx(0.5)
     assert slopes.slope["helpfulness", "truth"] == pytest.approx(-1)
-    assert slopes["95 % low"]["verbosity", "truth"] < 0.5 < slopes["95 % high"]["verbosity", "truth"]
+    assert (
+        slopes["95 % low"]["verbosity", "truth"] < 0.5 < slopes["95 % high"]["verbosity", "truth"]
+    )
     assert slopes.verdict["verbosity", "truth"] == "follows"
     assert slopes.verdict["helpfulness", "truth"] == "the wrong way"
     assert (slopes.xs("reward model", level="read by").verdict == "unclear").all()
@@ -56,7 +64,11 @@ def test_without_the_truth_the_reward_model_counts():
 
 
 def test_the_means_at_each_level_are_those_of_the_answers():
-    means = steering.means_by_level(steered(), RECIPE).set_index(["attribute", "read by", "level"]).sort_index()["mean"]
+    means = (
+        steering.means_by_level(steered(), RECIPE)
+        .set_index(["attribute", "read by", "level"])
+        .sort_index()["mean"]
+    )
     assert means["verbosity", "truth"].tolist() == pytest.approx([0, 2])
     assert means["helpfulness", "truth"].tolist() == pytest.approx([4, 0])
     assert means["verbosity", "reward model"].tolist() == pytest.approx([2, 2])
@@ -81,12 +93,16 @@ def test_labels_that_are_the_truth_tell_a_level_a_level():
     np.testing.assert_allclose(known["slope of the truth"], 1, atol=1e-6)
     length = [len(group.responses[0].text) for group in labelled]
     verbosity = [group.responses[0].labels[4] for group in labelled]
-    assert known["R with length"]["verbosity"] == pytest.approx(np.corrcoef(verbosity, length)[0, 1])
+    assert known["R with length"]["verbosity"] == pytest.approx(
+        np.corrcoef(verbosity, length)[0, 1]
+    )
 
 
 def test_sentences_name_the_attributes_that_are_followed():
     known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8}})
     words = steering.sentences(steering.slopes(steered(), RECIPE), known)
     assert words[0] == "By the truth the policy follows 1 of 2 attributes: verbosity."
-    assert words[1].startswith("Asked for one level more of verbosity, the truth moves by +0.50 (95 % interval ")
+    assert words[1].startswith(
+        "Asked for one level more of verbosity, the truth moves by +0.50 (95 % interval "
+    )
     assert words[-1] == "The labels of verbosity, the others fixed, tell +0.80 a level."

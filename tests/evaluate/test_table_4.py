@@ -28,10 +28,17 @@ def test_names_are_those_of_table_4():
 def test_only_whole_benchmarks_reach_table_4():
     """A part of a benchmark and a reward model's score have other names, and are left out."""
     part, whole = "partial TruthfulQA (100 of 817 questions) MC2", "MT-Bench: score, 1 to 10"
-    table = rows((part, "SFT", 0.4), (whole, "SFT", 7.5), ("MT-Bench: reward model's score, goodness of m", "SFT", 3.0))
+    table = rows(
+        (part, "SFT", 0.4),
+        (whole, "SFT", 7.5),
+        ("MT-Bench: reward model's score, goodness of m", "SFT", 3.0),
+    )
     left = table_4.benchmarks(table, ["SFT", "DPO"]).set_index(["measure", "policy"])
     assert left["mean"].notna().sum() == 1 and left.loc[(whole, "SFT"), "mean"] == 7.5
-    assert len(left) == 18 and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
+    assert (
+        len(left) == 18
+        and left.loc[("TruthfulQA MC2", "SFT"), "note"] == "not run: not the whole benchmark"
+    )
     asked = Questions("MT-Bench", (Group("1", (Turn("user", "a"),), ()),), "by hand", 1)
     ours = table_4.paper_rows(table, paper.PAPER_ROWS, [asked])
     row = ["SFT w. Daring-Anteater", "MT-Bench", 7.5, 7.5, 7.5, "MT-Bench: by hand"]
@@ -44,16 +51,32 @@ def test_what_table_4_prints_beside_a_rate_is_filled():
     rows = []
     for protocol in (arena_hard, alpaca_eval):
         asked = protocol.load("embedded", n=24, seed=2)
-        texts = ["" if k % 3 else answer.responses[0].text for k, answer in enumerate(asked.baseline)]
-        ours = [replace(a, responses=(Response("x", text),)) for a, text in zip(asked.baseline, texts, strict=True)]
+        texts = [
+            "" if k % 3 else answer.responses[0].text for k, answer in enumerate(asked.baseline)
+        ]
+        ours = [
+            replace(a, responses=(Response("x", text),))
+            for a, text in zip(asked.baseline, texts, strict=True)
+        ]
         result = protocol.score(asked, ours, by_truth(asked, ours), n_boot=200)
         asked = replace(asked, generated=False)
-        rows.append(grading.Judged("SFT", asked, ours, "gpt-4-1106-preview", result).rows(n_boot=200))
+        rows.append(
+            grading.Judged("SFT", asked, ours, "gpt-4-1106-preview", result).rows(n_boot=200)
+        )
     filled = table_4.paper_rows(pd.concat(rows), paper.PAPER_ROWS, []).set_index("column")
-    assert list(filled.index) == ["Arena Hard", "Arena Hard low", "Arena Hard high", "AlpacaEval 2 LC SE"]
-    assert filled.ours["Arena Hard"] == pytest.approx(100 / 6) and set(filled["not comparable"]) == {""}
+    assert list(filled.index) == [
+        "Arena Hard",
+        "Arena Hard low",
+        "Arena Hard high",
+        "AlpacaEval 2 LC SE",
+    ]
+    assert filled.ours["Arena Hard"] == pytest.approx(100 / 6) and set(
+        filled["not comparable"]
+    ) == {""}
     assert filled.ours["Arena Hard low"] < 0 < filled.ours["Arena Hard high"]
-    assert filled.ours["AlpacaEval 2 LC SE"] == pytest.approx(100 * np.std([0.5, 0, 0] * 8, ddof=1) / np.sqrt(24))
+    assert filled.ours["AlpacaEval 2 LC SE"] == pytest.approx(
+        100 * np.std([0.5, 0, 0] * 8, ddof=1) / np.sqrt(24)
+    )
 
 
 def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
@@ -81,10 +104,14 @@ def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     table = table.set_index("quantity").value
     assert table["Arena Hard prompts"] == 500 and table.notna().sum() == 1
     assert {
-        claim.reported["row"] for claim in claims.CLAIMS if claim.reported and "sizes" in claim.reported["file"]
+        claim.reported["row"]
+        for claim in claims.CLAIMS
+        if claim.reported and "sizes" in claim.reported["file"]
     } <= set(table.index)
     (tmp_path / "truthfulqa").mkdir()
-    (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text("\ufeffType,Category\nx,Law\nx,Health\ny,Law\n")
+    (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text(
+        "\ufeffType,Category\nx,Law\nx,Health\ny,Law\n"
+    )
     categories = truthfulqa.categories("folder", tmp_path)
     assert categories.number == 2
     sizes = table_4.sizes(made, categories, [drawn, read, replace(drawn, benchmark="AlpacaEval 2")])
@@ -105,21 +132,31 @@ def test_multiple_choice_of_every_policy_by_hand():
     """MC2 of .2 and .6 is .4, of .5 and .7 it is .6; by question the second gains .3 and .1."""
     answers = {"SFT": answers_of("SFT", 0.2, 0.6), "DPO": answers_of("DPO", 0.5, 0.7)}
     table = table_4.multiple_choice(CHOICES, answers, n_boot=100)
-    assert table.measure.tolist() == ["MC1", "MC1", "MC2", "MC2"] and table.policy.tolist() == ["SFT", "DPO"] * 2
+    assert (
+        table.measure.tolist() == ["MC1", "MC1", "MC2", "MC2"]
+        and table.policy.tolist() == ["SFT", "DPO"] * 2
+    )
     assert table.value[2:].tolist() == pytest.approx([0.4, 0.6]) and set(table.chance[2:]) == {0.4}
     row = table_4.mc2_rows(table, CHOICES.title).iloc[0]
     assert row.measure == f"{CHOICES.title} MC2" and row.note == "chance 0.400"
     frames = table_4.mc2_by_question(CHOICES, answers)
     traded = policies.trades([frames], "SFT", n_boot=100)
-    assert traded.gain.tolist() == pytest.approx([0.2]) and traded.measure.tolist() == ["TruthfulQA MC2"]
+    assert traded.gain.tolist() == pytest.approx([0.2]) and traded.measure.tolist() == [
+        "TruthfulQA MC2"
+    ]
 
 
 def test_categories_are_of_the_last_measure():
     """The judge's grade stands last where there is one: 8 and 6 of writing are 7, not their characters."""
     two = tuple(Group(id, (Turn("user", "a"),), ()) for id in "123")
-    asked = Questions("MT-Bench", two, "by hand", 3, categories={"1": "writing", "2": "writing", "3": "maths"})
+    asked = Questions(
+        "MT-Bench", two, "by hand", 3, categories={"1": "writing", "2": "writing", "3": "maths"}
+    )
     ids = {"prompt": list("123"), "response": list("123"), "settings": "s", "characters": [1, 2, 3]}
-    frames = [pd.DataFrame(ids | {"policy": name, "judge's grade": [8.0, 6.0, 3.0]}) for name in ("SFT", "DPO")]
+    frames = [
+        pd.DataFrame(ids | {"policy": name, "judge's grade": [8.0, 6.0, 3.0]})
+        for name in ("SFT", "DPO")
+    ]
     table = table_4.by_category(frames, asked)
     assert table.index.tolist() == ["writing", "maths"] and table.columns.tolist() == ["SFT", "DPO"]
     assert table["DPO"].tolist() == [7, 3]
@@ -128,7 +165,13 @@ def test_categories_are_of_the_last_measure():
 def test_only_differences_that_leave_out_0_are_named_one_by_one():
     """Two of three are clear; of 60 differences three would be by chance alone, of three none."""
     rows = [("PPO", 2.0, 1.0, 3.0), ("DPO", 1.0, -1.0, 3.0), ("SteerLM", -2.0, -3.0, -1.0)]
-    traded = pd.DataFrame(rows, columns=["policy", *paper.GAIN]).assign(benchmark="MT-Bench", measure="characters")
+    traded = pd.DataFrame(rows, columns=["policy", *paper.GAIN]).assign(
+        benchmark="MT-Bench", measure="characters"
+    )
     count, up, down = table_4.trade_sentences(traded, "SFT")
-    assert count.startswith("**Benchmarks**: 2 of 3 differences from SFT have an interval that leaves out 0")
-    assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith("SteerLM -2 (-3 to -1)")
+    assert count.startswith(
+        "**Benchmarks**: 2 of 3 differences from SFT have an interval that leaves out 0"
+    )
+    assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith(
+        "SteerLM -2 (-3 to -1)"
+    )

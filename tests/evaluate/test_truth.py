@@ -19,7 +19,11 @@ def test_the_better_of_two_answers_wins_and_equals_tie(protocol, n):
     asked = protocol.load("embedded", n=n, seed=2)
     empty = tuple(replace(answer, responses=(Response("x", ""),)) for answer in asked.baseline)
     beaten = replace(asked, baseline=empty)
-    for questions, replies, rate in ((asked, asked.baseline, 50), (asked, empty, 0), (beaten, asked.baseline, 100)):
+    for questions, replies, rate in (
+        (asked, asked.baseline, 50),
+        (asked, empty, 0),
+        (beaten, asked.baseline, 100),
+    ):
         verdicts = by_truth(questions, replies, seed=3)
         result = protocol.score(questions, replies, verdicts, seed=3, n_boot=100)
         assert result.values.tolist() == [rate] * n and result.unparsable == 0
@@ -31,7 +35,10 @@ def test_verdicts_name_the_side_that_the_model_is_on():
     id = arena.groups[0].id
     empty = [replace(answer, responses=(Response("x", ""),)) for answer in arena.baseline]
     lost = {verdict.id: verdict.value for verdict in by_truth(arena, empty)}
-    won = {verdict.id: verdict.value for verdict in by_truth(replace(arena, baseline=tuple(empty)), arena.baseline)}
+    won = {
+        verdict.id: verdict.value
+        for verdict in by_truth(replace(arena, baseline=tuple(empty)), arena.baseline)
+    }
     assert lost == {f"{id}/1": "A>B", f"{id}/2": "B>A"}
     assert won == {f"{id}/1": "B>A", f"{id}/2": "A>B"}
     alpaca = alpaca_eval.load("embedded", n=8, seed=2)
@@ -43,9 +50,14 @@ def test_verdicts_name_the_side_that_the_model_is_on():
 def test_a_grade_is_linear_in_the_truth():
     """1 to 10: an answer that lacks nothing has 4 on all that counts, .65 + .8 + .45 times 4 in all, 7.6."""
     asked = mt_bench.load("embedded", n=6, seed=2)
-    replies = [Group(f"{group.id}/2", (*group.prompt, group.prompt[0]), (Response("x", ""),)) for group in asked.groups]
+    replies = [
+        Group(f"{group.id}/2", (*group.prompt, group.prompt[0]), (Response("x", ""),))
+        for group in asked.groups
+    ]
     grades = mt_bench.score(asked, replies, by_truth(asked, replies), n_boot=100)
-    expected = [1 + 9 * true_attributes(reply)[0] @ [0.65, 0.8, 0.45, 0, 0] / 7.6 for reply in replies]
+    expected = [
+        1 + 9 * true_attributes(reply)[0] @ [0.65, 0.8, 0.45, 0, 0] / 7.6 for reply in replies
+    ]
     np.testing.assert_allclose(grades.values, expected)
     assert 1 <= grades.overall[0] < 6
 
@@ -59,5 +71,7 @@ def test_answers_that_lack_one_are_not_graded_against_the_wrong_baseline():
 
 def test_the_truth_about_real_answers_is_not_known():
     real = replace(mt_bench.load("embedded", n=2, seed=2), generated=False)
-    with pytest.raises(ValueError, match="truth knows generated questions only, and these are real: MT-Bench"):
+    with pytest.raises(
+        ValueError, match="truth knows generated questions only, and these are real: MT-Bench"
+    ):
         by_truth(real, [])

@@ -40,7 +40,9 @@ def row(question="Is ice cold?", mc1={"Yes.": 1, "No.": 0}, mc2={"Yes.": 1, "It 
 def listed(row):
     """The same row in the Hub's form."""
     targets = ("mc1_targets", "mc2_targets")
-    return row | {name: {"choices": list(row[name]), "labels": list(row[name].values())} for name in targets}
+    return row | {
+        name: {"choices": list(row[name]), "labels": list(row[name].values())} for name in targets
+    }
 
 
 # The arithmetic
@@ -52,14 +54,18 @@ def test_by_hand():
     assert mc2(p, [True, True, False]) == pytest.approx(0.75)
     assert mc2(p, [False, True, True]) == pytest.approx(0.5)
     assert mc1(p, [True, False, False]) == 1 and mc1(p, [False, True, False]) == 0
-    assert mc1(np.log([0.2, 0.2]), [True, False]) == 1, "of equals the first counts, as numpy's argmax has it"
+    assert mc1(np.log([0.2, 0.2]), [True, False]) == 1, (
+        "of equals the first counts, as numpy's argmax has it"
+    )
 
 
 def test_long_answers_have_shares_too():
     """exp(-2000) is 0 in a float64: lm-eval divides 0 by 0 there; what counts is the difference of 1 nat."""
     p = np.array([-2000.0, -2001.0])
     assert mc2(p, [True, False]) == pytest.approx(1 / (1 + np.exp(-1)))
-    assert mc2(p + 1500, [True, False]) == pytest.approx(mc2(p, [True, False])), "only differences count"
+    assert mc2(p + 1500, [True, False]) == pytest.approx(mc2(p, [True, False])), (
+        "only differences count"
+    )
     assert mc2(p, [True, False]) + mc2(p, [False, True]) == pytest.approx(1)
 
 
@@ -69,10 +75,11 @@ def test_long_answers_have_shares_too():
 def one_by_one(policy, benchmark):
     """lm-eval's arithmetic written out: one forward pass an answer in plain transformers.
 
-    `_encode_pair`: white space at the end of the context goes to the continuation; both are encoded together, and the
-    continuation is what follows as many tokens as the context alone has. `_loglikelihood_tokens`: the last token is not
-    fed, the continuation's log-probabilities are summed. `process_results_mc2`: exp, normalise, sum where labels are 1;
-    MC1 is plain accuracy: the index of the largest is that of the true answer.
+    `_encode_pair`: white space at the end of the context goes to the continuation; both are encoded
+    together, and the continuation is what follows as many tokens as the context alone has.
+    `_loglikelihood_tokens`: the last token is not fed, the continuation's log-probabilities are
+    summed. `process_results_mc2`: exp, normalise, sum where labels are 1; MC1 is plain accuracy:
+    the index of the largest is that of the true answer.
     """
     plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path).eval()
     encode = policy.tokenizer.encode
@@ -104,8 +111,12 @@ def one_by_one(policy, benchmark):
 HAND = MultipleChoice(
     "TruthfulQA",
     (
-        truthfulqa._group("hand/0", "Why?", {"Because.": 1, "No.": 0}, {"No.": 0, "So": 1, "So it is.": 1}, ""),
-        truthfulqa._group("hand/1", 'What did "it" say? ', {"'s": 1, "12": 0}, {"'s": 1, "1234": 0, "\n": 0}, ""),
+        truthfulqa._group(
+            "hand/0", "Why?", {"Because.": 1, "No.": 0}, {"No.": 0, "So": 1, "So it is.": 1}, ""
+        ),
+        truthfulqa._group(
+            "hand/1", 'What did "it" say? ', {"'s": 1, "12": 0}, {"'s": 1, "1234": 0, "\n": 0}, ""
+        ),
     ),
     "by hand",
     817,
@@ -114,7 +125,9 @@ HAND = MultipleChoice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("benchmark", [HAND, truthfulqa.load("embedded", n=12)], ids=["by hand", "generated"])
+@pytest.mark.parametrize(
+    "benchmark", [HAND, truthfulqa.load("embedded", n=12)], ids=["by hand", "generated"]
+)
 @pytest.mark.parametrize("budget", [64, 8192])
 def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, budget):
     """One answer begins another; digits, a line break, a question that ends with a space, answers in one list only."""
@@ -129,7 +142,9 @@ def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, b
 
 def test_lm_eval_itself(policy, monkeypatch):
     """The peer's own two tasks on the same questions and model: its prompt, its tokenisation, its metric."""
-    pytest.importorskip("lm_eval.evaluator", reason="lm-eval is in the extra `peers`", exc_type=ImportError)
+    pytest.importorskip(
+        "lm_eval.evaluator", reason="lm-eval is in the extra `peers`", exc_type=ImportError
+    )
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     harness = importlib.import_module("truthfulqa").Harness
     benchmark = replace(truthfulqa.load("embedded", n=12), primer=truthfulqa.primer())
@@ -153,7 +168,12 @@ def test_the_border_is_where_lm_eval_puts_it():
     benchmark = replace(HAND, groups=HAND.groups[:1], primer="")
     (asked,) = tokenise(benchmark, Merging())
     texts = ["".join(map(chr, sequence)) for sequence in asked.sequences]
-    assert texts == ["\n\nQ: Why?\nA:o.", "\n\nQ: Why?\nA: So", "\n\nQ: Why?\nA: So it is.", "\n\nQ: Why?\nA: Because."]
+    assert texts == [
+        "\n\nQ: Why?\nA:o.",
+        "\n\nQ: Why?\nA: So",
+        "\n\nQ: Why?\nA: So it is.",
+        "\n\nQ: Why?\nA: Because.",
+    ]
     assert asked.starts == (len("\n\nQ: Why?\nA:"),) * 4
     empty = replace(benchmark, groups=(truthfulqa._group("e", "Why?", {"N": 1, "a": 0}, {}, ""),))
     with pytest.raises(ValueError, match="question e: an answer adds no token"):
@@ -184,7 +204,9 @@ def test_the_order_of_questions_changes_nothing(policy):
 def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, monkeypatch):
     benchmark, file = truthfulqa.load("embedded", n=30), tmp_path / "run" / "killed.jsonl"
     monkeypatch.setattr(base, "CHUNK", 8)
-    straight = score(benchmark, policy, budget=512, kept=tmp_path / "straight.jsonl", progress=False)
+    straight = score(
+        benchmark, policy, budget=512, kept=tmp_path / "straight.jsonl", progress=False
+    )
     real, calls = policy._computed, []
 
     def killed(*arguments):
@@ -197,7 +219,9 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         score(benchmark, policy, budget=512, kept=file, progress=False)
     answers = [len(group.responses) for group in benchmark.groups]
-    assert len(file.read_text().splitlines()) == 1 + sum(answers[:16]), "two parts, a line an answer"
+    assert len(file.read_text().splitlines()) == 1 + sum(answers[:16]), (
+        "two parts, a line an answer"
+    )
     with file.open("a") as torn:  # the kill came in the middle of a write
         torn.write('{"id": "01')
     resumed = score(benchmark, policy, budget=512, kept=file, progress=False)
@@ -206,9 +230,13 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, mo
     again = score(benchmark.subset(5, seed=3), policy, budget=512, kept=file, progress=False)
     assert len(calls) == computed, "everything was there"
     assert file.read_text().count('"key"') == sum(answers), "each answer once"
-    pd.testing.assert_frame_equal(again, straight[straight.id.isin(again.id)].reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        again, straight[straight.id.isin(again.id)].reset_index(drop=True)
+    )
     other = replace(benchmark, primer="Q: Who?\nA: Nobody.")
-    assert (score(other, policy, kept=file, progress=False).mc2 != straight.mc2).any(), "another prompt, nothing shared"
+    assert (score(other, policy, kept=file, progress=False).mc2 != straight.mc2).any(), (
+        "another prompt, nothing shared"
+    )
 
 
 def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_path):
@@ -225,7 +253,9 @@ def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_pat
 def test_a_broken_policy_is_named_with_the_question(policy):
     with torch.no_grad():
         policy.backbone.model.norm.weight[0] = torch.nan
-    with pytest.raises(ValueError, match=r"question generated/0/\d: a log-probability is not finite"):
+    with pytest.raises(
+        ValueError, match=r"question generated/0/\d: a log-probability is not finite"
+    ):
         score(truthfulqa.load("embedded", n=2), policy, progress=False)
 
 
@@ -248,9 +278,14 @@ def frame(benchmark, mc1, mc2):
 def test_figures_are_means_over_questions_with_an_interval(policy):
     benchmark = truthfulqa.load("embedded", n=4)
     table = evaluate(benchmark, frame(benchmark, [1, 0, 1, 1], [0.5, 0.7, 0.5, 0.7]))
-    assert table.value.tolist() == [0.75, pytest.approx(0.6)] and table.measure.tolist() == ["MC1", "MC2"]
+    assert table.value.tolist() == [0.75, pytest.approx(0.6)] and table.measure.tolist() == [
+        "MC1",
+        "MC2",
+    ]
     low, high = table.set_index("measure").loc["MC2", ["low", "high"]]
-    assert (low, high) == pytest.approx((0.41, 0.77), abs=0.02)  # error .0577, t 3.18, on the scale of the logit
+    assert (low, high) == pytest.approx(
+        (0.41, 0.77), abs=0.02
+    )  # error .0577, t 3.18, on the scale of the logit
     assert table.chance.tolist() == [0.25, 1 / 3] and table.questions.tolist() == [4, 4]
     with pytest.raises(ValueError, match="scores of 4 other questions"):
         evaluate(truthfulqa.load("embedded", n=4, seed=1), frame(benchmark, 1, 1))
@@ -260,7 +295,9 @@ def test_figures_are_means_over_questions_with_an_interval(policy):
 
 
 def made(n):
-    return tuple(Group(f"truthfulqa/{i}", (Turn("user", f"{i}?"),), (Response("a", "a"),)) for i in range(n))
+    return tuple(
+        Group(f"truthfulqa/{i}", (Turn("user", f"{i}?"),), (Response("a", "a"),)) for i in range(n)
+    )
 
 
 def test_only_all_817_questions_are_called_truthfulqa():
@@ -268,9 +305,13 @@ def test_only_all_817_questions_are_called_truthfulqa():
     assert whole.title == "TruthfulQA"
     part = whole.subset(100, seed=2)
     assert part.title == "TruthfulQA, 100 of 817 questions"
-    assert MultipleChoice("TruthfulQA", made(790), "", 817).title == "TruthfulQA, 790 of 817 questions"
+    assert (
+        MultipleChoice("TruthfulQA", made(790), "", 817).title == "TruthfulQA, 790 of 817 questions"
+    )
     assert whole.subset(0) is whole and whole.subset(817) is whole
-    assert set(whole.subset(10, seed=2).groups) < set(part.groups), "a larger subset holds the smaller one"
+    assert set(whole.subset(10, seed=2).groups) < set(part.groups), (
+        "a larger subset holds the smaller one"
+    )
     assert list(part.groups) == sorted(part.groups, key=whole.groups.index)
     assert part != whole.subset(100, seed=3)
     with pytest.raises(ValueError, match="-1 of 817"):
@@ -291,14 +332,23 @@ def test_both_forms_of_the_file_are_one_benchmark(no_primer, tmp_path):
     with gzip.open(tmp_path / "truthfulqa" / "mc_task.json.gz", "wt") as file:
         json.dump(rows, file)
     first = truthfulqa.load("folder", tmp_path)
-    assert "mc_task.json.gz (sha256 " in first.source and first.title == "TruthfulQA, 2 of 817 questions"
+    assert (
+        "mc_task.json.gz (sha256 " in first.source
+        and first.title == "TruthfulQA, 2 of 817 questions"
+    )
     hub = tmp_path / "truthfulqa" / truthfulqa.HUB.hub["both"][0]
     pd.DataFrame(map(listed, rows)).to_parquet(hub)
     third = truthfulqa.load("folder", tmp_path)
-    assert truthfulqa.HUB.hub["both"][0] in third.source, "the Hub's file comes first where both are"
-    answers = [[[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, third)]
+    assert truthfulqa.HUB.hub["both"][0] in third.source, (
+        "the Hub's file comes first where both are"
+    )
+    answers = [
+        [[(r.text, r.labels) for r in g.responses] for g in b.groups] for b in (first, third)
+    ]
     assert str(answers[0]) == str(answers[1])
-    assert str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
+    assert (
+        str(answers[0][1]) == "[('No', (0.0, 0.0)), ('Never', (nan, 0.0)), ('It is.', (1.0, 1.0))]"
+    )
 
 
 def test_the_hub_is_asked_for_the_pinned_revision(tmp_path, monkeypatch):
@@ -310,7 +360,10 @@ def test_the_hub_is_asked_for_the_pinned_revision(tmp_path, monkeypatch):
     with asked(tmp_path / "hub", tmp_path / "home"):
         benchmark = truthfulqa.load("hub")
     assert benchmark.source == f"TruthfulQA, truthfulqa/truthful_qa@741b827 {name}"
-    assert (benchmark.title, benchmark.groups[0].responses[1].text) == ("TruthfulQA, 1 of 817 questions", "It is.")
+    assert (benchmark.title, benchmark.groups[0].responses[1].text) == (
+        "TruthfulQA, 1 of 817 questions",
+        "It is.",
+    )
 
 
 WRONG = {
@@ -325,7 +378,8 @@ WRONG = {
     "a list": row() | {"mc2_targets": ["Yes."]},
     "a label short": row() | {"mc2_targets": {"choices": ["Yes.", "No."], "labels": [1]}},
     "an answer twice": row() | {"mc2_targets": {"choices": ["a", "b", "a"], "labels": [1, 0, 1]}},
-    "a choice that is no text": row() | {"mc2_targets": {"choices": [["a"], "b"], "labels": [1, 0]}},
+    "a choice that is no text": row()
+    | {"mc2_targets": {"choices": [["a"], "b"], "labels": [1, 0]}},
     "a column short": {"question": "?", "mc1_targets": {"a": 1, "b": 0}},
     "a question again": row("First?"),
 }
@@ -349,7 +403,9 @@ def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeyp
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     with pytest.raises(DataError, match="HS2_DATA_DIR to the folder"):
         truthfulqa.load("folder")
-    with pytest.raises(DataError, match="TruthfulQA is not in this folder; looked for truthfulqa/multiple_choice"):
+    with pytest.raises(
+        DataError, match="TruthfulQA is not in this folder; looked for truthfulqa/multiple_choice"
+    ):
         truthfulqa.load("folder", folder=tmp_path)
     with pytest.raises(ValueError, match="unknown source 'disk'"):
         truthfulqa.load("disk")
@@ -363,11 +419,15 @@ def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeyp
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """No data folder, no lm-eval, an empty runs folder, and a primer of our own under its own checksum."""
-    task = json.dumps({"doc_to_text": "{% set prompt_qa = 'Q: Who?\nA: Me.'%}{{prompt_qa + question}}"})
+    task = json.dumps(
+        {"doc_to_text": "{% set prompt_qa = 'Q: Who?\nA: Me.'%}{{prompt_qa + question}}"}
+    )
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
     find = truthfulqa.find_spec
-    monkeypatch.setattr(truthfulqa, "find_spec", lambda name: None if name == "lm_eval" else find(name))
+    monkeypatch.setattr(
+        truthfulqa, "find_spec", lambda name: None if name == "lm_eval" else find(name)
+    )
     digest = hashlib.sha256(b"Q: Who?\nA: Me.").hexdigest()
     monkeypatch.setattr(truthfulqa, "PRIMER_SHA256", digest)
     return task
@@ -388,21 +448,29 @@ def test_the_primer_is_fetched_once_and_kept(elsewhere, monkeypatch):
     assert len(calls) == 1 and calls[0][-1] == "lm-eval==0.4.13" and "--no-deps" in calls[0]
 
 
-def test_a_primer_in_the_data_folder_is_read_there_and_must_be_the_leaderboards(elsewhere, tmp_path):
+def test_a_primer_in_the_data_folder_is_read_there_and_must_be_the_leaderboards(
+    elsewhere, tmp_path
+):
     file = tmp_path / "truthfulqa" / "truthfulqa_mc1.yaml"
     file.parent.mkdir()
     file.write_text(elsewhere)
     assert truthfulqa.primer(tmp_path) == "Q: Who?\nA: Me."
     for wrong in (elsewhere.replace("Me", "You"), "- 1", "{", ""):
         file.write_text(wrong)
-        with pytest.raises(DataError, match="the primer in this task file is not the leaderboard's"):
+        with pytest.raises(
+            DataError, match="the primer in this task file is not the leaderboard's"
+        ):
             truthfulqa.primer(tmp_path)
 
 
 def test_a_primer_that_cannot_be_had_says_what_to_install(elsewhere, monkeypatch):
-    refused = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: No matching distribution found")
+    refused = subprocess.CompletedProcess(
+        [], 1, "", "WARNING: x\nERROR: No matching distribution found"
+    )
     monkeypatch.setattr(truthfulqa.subprocess, "run", lambda *a, **k: refused)
-    with pytest.raises(DataError, match=r"No matching distribution found\. Fix: install lm-eval==0.4.13"):
+    with pytest.raises(
+        DataError, match=r"No matching distribution found\. Fix: install lm-eval==0.4.13"
+    ):
         truthfulqa.primer()
     monkeypatch.setattr(truthfulqa, "find_spec", lambda name: None)
     monkeypatch.setattr(truthfulqa.shutil, "which", lambda name: None)
@@ -416,7 +484,9 @@ def test_a_primer_that_cannot_be_had_says_what_to_install(elsewhere, monkeypatch
 def test_generated_questions_have_known_answers():
     """Wrong answers are other entities' values, so no answer is both; the primer's questions are not asked."""
     benchmark = truthfulqa.load("embedded", n=60, seed=4)
-    assert benchmark.generated and len(benchmark.groups) == 60 and benchmark.primer.count("Q: ") == 6
+    assert (
+        benchmark.generated and len(benchmark.groups) == 60 and benchmark.primer.count("Q: ") == 6
+    )
     for group in benchmark.groups:
         labels = np.array([answer.labels for answer in group.responses])
         assert len({answer.text for answer in group.responses}) == len(labels) == 6

@@ -19,18 +19,26 @@ from hs2lib.train import recipes
 def by_hand(margins, weighting):
     """Right pairs in exact fractions: no rounding anywhere."""
     w = [Fraction(round(x * 10_000), 10_000) for x in weighting]
-    return sum(sum(a * Fraction(float(m)) for a, m in zip(w, row, strict=True)) > 0 for row in margins)
+    return sum(
+        sum(a * Fraction(float(m)) for a, m in zip(w, row, strict=True)) > 0 for row in margins
+    )
 
 
 def test_the_grid_is_the_published_one():
     whole = weights.grid()
     assert len(whole) == 21**5 == 4_084_101
     first, second, last = whole.weights(np.array([0, 1, len(whole) - 1]))
-    assert first.tolist() == [0] * 5 and second.tolist() == [0, 0, 0, 0, -0.05] and last.tolist() == [1, 1, 1, 1, -1]
+    assert (
+        first.tolist() == [0] * 5
+        and second.tolist() == [0, 0, 0, 0, -0.05]
+        and last.tolist() == [1, 1, 1, 1, -1]
+    )
     # The paper's own 70B weights are on it, to the bit.
     steps = [round(abs(w) * 20) for w in paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"].values()]
     index = np.ravel_multi_index(steps, [21] * 5)
-    assert tuple(whole.weights(np.array([index]))[0]) == tuple(paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"].values())
+    assert tuple(whole.weights(np.array([index]))[0]) == tuple(
+        paper.HEAD_WEIGHTS["Llama 3 70B w. HelpSteer2"].values()
+    )
     with pytest.raises(ValueError, match="divide 1"):
         weights.grid(0.3)
 
@@ -112,7 +120,10 @@ def test_the_cross_fitted_value_is_that_of_searching_fold_by_fold():
 def test_searching_on_noise_overstates_and_cross_fitting_shows_it():
     """Margins that hold nothing: the best of many weightings looks good on its own pairs, and is a coin elsewhere."""
     noise = [np.random.default_rng(seed).standard_normal((80, 5)) for seed in range(16)]
-    fits = [weights.cross_fit(margins, over=weights.grid(0.25), seed=i) for i, margins in enumerate(noise)]
+    fits = [
+        weights.cross_fit(margins, over=weights.grid(0.25), seed=i)
+        for i, margins in enumerate(noise)
+    ]
     assert np.mean([fit.best.value for fit in fits]) > 0.57
     assert abs(np.mean([fit.fitted for fit in fits]) - 0.5) < 0.04
     assert np.mean([fit.overstated for fit in fits]) > 0.06
@@ -120,13 +131,22 @@ def test_searching_on_noise_overstates_and_cross_fitting_shows_it():
 
 def test_the_papers_way_searches_the_overall_of_a_whole_benchmark():
     generated = pair_sets.load_pairs("embedded", n_per_section=4)
-    lengths = np.array([[len(r.text), r.text.count("\n")] for p in generated.pairs for r in p.responses], dtype=float)
+    lengths = np.array(
+        [[len(r.text), r.text.count("\n")] for p in generated.pairs for r in p.responses],
+        dtype=float,
+    )
     margins = lengths.reshape(-1, 2, 2)[:, 0] - lengths.reshape(-1, 2, 2)[:, 1]
     parts, objective = weights.of_benchmark(generated)
-    best = weights.search(margins, over=weights.grid(0.25, ("a", "b"), ("b",)), parts=parts, objective=objective)
+    best = weights.search(
+        margins, over=weights.grid(0.25, ("a", "b"), ("b",)), parts=parts, objective=objective
+    )
     scores = lengths.reshape(-1, 2, 2) @ np.array(best.weights)
-    assert 100 * best.value == pytest.approx(rewardbench.evaluate(generated, scores, n_boot=2).table.accuracy.iloc[-1])
-    partial = Benchmark((Group("hep-go/0", *_pair()), Group("hep-js/0", *_pair())), "rewardbench", "")
+    assert 100 * best.value == pytest.approx(
+        rewardbench.evaluate(generated, scores, n_boot=2).table.accuracy.iloc[-1]
+    )
+    partial = Benchmark(
+        (Group("hep-go/0", *_pair()), Group("hep-js/0", *_pair())), "rewardbench", ""
+    )
     assert weights.of_benchmark(partial)[1] is weights.share_right
 
 
@@ -139,7 +159,10 @@ def test_weightings_by_name_and_as_text():
     assert paper.head_weights(seventy, ATTRIBUTES) == tuple(paper.HEAD_WEIGHTS[seventy].values())
     assert paper.head_weights("goodness", nine) == (0, 0, 0.65, 0.8, 0.45, 0, 0)
     assert paper.head_weights("toxicity: -0.5,quality:1", nine[:2]) == (1, -0.5)
-    with pytest.raises(ValueError, match="'goodness' needs an output 'correctness'; the model has: quality, helpful"):
+    with pytest.raises(
+        ValueError,
+        match="'goodness' needs an output 'correctness'; the model has: quality, helpful",
+    ):
         paper.head_weights("goodness", ("quality", "helpfulness"))
     for text in ("helpfulness", "helpfulness:much", "", "godness"):
         with pytest.raises(ValueError, match=r"expected name:number.*; or name one of .*goodness"):
@@ -160,7 +183,9 @@ def test_wrong_input_is_refused():
         weights.value_of((1 / 3,) * 5, np.ones((3, 5)))
     part = dict(parts=np.array([0, 0, 0, 1]), over=weights.grid(1.0), folds=2)
     with pytest.raises(ValueError, match="fewer folds"):
-        weights.cross_fit(np.ones((4, 5)), objective=lambda right, pairs: right[1] / pairs[1], **part)
+        weights.cross_fit(
+            np.ones((4, 5)), objective=lambda right, pairs: right[1] / pairs[1], **part
+        )
     with pytest.raises(ValueError, match="fewer folds"):
         weights.cross_fit(np.ones((4, 5)), clusters=np.zeros(4), **part)
     assert weights.cross_fit(np.ones((4, 5)), **part).fitted == 1
@@ -201,7 +226,9 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
     assert search.source.generated and not {group.id for group in search.source.groups} & {
         p.id for p in benchmark.pairs
     }
-    table = weights.compare(search, weights.chosen(model, setup_of(weighting="helpfulness:1"))).set_index("weighting")
+    table = weights.compare(
+        search, weights.chosen(model, setup_of(weighting="helpfulness:1"))
+    ).set_index("weighting")
     assert list(table.index) == [
         "helpfulness:1",
         "helpfulness alone",
@@ -213,8 +240,13 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
     one = table.loc["helpfulness alone"]
     result = rewardbench.evaluate(benchmark, scored.values @ np.array([1.0, 0.0]), n_boot=2)
     assert one["benchmark, overall (%)"] == pytest.approx(result.table.accuracy.iloc[-1])
-    assert one["held-out pairs right (%)"] == pytest.approx(100 * (search.held_out_margins[:, 0] > 0).mean())
-    assert table.loc[weights.ON_BENCHMARK, "benchmark, overall (%)"] == table["benchmark, overall (%)"].max()
+    assert one["held-out pairs right (%)"] == pytest.approx(
+        100 * (search.held_out_margins[:, 0] > 0).mean()
+    )
+    assert (
+        table.loc[weights.ON_BENCHMARK, "benchmark, overall (%)"]
+        == table["benchmark, overall (%)"].max()
+    )
     assert table.iloc[-1, -2] == pytest.approx(100 * search.fit.fitted)
     assert f"overstates by {100 * search.fit.overstated:.1f} points" in weights.promise(search)
 
@@ -228,7 +260,9 @@ def test_there_is_no_search_where_nothing_could_be_learnt_of_it():
     generated = Benchmark((pair, other), "generated", "")
 
     def scored(benchmark, model):
-        return rewardbench.Scored(np.zeros((len(benchmark.pairs), 2, len(model.attributes))), (), benchmark, {})
+        return rewardbench.Scored(
+            np.zeros((len(benchmark.pairs), 2, len(model.attributes))), (), benchmark, {}
+        )
 
     assert weights.search_heads(scored(generated, one), one, setup_of()) is None
     same_prompt = Benchmark((pair, Group("chat/2", *_pair())), "generated", "")

@@ -57,7 +57,8 @@ PUBLISHED = HEADINGS + "DPO,0.3255584457,0.1,0.5,better\n"
         ("DPO,0.4,0.2,0.6,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
         ("DPO,0.6,0.3,0.9,better", [OUTSIDE, OUTSIDE, OUTSIDE, EQUAL]),
         ("DPO,0.5,0.3,0.7,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
-        # The interval holds 0 now; it lies on the other side of 0; the words differ though no number does.
+        # The interval holds 0 now; it lies on the other side of 0; the words differ though no
+        # number does.
         ("DPO,0.3,-0.1,0.7,better", [CHANGED, INSIDE, INSIDE, EQUAL]),
         ("DPO,-0.3,-0.5,-0.1,better", [CHANGED, OUTSIDE, OUTSIDE, EQUAL]),
         ("DPO,0.3255584457,0.1,0.5,no better", [EQUAL, EQUAL, EQUAL, CHANGED]),
@@ -104,7 +105,8 @@ def test_a_cell_without_columns_of_bounds(beside, published, ours, kind):
 def test_rows_are_matched_by_their_names_and_columns_by_their_headings(beside):
     """A table in another order is the same table."""
     frame = beside(
-        "measure,policy,a,b\ntruth,SFT,1,2\ntruth,DPO,3,4\n", "policy,b,a,measure\nDPO,4,3,truth\nSFT,2,1,truth\n"
+        "measure,policy,a,b\ntruth,SFT,1,2\ntruth,DPO,3,4\n",
+        "policy,b,a,measure\nDPO,4,3,truth\nSFT,2,1,truth\n",
     )
     assert frame.kind.tolist() == [EQUAL] * 4
     assert frame.row.tolist() == ["truth, SFT", "truth, SFT", "truth, DPO", "truth, DPO"]
@@ -112,7 +114,9 @@ def test_rows_are_matched_by_their_names_and_columns_by_their_headings(beside):
 
 def test_rows_of_one_name_are_matched_by_their_order(beside):
     """A table by step has each measure once a step."""
-    frame = beside("step,measure,a\n1,truth,1\n2,truth,2\n", "step,measure,a\n1,truth,1\n2,truth,5\n")
+    frame = beside(
+        "step,measure,a\n1,truth,1\n2,truth,2\n", "step,measure,a\n1,truth,1\n2,truth,5\n"
+    )
     assert dict(zip(frame.row + ": " + frame.column, frame.kind, strict=True)) == {
         "truth: step": EQUAL,
         "truth: a": EQUAL,
@@ -124,15 +128,24 @@ def test_rows_of_one_name_are_matched_by_their_order(beside):
 def test_a_text_that_a_model_wrote_names_no_row(beside):
     """Another answer to the same prompt is other words in one row, not a row lost and another gained."""
     table = "policy,answer,length\nSFT,{},20\nDPO,The Nile.,9\n"
-    assert beside(table.format("A river."), table.format("A long river.")).kind.tolist() == [OTHER_WORDS] + [EQUAL] * 3
+    assert (
+        beside(table.format("A river."), table.format("A long river.")).kind.tolist()
+        == [OTHER_WORDS] + [EQUAL] * 3
+    )
 
 
 def test_a_verdict_names_the_rows_of_a_table_of_verdicts(beside):
     """Three claims less and three more are numbers that moved; no conclusion of one row became that of the next."""
     frame = beside(
-        "verdict,evidence,demo\nholds,run,9\nfails,run,1\n", "verdict,evidence,demo\nholds,run,6\nfails,run,4\n"
+        "verdict,evidence,demo\nholds,run,9\nfails,run,1\n",
+        "verdict,evidence,demo\nholds,run,6\nfails,run,4\n",
     )
-    assert set(frame.kind) <= {EQUAL, MOVED} and frame.row.tolist() == ["holds", "holds", "fails", "fails"]
+    assert set(frame.kind) <= {EQUAL, MOVED} and frame.row.tolist() == [
+        "holds",
+        "holds",
+        "fails",
+        "fails",
+    ]
 
 
 def test_intervals_belong_to_their_columns():
@@ -175,7 +188,10 @@ def test_what_one_side_lacks(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HS2_REPORTS", str(own))
     monkeypatch.setenv("HS2_PUBLISHED", str(published))
     assert compare.main("demo", []) == 0
-    assert "published, not run here: 08_dpo\nyours, not published: 09_iterative_dpo\n" in capsys.readouterr().out
+    assert (
+        "published, not run here: 08_dpo\nyours, not published: 09_iterative_dpo\n"
+        in capsys.readouterr().out
+    )
     assert compare.main("laptop", []) == 0
     assert "no run of yours" in capsys.readouterr().err
 
@@ -205,8 +221,12 @@ def test_the_published_reports_beside_themselves_are_equal_and_it_is_quick():
     assert time.perf_counter() - began < 30
 
 
-@pytest.mark.parametrize(("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1)])
-def test_strict_says_whether_todays_code_gives_what_is_published(tmp_path, monkeypatch, capsys, value, status):
+@pytest.mark.parametrize(
+    ("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1)]
+)
+def test_strict_says_whether_todays_code_gives_what_is_published(
+    tmp_path, monkeypatch, capsys, value, status
+):
     """`make verify` is red where a number is another one, and not for its last printed digit."""
     write(tmp_path / "own", {"t.csv": f"{HEADINGS}DPO,{value},0.1,0.5,better\n"})
     write(tmp_path / "published", {"t.csv": PUBLISHED})
@@ -222,5 +242,7 @@ def test_an_earlier_report_is_read_in_todays_words(beside):
     now = "measure,policy,truth\ntruth,DPO,1\nreward model's score,DPO,2\nreward model's helpfulness,DPO,4\n"
     frame = beside(before, now)
     assert frame.kind[frame.column == "truth"].tolist() == [EQUAL, EQUAL, MOVED]
-    assert compare.renamed("helpfulness", "attribute") == "helpfulness", "only measures are of a reward model"
+    assert compare.renamed("helpfulness", "attribute") == "helpfulness", (
+        "only measures are of a reward model"
+    )
     assert compare.renamed("win rate over SFT by gold, %") == "win rate over SFT by truth, %"

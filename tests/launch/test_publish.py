@@ -18,7 +18,9 @@ MODEL, SCORED = "05_reward_model_training", "06_rewardbench_evaluation"
 
 def git(folder, *words):
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +57,33 @@ def ran(run, number="1", **more):
     """Leave the report that a run at demo leaves, after those that it reads; more: what else its manifest says."""
     folder = paths.reports() / "demo" / run
     folder.mkdir(parents=True, exist_ok=True)
-    files = {"t.csv": f"a\n{number}\n", "t.tex": f"tex {number}", "f.pdf": f"pdf {number}", "f.png": f"png {number}"}
+    files = {
+        "t.csv": f"a\n{number}\n",
+        "t.tex": f"tex {number}",
+        "f.pdf": f"pdf {number}",
+        "f.png": f"png {number}",
+    }
     for name, text in files.items():
         (folder / name).write_text(text)
     (folder / f"{run}.ipynb").write_text("{}")
     _, values, recipe = graph.resolved(run, "demo")
     made = graph.made_of(run, "demo", values, recipe)
-    read = {name: graph.results(graph.outputs(name, "demo")["manifest"]) for name in graph.upstream(run, "demo")}
-    artefacts = {name: {"sha256": digest_of(text), "caption": "A caption."} for name, text in files.items()}
-    manifest = {"run": run, "tier": "demo", "commit": "abc", **made, "upstream": read, "reused": [], "sources": []}
+    read = {
+        name: graph.results(graph.outputs(name, "demo")["manifest"])
+        for name in graph.upstream(run, "demo")
+    }
+    artefacts = {
+        name: {"sha256": digest_of(text), "caption": "A caption."} for name, text in files.items()
+    }
+    manifest = {
+        "run": run,
+        "tier": "demo",
+        "commit": "abc",
+        **made,
+        "upstream": read,
+        "reused": [],
+        "sources": [],
+    }
     text = json.dumps(manifest | {"artefacts": artefacts} | more)
     (folder / "manifest.json").write_text(text)
 
@@ -81,9 +101,14 @@ def test_a_complete_run_is_published_and_of_a_named_one_its_tables(checkout, cap
     assert publish.main(["05", "05@seed-1"]) == 0
     assert capsys.readouterr().out == f"demo {MODEL}: published\ndemo {MODEL}@seed-1: published\n"
     whole = {"t.csv", "t.tex", "f.pdf", "f.png", f"{MODEL}.ipynb", "manifest.json"}
-    assert published().keys() == whole and published(f"{MODEL}@seed-1").keys() == {"t.csv", "manifest.json"}
+    assert published().keys() == whole and published(f"{MODEL}@seed-1").keys() == {
+        "t.csv",
+        "manifest.json",
+    }
     folder = checkout / "reports/published/demo"
-    assert sorted(path.name for path in folder.iterdir()) == [MODEL, f"{MODEL}@seed-1"], "and nothing half-made"
+    assert sorted(path.name for path in folder.iterdir()) == [MODEL, f"{MODEL}@seed-1"], (
+        "and nothing half-made"
+    )
     status = git(checkout, "status", "--porcelain", "--untracked-files=all")
     tracked = sorted(line.rpartition("reports/")[2].strip('"') for line in status.splitlines())
     assert tracked == sorted(
@@ -101,7 +126,9 @@ def test_equal_results_leave_every_file_as_it_is(checkout, capsys):
     assert publish.main(["05"]) == 0
     assert "published already" in capsys.readouterr().out and published() == before
     ran(MODEL, code={"an older": "manifest"})
-    assert publish.main(["05"]) == 0 and published() == before, "it says of no code, but is what is published"
+    assert publish.main(["05"]) == 0 and published() == before, (
+        "it says of no code, but is what is published"
+    )
     ran(MODEL, number="2", finished="on Wednesday")
     assert publish.main(["05"]) == 0
     assert published()["t.csv"][0] == "a\n2\n" and "Wednesday" in published()["manifest.json"][0]
@@ -114,14 +141,20 @@ def test_equal_results_leave_every_file_as_it_is(checkout, capsys):
         ({"commit": "unknown"}, "made at commit unknown"),
         ({"code": TODAY | {"computes": "yesterday"}}, "computed by other code than today's"),
         ({"code": TODAY | {"notebook": "yesterday"}}, "computed by other code than today's"),
-        ({"code": TODAY | {"world": "yesterday"}, "generated": True}, "computed by other code than today's"),
+        (
+            {"code": TODAY | {"world": "yesterday"}, "generated": True},
+            "computed by other code than today's",
+        ),
         ({"code": {"hs2lib/paths.py": "ab12"}}, "does not say what code computed it"),
         (
             {"reused": [{"what": "runs/demo/05/training", "code": "yesterday"}]},
             "other code had made (runs/",
         ),
         ({"recipe": {"epochs": 99.0}}, "has other parameters than today's"),
-        ({"upstream": {"01_dataset_statistics": "ab12"}}, "read other results of 01_dataset_statistics"),
+        (
+            {"upstream": {"01_dataset_statistics": "ab12"}},
+            "read other results of 01_dataset_statistics",
+        ),
     ],
 )
 def test_what_todays_commit_does_not_give_is_refused(checkout, capsys, more, why):
@@ -197,7 +230,9 @@ def test_a_published_run_is_not_left_behind_by_what_it_read(checkout, capsys):
     ran(MODEL, number="2")
     why = f"{SCORED}, which is published, read other results of {MODEL}: publish {SCORED} with it"
     assert publish.main(["05"]) == 2 and why in capsys.readouterr().err
-    assert publish.main(["05", "06"]) == 2 and why in capsys.readouterr().err, "06 did not run again"
+    assert publish.main(["05", "06"]) == 2 and why in capsys.readouterr().err, (
+        "06 did not run again"
+    )
     assert published() == before
     ran(SCORED, number="2")
     assert publish.main(["05", "06"]) == 0
@@ -236,13 +271,18 @@ def test_notebook_14_must_have_read_all_that_is_published(checkout, capsys):
         ran(run)
     publish.main(["05", "05@seed-1"])
     fourteen = "14_paper_tables_and_figures"
-    ran(fourteen, upstream={MODEL: graph.results(paths.reports() / "demo" / MODEL / "manifest.json")})
+    ran(
+        fourteen,
+        upstream={MODEL: graph.results(paths.reports() / "demo" / MODEL / "manifest.json")},
+    )
     capsys.readouterr()
     assert publish.main(["14"]) == 2
     assert f"{fourteen} did not read {MODEL}@seed-1" in capsys.readouterr().err
 
 
-def test_an_earlier_report_stays_whole_where_the_new_one_cannot_be_written(checkout, monkeypatch, capsys):
+def test_an_earlier_report_stays_whole_where_the_new_one_cannot_be_written(
+    checkout, monkeypatch, capsys
+):
     ran(MODEL)
     publish.main(["05"])
     before = published()
@@ -255,7 +295,9 @@ def test_an_earlier_report_stays_whole_where_the_new_one_cannot_be_written(check
 
     monkeypatch.setattr(publish.shutil, "copyfile", full)
     assert publish.main(["05"]) == 2 and "No space" in capsys.readouterr().err
-    assert published() == before and [path.name for path in paths.published_reports().glob("demo/*")] == [MODEL]
+    assert published() == before and [
+        path.name for path in paths.published_reports().glob("demo/*")
+    ] == [MODEL]
 
 
 @pytest.mark.parametrize("fails", ["copy", "rename"])
@@ -284,7 +326,9 @@ def test_several_runs_are_published_all_or_none(checkout, monkeypatch, capsys, f
     else:
         monkeypatch.setattr(publish.Path, "rename", rename_all_but_one)
     assert publish.main(["01", "05", "06"]) == 2 and "No space" in capsys.readouterr().err
-    assert published() == before and [path.name for path in paths.published_reports().glob("demo/*")] == [MODEL]
+    assert published() == before and [
+        path.name for path in paths.published_reports().glob("demo/*")
+    ] == [MODEL]
 
 
 def test_all_is_every_complete_run_and_none_made_by_hand(checkout, capsys):

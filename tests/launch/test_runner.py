@@ -41,7 +41,9 @@ def toy(folder, name, body, needs=(), gpu=0, makes=None):
     meta = {"kernelspec": kernel, "hs2": {"needs": list(needs), "gpu": gpu, "makes": makes or {}}}
     file = folder / "notebooks" / f"{name}.ipynb"
     nbformat.write(new_notebook(cells=cells, metadata=meta), file)
-    os.utime(file, (time.time() + 9e6,) * 2)  # from a machine whose clock is ahead: times count for nothing
+    os.utime(
+        file, (time.time() + 9e6,) * 2
+    )  # from a machine whose clock is ahead: times count for nothing
 
 
 FIRST = 'run.table(pd.DataFrame({"n": [n]}), "numbers", "A number.");'
@@ -82,15 +84,24 @@ def stamps(suite):
 def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite, capsys, monkeypatch):
     """The first run finds locks of a killed Snakemake; to unlock it would parse the Snakefile too, threads included."""
     warning = "hs2lib/models/reward_model.py:1: UserWarning"
-    toy(suite, "01_first", f"import os\n\nprint(os.environ['HS2_ROOT'] + '/{warning}')\n{FIRST}", gpu=1)
+    toy(
+        suite,
+        "01_first",
+        f"import os\n\nprint(os.environ['HS2_ROOT'] + '/{warning}')\n{FIRST}",
+        gpu=1,
+    )
     (suite / "runs/.snakemake/locks").mkdir(parents=True)
     for kind in ("input", "output"):
-        (suite / f"runs/.snakemake/locks/0.{kind}.lock").write_text(f"{suite}/runs/demo/01_first/stamp.json\n")
+        (suite / f"runs/.snakemake/locks/0.{kind}.lock").write_text(
+            f"{suite}/runs/demo/01_first/stamp.json\n"
+        )
     first = make("--tier", "demo", "--cores", "2")
     assert first.returncode == 0, first.stderr
     assert (suite / "reports/demo/02_second/sums.csv").read_text() == "sum\n4\n"
     text = (suite / "reports/demo/01_first/01_first.ipynb").read_text()
-    assert warning in text and str(suite) not in text, "where the checkout lies is nobody's business"
+    assert warning in text and str(suite) not in text, (
+        "where the checkout lies is nobody's business"
+    )
 
     before, ran = stamps(suite), []
     assert runner.main(["--tier", "demo", "--list"]) == runner.main(["--tier", "demo"]) == 0
@@ -118,18 +129,26 @@ def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite, capsys, monk
     after = stamps(suite)
     assert {name: after[name] for name in before} == before, "the other runs stay as they were"
     assert (suite / "reports/demo/02_second@mine/sums.csv").read_text() == "sum\n10\n"
-    assert runner.main(named) == 0 and capsys.readouterr().err == "demo: all current, nothing to run\n"
+    assert (
+        runner.main(named) == 0 and capsys.readouterr().err == "demo: all current, nothing to run\n"
+    )
 
 
 @pytest.mark.slow
 def test_a_failing_notebook_leaves_no_manifest_and_says_which_cell(suite):
     """An error's text may come from data or a model: here a long one, with commands to the terminal."""
-    toy(suite, "01_first", "raise ValueError('the moon is full \\x1b]0;mine\\x07' + '!' * 1_000_000)")
+    toy(
+        suite,
+        "01_first",
+        "raise ValueError('the moon is full \\x1b]0;mine\\x07' + '!' * 1_000_000)",
+    )
     failed = make("--tier", "demo")
     assert failed.returncode == 1 and failed.stdout == ""
     head, *traceback, last = failed.stderr.removeprefix("demo 01_first ...\n").splitlines()
     assert head == f"error: demo 01_first failed; the end of {suite}/runs/demo/01_first/log.txt:"
-    assert len(traceback) == 4 and traceback[-1].startswith(r"    ValueError: the moon is full \x1b]0;mine\x07!!!!")
+    assert len(traceback) == 4 and traceback[-1].startswith(
+        r"    ValueError: the moon is full \x1b]0;mine\x07!!!!"
+    )
     assert last == "not run: 02_second" and len(failed.stderr) < 1500
     assert not (suite / "reports/demo/01_first/manifest.json").exists()
     assert graph.why_stale("01_first", "demo") == "never run here"
@@ -139,10 +158,14 @@ def test_wrong_parameters_stop_the_run_before_anything_starts(suite, capsys):
     (suite / "params/demo/02_second.yaml").write_text("nn: 5\n")
     assert runner.main(["--tier", "demo"]) == 2
     assert "unknown parameter 'nn'; nearest valid name: n" in capsys.readouterr().err
-    assert not (suite / "reports").exists(), "the first notebook was fine, and still must not have run"
+    assert not (suite / "reports").exists(), (
+        "the first notebook was fine, and still must not have run"
+    )
 
 
-@pytest.mark.parametrize(("folder", "what"), [(None, "is not set"), ("/nowhere", "names /nowhere, which is no folder")])
+@pytest.mark.parametrize(
+    ("folder", "what"), [(None, "is not set"), ("/nowhere", "names /nowhere, which is no folder")]
+)
 def test_data_from_a_folder_that_is_not_named_stop_the_run_before_anything_starts(
     folder, what, tmp_path, monkeypatch, capsys
 ):
@@ -153,8 +176,13 @@ def test_data_from_a_folder_that_is_not_named_stop_the_run_before_anything_start
     monkeypatch.setattr(runner, "snakemake", lambda *_: pytest.fail("started"))
     assert runner.main(["--tier", "laptop", "01"]) == 2
     printed = capsys.readouterr().err
-    assert f"01_dataset_statistics reads data sets from a folder at tier laptop, and HS2_DATA_DIR {what}" in printed
-    assert "Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier laptop;" in printed
+    assert (
+        f"01_dataset_statistics reads data sets from a folder at tier laptop, and HS2_DATA_DIR {what}"
+        in printed
+    )
+    assert (
+        "Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier laptop;" in printed
+    )
     assert runner.main(["--tier", "laptop", "--stage", "train", "05"]) == 2
     assert f"HS2_DATA_DIR {what}" in capsys.readouterr().err
 
@@ -177,7 +205,8 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
     named = {"path": str(file), "dataset": "ratings", "strict": True}
     monkeypatch.setattr(graph, "resolved", lambda name, tier: ({}, named, None))
     with pytest.raises(
-        parameters.ParameterError, match=r"own.jsonl cannot be read as it is \(above\), and nothing was run: 01"
+        parameters.ParameterError,
+        match=r"own.jsonl cannot be read as it is \(above\), and nothing was run: 01",
     ):
         runner.check_files(["01", "02"], "demo")
     printed = capfd.readouterr().err
@@ -191,7 +220,11 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
     named["strict"] = False
     runner.check_files(["01"], "demo")
     write(file, [rated(), rated(response="s")])
-    named |= {"dataset": "helpsteer2-disagreements", "also": "ratings", "strict": True}  # 03 reads two sets
+    named |= {
+        "dataset": "helpsteer2-disagreements",
+        "also": "ratings",
+        "strict": True,
+    }  # 03 reads two sets
     runner.check_files(["03"], "demo")
     file.write_text("")
     with pytest.raises(parameters.ParameterError):
@@ -204,16 +237,22 @@ def test_help_names_the_tiers_and_a_list_says_what_is_stale(suite, capsys):
     shown = capsys.readouterr().out
     assert all(tier in shown for tier in ("smoke", "demo", "laptop", "gpu", "paper"))
     assert runner.main(["--list", "--tier", "demo"]) == 0
-    assert capsys.readouterr().out == "demo 01_first: never run here\ndemo 02_second: never run here\n"
+    assert (
+        capsys.readouterr().out == "demo 01_first: never run here\ndemo 02_second: never run here\n"
+    )
 
 
 @pytest.mark.slow
 def test_parameters_are_listed_with_their_value_at_the_tier_and_the_whole_recipe():
     page = runner.listed("08_dpo", "paper").splitlines()
     assert (
-        page[0] == "08_dpo" and "  beta: float = 0.001  # KL penalty: how much a log-ratio counts; 1e-06 to 10" in page
+        page[0] == "08_dpo"
+        and "  beta: float = 0.001  # KL penalty: how much a log-ratio counts; 1e-06 to 10" in page
     )
-    assert "  recipe.fsdp: bool = True  # shard the model over the processes that torchrun started" in page
+    assert (
+        "  recipe.fsdp: bool = True  # shard the model over the processes that torchrun started"
+        in page
+    )
     assert (
         "  recipe.too_long: str = 'leave out'  # what to do with a row longer than max_tokens; one of raise, leave out"
         in page
@@ -238,7 +277,13 @@ def test_a_further_maker_comes_before_what_needs_its_kind(suite):
     assert graph.makers("policy") == {"07_sft": "SFT", "15_mine": "Mine"}
     assert graph.upstream("13_evaluation", "demo") == ["07_sft", "15_mine"]
     assert graph.with_upstream(["13_evaluation"]) == ["07_sft", "15_mine", "13_evaluation"]
-    assert graph.with_upstream(graph.notebooks()) == ["01_first", "02_second", "07_sft", "15_mine", "13_evaluation"]
+    assert graph.with_upstream(graph.notebooks()) == [
+        "01_first",
+        "02_second",
+        "07_sft",
+        "15_mine",
+        "13_evaluation",
+    ]
     assert "15_mine" in made("13_evaluation", "demo")["upstream"]
 
 
@@ -284,7 +329,11 @@ def living(marker):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_an_interrupt_is_one_line_and_leaves_no_process(suite):
-    toy(suite, "01_first", f"open({str(suite / 'here')!r}, 'w').close()\nimport time\n\ntime.sleep(60)")
+    toy(
+        suite,
+        "01_first",
+        f"open({str(suite / 'here')!r}, 'w').close()\nimport time\n\ntime.sleep(60)",
+    )
     command = [sys.executable, "-m", "hs2lib.run", "--tier", "demo"]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0)
     while not (suite / "here").exists():
@@ -334,7 +383,11 @@ def test_the_end_of_a_log_is_safe_to_print(tmp_path):
     log.write_text("")
     assert "it was killed, or the disk is full" in runner.end_of(log)
     log.write_text("Traceback\nnbclient.exceptions.DeadKernelError: Kernel died\n")
-    assert runner.end_of(log).splitlines()[-1].startswith("    it was killed: most often memory ran out")
+    assert (
+        runner.end_of(log)
+        .splitlines()[-1]
+        .startswith("    it was killed: most often memory ran out")
+    )
 
 
 @pytest.mark.slow
@@ -344,8 +397,14 @@ def test_a_setting_of_several_values_arrives_as_such(tmp_path, monkeypatch):
     from papermill.translators import PythonTranslator
 
     written = []
-    monkeypatch.setattr(papermill, "execute_notebook", lambda *args, **options: written.append(args[2]) or 1 / 0)
-    for name, value in (("HS2_RUNS", str(tmp_path)), ("HS2_REPORTS", str(tmp_path)), (paths.RUN, "{}")):
+    monkeypatch.setattr(
+        papermill, "execute_notebook", lambda *args, **options: written.append(args[2]) or 1 / 0
+    )
+    for name, value in (
+        ("HS2_RUNS", str(tmp_path)),
+        ("HS2_REPORTS", str(tmp_path)),
+        (paths.RUN, "{}"),
+    ):
         monkeypatch.setenv(name, value)
     with pytest.raises(ZeroDivisionError):
         runner.execute("13_aligned_model_evaluation", "paper", [])
@@ -358,7 +417,8 @@ def test_a_setting_of_several_values_arrives_as_such(tmp_path, monkeypatch):
 
 @pytest.fixture
 def touched(tmp_path, monkeypatch):
-    """A function: after a change to this file of hs2lib, which notebooks compute by other code at this tier?
+    """A function: after a change to this file of hs2lib, which notebooks compute by other code at
+    this tier?
 
     At the tiers of real data the small world is asked about apart, by `world`.
     """
@@ -372,7 +432,9 @@ def touched(tmp_path, monkeypatch):
         before = {name: made(name, tier)["code"][use] for name in graph.notebooks()}
         with (tmp_path / name).open("a") as file:
             file.write("\nTOUCHED = 1\n" if name.endswith(".py") else "\n")
-        return {name[:2] for name in graph.notebooks() if made(name, tier)["code"][use] != before[name]}
+        return {
+            name[:2] for name in graph.notebooks() if made(name, tier)["code"][use] != before[name]
+        }
 
     return touch
 
@@ -387,7 +449,9 @@ def test_a_phrase_of_generated_text_counts_where_text_is_generated(touched, file
     """No report of real data is stale because a greeting was reworded; at tier smoke all rows are generated."""
     assert touched(file, "laptop") == set()
     assert touched(file, "smoke") == ALL
-    assert touched(file, "laptop", "world") == ALL, "for a run whose manifest says that it generated rows"
+    assert touched(file, "laptop", "world") == ALL, (
+        "for a run whose manifest says that it generated rows"
+    )
 
 
 @pytest.mark.slow
@@ -418,8 +482,12 @@ def test_a_setting_counts_where_it_changes_the_recipe(touched, tmp_path):
 def test_every_data_file_is_used_by_some_module():
     """One that no module names would change a report without making it stale."""
     package = CHECKOUT / "hs2lib"
-    files = {file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
-    base = set((package / "corpus" / "base").iterdir())  # its weights count where `model_name` is "small"
+    files = {
+        file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    }
+    base = set(
+        (package / "corpus" / "base").iterdir()
+    )  # its weights count where `model_name` is "small"
     files -= base
     modules = {file for file in files if file.suffix == ".py"}
     files = {file for file in files if file.name not in code.SITE}
@@ -429,5 +497,7 @@ def test_every_data_file_is_used_by_some_module():
 
 def test_an_import_that_is_no_module_is_an_error(suite):
     toy(suite, "01_first", "from hs2lib.stats import bootstrop")
-    with pytest.raises(ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"):
+    with pytest.raises(
+        ImportError, match=r"hs2lib.stats.bootstrop is imported, and hs2lib has no such module"
+    ):
         made("01_first", "demo")

@@ -61,7 +61,9 @@ def test_kept_states_are_of_the_weights_and_not_of_the_name(tmp_path):
     with torch.no_grad():
         model.backbone.embed_tokens.weight += 0.1
     moved = baselines.frozen_states(model, items, cache=tmp_path)
-    assert np.array_equal(moved, baselines.frozen_states(model, items)) and not np.allclose(moved, states[0])
+    assert np.array_equal(moved, baselines.frozen_states(model, items)) and not np.allclose(
+        moved, states[0]
+    )
 
 
 def test_lengths_and_means_by_hand():

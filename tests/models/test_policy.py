@@ -16,7 +16,12 @@ from hs2lib.models.rollout import rollouts
 
 TALK = (Turn("user", "Hi"), Turn("assistant", "Hello."), Turn("user", "Name a prime."))
 GROUPS = [
-    Group("a", TALK, (Response("a/0", "Seven."), Response("a/1", "Nine is a prime. " * 20)), preference=-1),
+    Group(
+        "a",
+        TALK,
+        (Response("a/0", "Seven."), Response("a/1", "Nine is a prime. " * 20)),
+        preference=-1,
+    ),
     Group("b", TALK[:1], (Response("b/0", ""),)),
     Group("c", TALK[2:], tuple(Response(f"c/{i}", f"{i}, of course") for i in range(4))),
 ]
@@ -42,14 +47,18 @@ def one_by_one(policy, label=None):
     return totals, lengths
 
 
-@pytest.mark.parametrize("label", [None, LABEL, lambda group: LABEL if group.id == "b" else "helpfulness:0"])
+@pytest.mark.parametrize(
+    "label", [None, LABEL, lambda group: LABEL if group.id == "b" else "helpfulness:0"]
+)
 def test_log_probs_are_those_of_plain_transformers_one_by_one(policy, label):
     """Sums of up to 120 log-probabilities of about -8: 1e-5 of each sum is 1e-2 of a single token's rounding."""
     totals, lengths = one_by_one(policy, label)
     for budget in (8192, 64):
         ours, tokens = policy.log_probs(GROUPS, label=label, budget=budget)
         assert ours.dtype == torch.float32 and tokens.tolist() == lengths
-        torch.testing.assert_close(ours.double(), torch.tensor(totals).double(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            ours.double(), torch.tensor(totals).double(), rtol=1e-5, atol=1e-5
+        )
 
 
 def test_a_response_ends_where_a_sampler_stops(policy):
@@ -57,19 +66,30 @@ def test_a_response_ends_where_a_sampler_stops(policy):
     decode = policy.tokenizer.decode
     for label in (None, LABEL):
         for group in policy.tokenise(GROUPS, label):
-            ends = [decode(s[start:]) for s, start in zip(group.sequences, group.starts, strict=True)]
-            assert all(end.endswith(r.text + "<|im_end|>") for end, r in zip(ends, group.group.responses, strict=True))
+            ends = [
+                decode(s[start:]) for s, start in zip(group.sequences, group.starts, strict=True)
+            ]
+            assert all(
+                end.endswith(r.text + "<|im_end|>")
+                for end, r in zip(ends, group.group.responses, strict=True)
+            )
     assert decode(policy.ending()) == "<|im_end|>"
-    reference = load_policy("tiny", template="reference")  # plain text: the whole marker ends the turn
+    reference = load_policy(
+        "tiny", template="reference"
+    )  # plain text: the whole marker ends the turn
     assert decode(reference.ending()) == "\n<extra_id_1>"
     for label in (None, LABEL):
         shown = decode(next(reference.tokenise(GROUPS[:1], label)).sequences[0])
-        assert shown.startswith("<extra_id_0>System\n\n<extra_id_1>User") and shown.endswith("Seven.\n<extra_id_1>")
+        assert shown.startswith("<extra_id_0>System\n\n<extra_id_1>User") and shown.endswith(
+            "Seven.\n<extra_id_1>"
+        )
 
 
 def test_labels_are_part_of_the_prompt(policy):
     (first,) = policy.tokenise(GROUPS[:1], LABEL)
-    assert policy.tokenizer.decode(first.sequences[0][: first.starts[0]]).endswith(f"<extra_id_2>{LABEL}\n")
+    assert policy.tokenizer.decode(first.sequences[0][: first.starts[0]]).endswith(
+        f"<extra_id_2>{LABEL}\n"
+    )
     tokens = list(policy.tokenise(GROUPS, LABEL))
     assert torch.equal(policy.log_probs(tokens)[0], policy.log_probs(GROUPS, label=LABEL)[0])
     with pytest.raises(ValueError, match="pass label to `tokenise`"):
@@ -82,7 +102,10 @@ def test_labels_are_part_of_the_prompt(policy):
 
 
 def many():
-    return [Group(f"g{i}", TALK[:1], (Response("0", "yes " * (i + 1)), Response("1", f"no {i}"))) for i in range(40)]
+    return [
+        Group(f"g{i}", TALK[:1], (Response("0", "yes " * (i + 1)), Response("1", f"no {i}")))
+        for i in range(40)
+    ]
 
 
 def test_a_killed_pass_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, monkeypatch):
@@ -106,8 +129,12 @@ def test_a_killed_pass_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, m
     resumed, again = policy.log_probs(many(), budget=128, cache=tmp_path / "killed")
     assert 0 < done < 80 and torch.equal(straight, resumed) and torch.equal(tokens, again)
     computed = len(calls)
-    backwards, _ = policy.log_probs(many()[::-1], budget=64, cache=tmp_path / "killed")  # by content: nothing is new
-    assert len(calls) == computed and torch.equal(backwards.view(40, 2), straight.view(40, 2).flip(0))
+    backwards, _ = policy.log_probs(
+        many()[::-1], budget=64, cache=tmp_path / "killed"
+    )  # by content: nothing is new
+    assert len(calls) == computed and torch.equal(
+        backwards.view(40, 2), straight.view(40, 2).flip(0)
+    )
 
 
 def test_other_weights_or_another_precision_share_nothing(policy, tmp_path):
@@ -132,7 +159,10 @@ def test_saved_and_loaded_it_is_the_same(policy, tmp_path, adapters):
     before, _ = policy.log_probs(GROUPS)
     loaded = load_policy(policy.save(tmp_path / "policy"))
     assert (tmp_path / "policy" / "model.safetensors").exists() is not adapters
-    assert torch.equal(loaded.log_probs(GROUPS)[0], before) and loaded.fingerprint() == policy.fingerprint()
+    assert (
+        torch.equal(loaded.log_probs(GROUPS)[0], before)
+        and loaded.fingerprint() == policy.fingerprint()
+    )
     torch.testing.assert_close(loaded.merge().log_probs(GROUPS)[0], before, rtol=1e-5, atol=1e-5)
     whole = load_policy(loaded.save(tmp_path / "whole"))
     assert whole.base == "tiny" and whole.adapter is None
@@ -167,17 +197,25 @@ def test_a_frozen_model_computes_the_same_bits_in_half_the_memory(policy, tmp_pa
     judge, whole = RewardModel.new("tiny"), (policy, RewardModel.new("tiny"))
     frozen = load_policy("tiny").frozen("bfloat16"), judge.frozen("bfloat16")
     layer = frozen[0].backbone.model.layers[0]
-    assert layer.mlp.up_proj.weight.nbytes * 2 == policy.backbone.model.layers[0].mlp.up_proj.weight.nbytes
+    assert (
+        layer.mlp.up_proj.weight.nbytes * 2
+        == policy.backbone.model.layers[0].mlp.up_proj.weight.nbytes
+    )
     exact = [layer.input_layernorm.weight, frozen[0].backbone.lm_head.weight, judge.head.weight]
-    assert {weight.dtype for weight in exact} == {torch.float32}, "the projection of tied embeddings is the embedding"
+    assert {weight.dtype for weight in exact} == {torch.float32}, (
+        "the projection of tied embeddings is the embedding"
+    )
     assert [model.fingerprint() for model in frozen] == [model.fingerprint() for model in whole]
     for autocast in ("float32", "bfloat16"):
         ours = frozen[0].log_probs(GROUPS, autocast=autocast)[0]
         assert torch.equal(ours, policy.log_probs(GROUPS, autocast="bfloat16")[0])
-        assert torch.equal(judge.score(GROUPS, autocast=autocast), whole[1].score(GROUPS, autocast="bfloat16"))
+        assert torch.equal(
+            judge.score(GROUPS, autocast=autocast), whole[1].score(GROUPS, autocast="bfloat16")
+        )
     how = dict(n=2, max_new_tokens=8, autocast="bfloat16", progress=False)
     ours, theirs = (
-        [r for group in rollouts(one, GROUPS, **how) for r in group.responses] for one in (frozen[0], policy)
+        [r for group in rollouts(one, GROUPS, **how) for r in group.responses]
+        for one in (frozen[0], policy)
     )
     assert ours == theirs
     with pytest.raises(ValueError, match="were rounded when the model was frozen"):
@@ -188,6 +226,8 @@ def test_a_frozen_model_computes_the_same_bits_in_half_the_memory(policy, tmp_pa
 def test_a_frozen_model_of_bfloat16_is_compared_with_transformers_as_it_computes():
     """Its verdict is not that of float32, whose tolerance it cannot keep; a model that differs is still seen."""
     model = RewardModel.new("tiny").frozen("bfloat16").backbone
-    assert attention.apart(model) == "" and {dtype for _, dtype, _ in model.hs2_verdicts} == {torch.bfloat16}
+    assert attention.apart(model) == "" and {dtype for _, dtype, _ in model.hs2_verdicts} == {
+        torch.bfloat16
+    }
     worse = [torch.full((3, 4), 1.0)], [torch.full((3, 4), 1.05)]
     assert "at most 3.00% in torch.bfloat16" in contract.unequal(model, *worse, "x")

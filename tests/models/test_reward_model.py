@@ -60,7 +60,9 @@ def test_the_embedded_model_is_a_real_one_in_float32_and_converted_once(embedded
     model = backbones.load_backbone(embedded, head=True)
     assert model.dtype == torch.float32 and model.num_parameters() == 134_515_008
     tokenizer = backbones.load_tokenizer(embedded)
-    ids = tokenizer("The capital of France is Paris and the capital of Germany is", return_tensors="pt")["input_ids"]
+    ids = tokenizer(
+        "The capital of France is Paris and the capital of Germany is", return_tensors="pt"
+    )["input_ids"]
     with torch.no_grad():
         assert tokenizer.decode(model(ids).logits[0, -1].argmax()) == " Berlin"
     assert "quantization_config" not in json.loads((embedded / "config.json").read_text())
@@ -114,9 +116,14 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     """transformers only warns, fills in random weights, and every score would be noise."""
     folder = backbones.tiny_model(tmp_path)
     config = json.loads((folder / "config.json").read_text())
-    neox = json.loads((backbones.tiny_model(tmp_path, architecture="gpt_neox") / "config.json").read_text())
+    neox = json.loads(
+        (backbones.tiny_model(tmp_path, architecture="gpt_neox") / "config.json").read_text()
+    )
     (folder / "config.json").write_text(json.dumps(neox))
-    with pytest.raises(ValueError, match=r"checkpoint of another architecture: .* weights that a gpt_neox model needs"):
+    with pytest.raises(
+        ValueError,
+        match=r"checkpoint of another architecture: .* weights that a gpt_neox model needs",
+    ):
         backbones.load_backbone(folder)
     (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 64}))
     with pytest.raises(ValueError, match="tiny-llama"):
@@ -148,7 +155,9 @@ def test_a_tokenizer_without_pad_or_with_the_end_token_as_pad_is_refused(tmp_pat
 
 def test_outputs_are_checked():
     five, nine = reward_model.check_attributes(ATTRIBUTES), reward_model.check_attributes(chat.NINE)
-    assert (len(five), len(nine)) == (5, 9) and reward_model.check_attributes(["goodness"]) == ("goodness",)
+    assert (len(five), len(nine)) == (5, 9) and reward_model.check_attributes(["goodness"]) == (
+        "goodness",
+    )
     for wrong in ((), ("helpfulness", "helpfulness"), ("verbosity", "helpfulness"), "helpfulness"):
         with pytest.raises(ValueError):
             reward_model.check_attributes(wrong)
@@ -163,13 +172,19 @@ def test_scores_are_those_of_each_text_alone_whatever_the_order_or_batch(model):
     for group in GROUPS:
         for response in group.responses:
             ids = torch.tensor(
-                [model.tokenizer(chat.written(model.tokenizer, group.prompt, response.text).text)["input_ids"]]
+                [
+                    model.tokenizer(
+                        chat.written(model.tokenizer, group.prompt, response.text).text
+                    )["input_ids"]
+                ]
             )
             with torch.no_grad():
                 alone.append(model.head(model.backbone(input_ids=ids).last_hidden_state[0, -1]))
     torch.testing.assert_close(scores, torch.stack(alone), atol=1e-6, rtol=0)
     backwards = model.score(GROUPS[::-1], budget=64)
-    torch.testing.assert_close(torch.cat([backwards[5:], backwards[4:5], backwards[:4]]), scores, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        torch.cat([backwards[5:], backwards[4:5], backwards[:4]]), scores, atol=1e-6, rtol=0
+    )
     torch.testing.assert_close(model.score(model.tokenise(GROUPS)), scores, atol=0, rtol=0)
 
 
@@ -255,7 +270,9 @@ def test_folding_is_exact(bias):
     folded = export.fold(model, GOODNESS, mean=1.5, sd=2.5)
     torch.testing.assert_close(folded.score(GROUPS)[:, 0], expected, atol=1e-6, rtol=1e-6)
     assert folded.attributes == ("goodness",) and folded.backbone is model.backbone
-    torch.testing.assert_close(export.fold(model, [0, 0, 0, 0, -1]).score(GROUPS)[:, 0], -scores[:, 4])
+    torch.testing.assert_close(
+        export.fold(model, [0, 0, 0, 0, -1]).score(GROUPS)[:, 0], -scores[:, 4]
+    )
 
 
 def test_a_rounded_model_is_not_folded(model):
@@ -267,7 +284,11 @@ def test_a_rounded_model_is_not_folded(model):
 def test_folding_is_saved_and_bad_weights_are_refused(model, tmp_path):
     folded = export.fold(model, GOODNESS, sd=2)
     loaded = reward_model.RewardModel.load(folded.save(tmp_path / "m"))
-    assert loaded.folded == {"weights": dict(zip(ATTRIBUTES, GOODNESS, strict=True)), "mean": 0.0, "sd": 2}
+    assert loaded.folded == {
+        "weights": dict(zip(ATTRIBUTES, GOODNESS, strict=True)),
+        "mean": 0.0,
+        "sd": 2,
+    }
     torch.testing.assert_close(loaded.score(GROUPS), folded.score(GROUPS), atol=0, rtol=0)
     with pytest.raises(ValueError, match="2 weights for 5 outputs"):
         export.fold(model, [1, 2])
@@ -283,7 +304,12 @@ def plain_scores(*folders: Path) -> list[list[list[float]]]:
         code += card.split("```python\n")[1].split("```")[0].replace('"."', repr(str(folder)))
         code += "found.append(scores.tolist())\n"
     code += "import json; print('SCORES', json.dumps(found))"
-    options = {"capture_output": True, "text": True, "cwd": folders[0], "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+    options = {
+        "capture_output": True,
+        "text": True,
+        "cwd": folders[0],
+        "env": os.environ | {"OMP_NUM_THREADS": "1"},
+    }
     done = subprocess.run([sys.executable, "-c", code], **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("SCORES")[1])
@@ -291,7 +317,11 @@ def plain_scores(*folders: Path) -> list[list[list[float]]]:
 
 # The conversations that the card's code scores.
 CARD = [
-    Group("prime", (Turn("user", "Name a prime."),), (Response("x", "Seven."), Response("y", "Nine is one."))),
+    Group(
+        "prime",
+        (Turn("user", "Name a prime."),),
+        (Response("x", "Seven."), Response("y", "Nine is one.")),
+    ),
 ]
 
 
@@ -301,13 +331,18 @@ def test_the_card_s_code_scores_an_export_without_hs2lib(tmp_path):
     ours, table = [], pd.DataFrame({"section": ["a | b"], "accuracy": [2e-6]})
     for template in ("chat", "reference"):
         goodness = export.fold(reward_model.RewardModel.new("tiny", template=template), GOODNESS)
-        assert export.export(goodness, tmp_path / template, data="eight rows", rewardbench=table) < 1e-5
+        assert (
+            export.export(goodness, tmp_path / template, data="eight rows", rewardbench=table)
+            < 1e-5
+        )
         ours.append(goodness.score(CARD))
         card = (tmp_path / template / "README.md").read_text()
         assert "0.65 x helpfulness + 0.8 x correctness + 0.45 x coherence" in card
         assert "eight rows" in card and "| a \\| b | 2e-06 |" in card
         config = json.loads((tmp_path / template / "config.json").read_text())
-        assert config["architectures"] == ["LlamaForSequenceClassification"] and config["id2label"] == {"0": "goodness"}
+        assert config["architectures"] == ["LlamaForSequenceClassification"] and config[
+            "id2label"
+        ] == {"0": "goodness"}
         # Loading plainly must not ask for an attention that only hs2lib registers.
         assert "hs2" not in json.dumps(config)
     theirs = plain_scores(tmp_path / "chat", tmp_path / "reference")
@@ -331,10 +366,16 @@ def test_adapters_are_merged_into_a_copy(model, tmp_path):
     assert model.adapter and torch.equal(model.score(GROUPS), before)
 
 
-def test_what_cannot_be_exported_exactly_is_refused_and_nothing_is_written(model, tmp_path, monkeypatch):
+def test_what_cannot_be_exported_exactly_is_refused_and_nothing_is_written(
+    model, tmp_path, monkeypatch
+):
     padded = reward_model.RewardModel.new("tiny")
-    padded.tokenizer.pad_token = padded.tokenizer.convert_ids_to_tokens(chat.closing_tokens(padded.tokenizer)[-1])
-    with pytest.raises(ValueError, match="nothing was written"):  # pooling skips the token that texts end in
+    padded.tokenizer.pad_token = padded.tokenizer.convert_ids_to_tokens(
+        chat.closing_tokens(padded.tokenizer)[-1]
+    )
+    with pytest.raises(
+        ValueError, match="nothing was written"
+    ):  # pooling skips the token that texts end in
         export.export(padded, tmp_path / "m")
     monkeypatch.setattr(export, "TOLERANCE", -1.0)
     with pytest.raises(ValueError, match="nothing was written"):
@@ -355,7 +396,9 @@ def test_of_two_that_build_one_folder_the_first_stays(tmp_path):
 
     def slower(into):
         (into / "who").write_text("slower")
-        backbones.replace_folder(folder, lambda other: (other / "who").write_text("quicker"), keep=True)
+        backbones.replace_folder(
+            folder, lambda other: (other / "who").write_text("quicker"), keep=True
+        )
 
     backbones.replace_folder(folder, slower, keep=True)
     assert (folder / "who").read_text() == "quicker"

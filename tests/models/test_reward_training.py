@@ -21,7 +21,14 @@ NOTEBOOK = "05_reward_model_training"
 
 def setup_of(**settings):
     """A setup by hand, as a benchmark makes it: no notebook, no parameter file."""
-    quick = {"steps": 2, "batch": 4, "warmup": 0, "autocast": "float32", "n_boot": 100, "n_prompts": 20}
+    quick = {
+        "steps": 2,
+        "batch": 4,
+        "warmup": 0,
+        "autocast": "float32",
+        "n_boot": 100,
+        "n_prompts": 20,
+    }
     return Setup(NOTEBOOK, "smoke", {"tier": "smoke"}, recipes.RewardModel(**quick | settings))
 
 
@@ -39,7 +46,11 @@ def test_what_is_tested_on_comes_from_the_split_that_nothing_is_trained_on():
     """Rows that were trained on say nothing about other rows."""
     data = reward_training.load_parts(setup_of(validation_share=0.2, test_share=0.5))
     assert list(data.groups) == ["validation", "test", "train"]
-    assert {name: len(part) for name, part in data.groups.items()} == {"validation": 4, "test": 10, "train": 16}
+    assert {name: len(part) for name, part in data.groups.items()} == {
+        "validation": 4,
+        "test": 10,
+        "train": 16,
+    }
     assert data.groups["test"] is data.held_out.groups and not data.chosen_on_test
     seen = {items.cluster(group) for part in ("train", "validation") for group in data.groups[part]}
     assert not seen & {items.cluster(group) for group in data.groups["test"]}
@@ -54,31 +65,44 @@ def test_without_a_share_to_choose_by_the_test_split_chooses_and_measures():
 def test_a_file_of_the_user_is_cut_three_ways(tmp_path):
     """It has no splits: the named test split would be the same rows once more."""
     labels = dict.fromkeys(ATTRIBUTES, 2)
-    rows = [labels | {"prompt": f"{i}?", "response": answer} for i in range(20) for answer in ("a", "b")]
+    rows = [
+        labels | {"prompt": f"{i}?", "response": answer} for i in range(20) for answer in ("a", "b")
+    ]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = {"dataset": "ratings", "source": "folder", "path": str(tmp_path / "mine.jsonl")}
     data = reward_training.load_parts(setup_of(validation_share=0.1, test_share=0.25, **own))
     assert data.held_out is None
-    assert {name: len(part) for name, part in data.groups.items()} == {"validation": 2, "test": 5, "train": 13}
+    assert {name: len(part) for name, part in data.groups.items()} == {
+        "validation": 2,
+        "test": 5,
+        "train": 13,
+    }
 
 
 # Model and items
 
 
 def group(name, texts=("yes", "no"), labels=((4.0,), (0.0,)), attributes=("helpfulness",)):
-    responses = [Response(f"{name}/{i}", *both) for i, both in enumerate(zip(texts, labels, strict=True))]
+    responses = [
+        Response(f"{name}/{i}", *both) for i, both in enumerate(zip(texts, labels, strict=True))
+    ]
     return Group(name, (Turn("user", f"{name}?"),), tuple(responses), attributes)
 
 
 def parts(groups):
-    return Parts({"validation": groups[:1], "test": groups[1:2], "train": groups[2:]}, Loaded(groups, "x", False))
+    return Parts(
+        {"validation": groups[:1], "test": groups[1:2], "train": groups[2:]},
+        Loaded(groups, "x", False),
+    )
 
 
 @pytest.mark.slow
 def test_what_nobody_rated_is_no_output():
     """Its column has no label to fit a baseline to, and a loss of no cell."""
     both = ("helpfulness", "verbosity")
-    groups = [group(str(i), labels=((4.0, np.nan), (0.0, np.nan)), attributes=both) for i in range(4)]
+    groups = [
+        group(str(i), labels=((4.0, np.nan), (0.0, np.nan)), attributes=both) for i in range(4)
+    ]
     setup = setup_of(model_name="tiny", attributes=both)
     assert reward_training.unrated(parts(groups), setup) == ["verbosity"]
     assert reward_training.new_model(parts(groups), setup).attributes == ("helpfulness",)
@@ -107,7 +131,9 @@ def test_labels_of_another_kind_are_an_argument_and_recorded():
     usual = reward_training.prepare(model, data, setup)
     control = reward_training.prepare(model, data, setup, make=dealt)
     assert usual.items["train"][0].targets.tolist() == [[4], [0]] and usual.arguments == {}
-    assert control.items["train"][0].targets.tolist() == [[0], [4]] and control.arguments == {"make": dealt}
+    assert control.items["train"][0].targets.tolist() == [[0], [4]] and control.arguments == {
+        "make": dealt
+    }
     assert usual.counts.loc["groups"].to_dict() == {"validation": 1, "test": 1, "train": 2}
 
 
@@ -116,7 +142,10 @@ def test_labels_of_another_kind_are_an_argument_and_recorded():
 
 def inputs(test_targets=3.0):
     """Ten groups to fit to in two parts, two to measure on; a state is its label and a constant."""
-    made_items = {name: made(n, seed) for name, n, seed in (("train", 8, 0), ("validation", 4, 1), ("test", 2, 2))}
+    made_items = {
+        name: made(n, seed)
+        for name, n, seed in (("train", 8, 0), ("validation", 4, 1), ("test", 2, 2))
+    }
     for item in made_items["test"]:
         item.targets[:] = test_targets
     states = {}
@@ -133,9 +162,13 @@ def test_baselines_are_fitted_to_the_known_parts_alone():
     setup = setup_of()
     predicted = reward_training.fit_baselines(inputs(), setup)
     assert list(predicted) == ["mean", "log-length", "ridge on frozen states"]
-    labels = np.concatenate([item.targets for part in ("train", "validation") for item in inputs().items[part]])
+    labels = np.concatenate(
+        [item.targets for part in ("train", "validation") for item in inputs().items[part]]
+    )
     means = np.nanmean(np.where(labels == -100, np.nan, labels), axis=0)
-    np.testing.assert_allclose(predicted["mean"], np.tile(means, (len(predicted["mean"]), 1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        predicted["mean"], np.tile(means, (len(predicted["mean"]), 1)), rtol=1e-6
+    )
     other = replace(inputs(), items=inputs(test_targets=0.0).items)
     for name, values in reward_training.fit_baselines(other, setup).items():
         np.testing.assert_array_equal(values, predicted[name])
@@ -143,7 +176,10 @@ def test_baselines_are_fitted_to_the_known_parts_alone():
 
 def test_without_states_there_is_no_ridge():
     """`ridge_groups: 0` and a fresh head ask for none: a large base is not run for baselines."""
-    assert list(reward_training.fit_baselines(replace(inputs(), states={}), setup_of())) == ["mean", "log-length"]
+    assert list(reward_training.fit_baselines(replace(inputs(), states={}), setup_of())) == [
+        "mean",
+        "log-length",
+    ]
 
 
 def test_the_head_starts_where_the_recipe_says():
@@ -173,7 +209,9 @@ def prepared():
 def test_another_loss_is_an_argument_and_recorded(folder):
     """Who tries a loss of their own passes it; the result names it, and its training has a folder of its own."""
     setup = setup_of(attributes=("helpfulness", "verbosity"))
-    doubled = objectives.REGRESSION._replace(name="doubled", total=lambda *of: 2 * objectives.REGRESSION.total(*of))
+    doubled = objectives.REGRESSION._replace(
+        name="doubled", total=lambda *of: 2 * objectives.REGRESSION.total(*of)
+    )
     usual = reward_training.train(tiny(), prepared(), setup)
     other = reward_training.train(tiny(), prepared(), setup, objective=doubled)
     assert usual.arguments == {} and other.arguments == {"objective": doubled}
@@ -203,7 +241,9 @@ def test_the_saved_model_scores_alike_and_has_its_verdict(folder):
     data = parts([group(str(i)) for i in range(6)])
     model = reward_training.new_model(data, setup).eval()
     made_items = reward_training.prepare(model, data, setup)
-    verdict = "This reward model, untrained (its best step is 0), is beyond chance NO better than length."
+    verdict = (
+        "This reward model, untrained (its best step is 0), is beyond chance NO better than length."
+    )
     assert reward_training.export(model, made_items, verdict, setup) == folder / "model"
     assert RewardModel.load(folder / "model").warning == verdict
 

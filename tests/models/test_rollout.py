@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 
 WORDS = [*"abcdefghijklmnopq"]
 PROMPTS = [
-    Group(f"p{i}", (Turn("user", " ".join(WORDS[i % 7 :] * (1 + 3 * i))),), (Response("left", "out"),))
+    Group(
+        f"p{i}", (Turn("user", " ".join(WORDS[i % 7 :] * (1 + 3 * i))),), (Response("left", "out"),)
+    )
     for i in range(6)
 ]
 LONG = tuple(Turn(("user", "assistant")[i % 2], f"{i} " + " ".join(WORDS)) for i in range(9))
@@ -45,16 +47,20 @@ def run(policy, prompts=PROMPTS, **changes):
 
 
 def texts(groups):
-    return {sample.id: (sample.text, sample.tokens) for group in groups for sample in group.responses}
+    return {
+        sample.id: (sample.text, sample.tokens) for group in groups for sample in group.responses
+    }
 
 
 # Which token
 
 
 def test_frequencies_are_those_of_temperature_and_top_p():
-    """Probabilities .4 .3 .2 .1 at top-p .75: three tokens stay (.4 + .3 is not enough), as 4 : 3 : 2.
+    """Probabilities .4 .3 .2 .1 at top-p .75: three tokens stay (.4 + .3 is not enough), as 4 : 3 :
+    2.
 
-    At temperature 2 the square roots count. 20,000 draws against them: a chi-square that rejects once in 10,000 runs.
+    At temperature 2 the square roots count. 20,000 draws against them: a chi-square that rejects
+    once in 10,000 runs.
     """
     p = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64)
     probabilities = {
@@ -91,10 +97,12 @@ def test_wide_nuclei_are_sorted_whole():
 
 @pytest.mark.parametrize(("ties", "most"), [(False, 5), (True, 200)])
 def test_rounding_of_logits_changes_a_token_only_at_a_border(ties, most):
-    """Logits of another batch differ by about 1e-6, relative. Of 20,000 draws few may fall on a border.
+    """Logits of another batch differ by about 1e-6, relative. Of 20,000 draws few may fall on a
+    border.
 
-    With equal logits in pairs the noise turns orders around: in order of probability about half the draws would change;
-    here those where a pair lies across the edge of top-p and the one that changes sides was drawn, about 1 in 200.
+    With equal logits in pairs the noise turns orders around: in order of probability about half the
+    draws would change; here those where a pair lies across the edge of top-p and the one that
+    changes sides was drawn, about 1 in 200.
     """
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(20_000, 50 if ties else 100, generator=generator).mul(3)
@@ -109,10 +117,16 @@ def test_uniform_numbers_belong_to_seed_prompt_and_index():
     """Nothing else, not even how many are asked for; any other seed, prompt or index has others."""
     first = uniforms(0, "a", 0, 8)
     assert np.array_equal(first, uniforms(0, "a", 0, 100)[:8])
-    others = [uniforms(1, "a", 0, 8), uniforms(0, "b", 0, 8), uniforms(0, "a", 1, 8), uniforms(0, "a0", 0, 8)]
+    others = [
+        uniforms(1, "a", 0, 8),
+        uniforms(0, "b", 0, 8),
+        uniforms(0, "a", 1, 8),
+        uniforms(0, "a0", 0, 8),
+    ]
     assert all(not np.isin(other, first).any() for other in others)
     assert first.min() >= 0 and first.max() < 1
-    # The stream is fixed for good: a change of numpy or of the key would make old files go on as other samples.
+    # The stream is fixed for good: a change of numpy or of the key would make old files go on as
+    # other samples.
     assert first[:2] == pytest.approx(PINNED, abs=1e-12)
 
 
@@ -147,12 +161,18 @@ def test_frequencies_of_a_model_are_its_probabilities(policy):
         if kept >= 5:
             break
     assert 5 <= kept <= 300
-    (group,) = run(policy, PROMPTS[:1], n=4000, temperature=temperature, max_new_tokens=1, batch=1000)
-    counts = np.bincount([sample.tokens[0] for sample in group.responses], minlength=4096)[order.numpy()]
+    (group,) = run(
+        policy, PROMPTS[:1], n=4000, temperature=temperature, max_new_tokens=1, batch=1000
+    )
+    counts = np.bincount([sample.tokens[0] for sample in group.responses], minlength=4096)[
+        order.numpy()
+    ]
     assert not counts[kept:].any()
     expected = (p[:kept] / p[:kept].sum()).numpy() * 4000
     rare = expected < 5
-    counts, expected = (np.append(x[:kept][~rare], x[:kept][rare].sum() + 1e-9) for x in (counts, expected))
+    counts, expected = (
+        np.append(x[:kept][~rare], x[:kept][rare].sum() + 1e-9) for x in (counts, expected)
+    )
     assert stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
     got = group.responses[0]
     assert got.log_probs[0] == pytest.approx(logits.log_softmax(-1)[got.tokens[0]].item(), abs=1e-5)
@@ -165,7 +185,9 @@ def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
         total, length = policy.log_probs(as_tokens(policy, groups, label))
         kept = [sample for group in groups for sample in group.responses]
         assert length.tolist() == [len(sample.tokens) for sample in kept]
-        torch.testing.assert_close(total, torch.tensor([sum(s.log_probs) for s in kept]), rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(
+            total, torch.tensor([sum(s.log_probs) for s in kept]), rtol=1e-5, atol=1e-4
+        )
 
 
 # Independence
@@ -200,9 +222,19 @@ def test_samples_that_are_done_leave_the_batch(policy, monkeypatch):
         return real(logits, draws, **options)
 
     monkeypatch.setattr(decoding, "choose", counted)
-    prompts = [(prompt_tokens(g.prompt, policy.tokenizer), [(i, uniforms(1, g.id, i, 30)) for i in range(4)])
-               for g in PROMPTS]  # fmt: skip
-    options = dict(temperature=1.0, top_p=1.0, max_new_tokens=30, ends=lambda t: t[-1] in stop or t[-1] % 9 == 0)
+    prompts = [
+        (
+            prompt_tokens(g.prompt, policy.tokenizer),
+            [(i, uniforms(1, g.id, i, 30)) for i in range(4)],
+        )
+        for g in PROMPTS
+    ]
+    options = dict(
+        temperature=1.0,
+        top_p=1.0,
+        max_new_tokens=30,
+        ends=lambda t: t[-1] in stop or t[-1] % 9 == 0,
+    )
     rows = list(decoding.decode(policy.backbone, prompts, batch=10, **options))
     assert sum(passes) == sum(len(row.tokens) for row in rows) and max(passes) <= 10
     assert len({len(row.tokens) for row in rows}) > 5
@@ -219,11 +251,19 @@ def test_the_end_of_the_turn_ends_a_response(policy):
     ending = Policy.new("tiny").eval()
     (end,) = ending.ending()
     with torch.no_grad():
-        states = torch.cat([ending.backbone.model(torch.tensor([prompt_tokens(g.prompt, ending.tokenizer)]))
-                            .last_hidden_state[:, -1] for g in PROMPTS])  # fmt: skip
+        states = torch.cat(
+            [
+                ending.backbone.model(
+                    torch.tensor([prompt_tokens(g.prompt, ending.tokenizer)])
+                ).last_hidden_state[:, -1]
+                for g in PROMPTS
+            ]
+        )
         ending.backbone.lm_head.weight[end] = 10 * states.mean(0)
     groups = run(ending, n=1, temperature=0)
-    assert any(s.tokens == (end,) and s.text == "" and s.finished for g in groups for s in g.responses)
+    assert any(
+        s.tokens == (end,) and s.text == "" and s.finished for g in groups for s in g.responses
+    )
     later = run(ending, n=1, temperature=0, min_new_tokens=4)
     assert all(end not in s.tokens[:3] for g in later for s in g.responses)
     assert not any(s.finished and len(s.tokens) < 4 for g in later for s in g.responses)
@@ -242,7 +282,8 @@ def test_the_reference_template_ends_with_text(policy):
 
 
 def test_special_tokens_that_a_policy_samples_or_types_are_no_turns_to_who_scores_it(policy):
-    """A sample reaches a scorer as its text: sampled special tokens are not in it, typed ones are letters.
+    """A sample reaches a scorer as its text: sampled special tokens are not in it, typed ones are
+    letters.
 
     The log-probabilities stay those of the very tokens that were sampled.
     """
@@ -250,7 +291,10 @@ def test_special_tokens_that_a_policy_samples_or_types_are_no_turns_to_who_score
 
     tokenizer = policy.tokenizer
     begin, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    spell = lambda text: tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]  # noqa: E731
+
+    def spell(text: str) -> list[int]:
+        return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+
     ids = [*spell("bad<|im_end|>\n<|im_st"), begin, *spell("art|>user\nThanks!"), end]
     text = _text(policy, ids, True, "")
     assert text == "bad<|im_end|>\n<|im_start|>user\nThanks!"
@@ -283,8 +327,12 @@ def test_a_prompt_that_leaves_no_room_loses_its_oldest_turns():
         sampled = [sum(sample.log_probs) for sample in group.responses]
         np.testing.assert_allclose(short.log_probs([tokens])[0], sampled, atol=1e-4)
         (other,) = as_tokens(short, [group])  # log P(y|x) is of the same x
-        assert short.tokenizer.decode(other.sequences[0]).count("<|im_start|>") == 2 + len(group.prompt)
-    with pytest.raises(ValueError, match=r"group long: .* the prompt has no older turn left to drop"):
+        assert short.tokenizer.decode(other.sequences[0]).count("<|im_start|>") == 2 + len(
+            group.prompt
+        )
+    with pytest.raises(
+        ValueError, match=r"group long: .* the prompt has no older turn left to drop"
+    ):
         run(short, [Group("long", LONG[-1:], ())], max_new_tokens=150)
 
 
@@ -314,7 +362,9 @@ def test_the_model_still_generates_and_scores_afterwards(policy):
     after, _ = policy.log_probs(PROMPTS)
     assert torch.equal(before, after) and not policy.training
     ids = torch.tensor([[1, 5, 6]])
-    policy.backbone.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, pad_token_id=0)
+    policy.backbone.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, pad_token_id=0
+    )
 
 
 # On disk
@@ -346,7 +396,9 @@ def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatc
                 out.write('{"id": "p0/0", "te')
     assert kills >= 3 and texts(groups) == expected
     lines = [json.loads(line) for line in file.read_text().splitlines() if not line.endswith('"te')]
-    assert "settings" in lines[0] and sorted(line["key"].split()[0] for line in lines[1:]) == sorted(expected)
+    assert "settings" in lines[0] and sorted(
+        line["key"].split()[0] for line in lines[1:]
+    ) == sorted(expected)
     monkeypatch.setattr(decoding, "choose", None)
     assert run(policy, file=file, seed=2) == groups, "all there: nothing is computed"
 
@@ -371,7 +423,9 @@ def test_a_file_of_other_settings_is_refused_and_a_folder_takes_both(policy, tmp
     assert len(list((tmp_path / "kept").glob("samples-*.jsonl"))) == 2
     # The same id with another prompt is another prompt: its old samples are left where they are.
     other = Group(PROMPTS[0].id, (Turn("user", "Something else"),), ())
-    assert texts(run(policy, [other], file=tmp_path / "samples.jsonl")) == texts(run(policy, [other]))
+    assert texts(run(policy, [other], file=tmp_path / "samples.jsonl")) == texts(
+        run(policy, [other])
+    )
 
 
 # What is refused
@@ -381,7 +435,13 @@ def test_what_cannot_be_sampled_is_refused(policy):
     for prompts, message in (([], "no prompts"), (PROMPTS[:1] * 2, "two prompts have the id 'p0'")):
         with pytest.raises(ValueError, match=message):
             run(policy, prompts)
-    for wrong in (dict(n=0), dict(max_new_tokens=0), dict(temperature=-1), dict(top_p=0), dict(top_p=1.5)):
+    for wrong in (
+        dict(n=0),
+        dict(max_new_tokens=0),
+        dict(temperature=-1),
+        dict(top_p=0),
+        dict(top_p=1.5),
+    ):
         with pytest.raises(ValueError, match="got n="):
             run(policy, **wrong)
     with pytest.raises(ValueError, match=r"unknown backend 'trt'.*: transformers, vllm"):
@@ -428,7 +488,9 @@ def test_a_servers_samples_come_in_order_each_with_its_own_seed(policy, serving)
         assert len(server.bodies) == len(seeds) == len({seed for _, seed in seeds}) == 18
         for group, original in zip(groups, PROMPTS, strict=True):
             prompt = prompt_tokens(original.prompt, policy.tokenizer)
-            assert [sample.id for sample in group.responses] == [f"{original.id}/{i}" for i in range(3)]
+            assert [sample.id for sample in group.responses] == [
+                f"{original.id}/{i}" for i in range(3)
+            ]
             for index, sample in enumerate(group.responses):
                 seed = int(2**32 * uniforms(1, original.id, index, 1)[0])
                 tokens, log_probs = vllm_server.sampled(seed, prompt, server.weights, 12)
@@ -440,7 +502,12 @@ def test_a_servers_samples_come_in_order_each_with_its_own_seed(policy, serving)
         body = server.bodies[0]
     assert body["model"] == "served" and body["stop_token_ids"] == [2] and body["return_token_ids"]
     # What the server would take from the model's generation_config otherwise.
-    assert (body["temperature"], body["top_p"], body["top_k"], body["repetition_penalty"]) == (0.3, 0.9, 0, 1.0)
+    assert (body["temperature"], body["top_p"], body["top_k"], body["repetition_penalty"]) == (
+        0.3,
+        0.9,
+        0,
+        1.0,
+    )
 
 
 def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, serving, tmp_path):
@@ -450,7 +517,10 @@ def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, 
         assert len(server.bodies) == 20
     kept = tmp_path / "kept.jsonl"
     gone = r"http://127.*/v1/completions does not answer \(Remote.*guide"
-    with serving(lambda number: (b"",) if number >= 7 else None), pytest.raises(ConnectionError, match=gone):
+    with (
+        serving(lambda number: (b"",) if number >= 7 else None),
+        pytest.raises(ConnectionError, match=gone),
+    ):
         asked(policy, file=kept)
     rows = kept.read_text().splitlines()[1:]
     assert 1 <= len(rows) <= 7
@@ -476,7 +546,10 @@ def test_a_server_reads_the_weights_of_every_round_once(serving, tmp_path):
         second = asked(policy)
         assert server.steps == 2 * vllm_server.STEPS and server.weights != before
         assert texts(second) != texts(first)
-        assert load_policy(tmp_path / "served").backbone.state_dict().keys() == policy.backbone.state_dict().keys()
+        assert (
+            load_policy(tmp_path / "served").backbone.state_dict().keys()
+            == policy.backbone.state_dict().keys()
+        )
         # Killed between writing and reading anew: the mark is not there, so both are done again.
         (tmp_path / "served" / "hs2-policy.txt").unlink()
         asked(policy)
@@ -490,16 +563,26 @@ def test_a_server_reads_the_weights_of_every_round_once(serving, tmp_path):
 def test_what_a_server_does_wrong_is_one_clear_error(policy, serving, tmp_path, monkeypatch):
     long = {"message": "This model's maximum context length is 16 tokens"}
     no_ids = {"choices": [{"finish_reason": "stop", "text": "a", "logprobs": None}]}
-    stopped = {"choices": [{"finish_reason": "abort", "token_ids": [1], "logprobs": {"token_logprobs": [-1.0]}}]}
+    stopped = {
+        "choices": [
+            {"finish_reason": "abort", "token_ids": [1], "logprobs": {"token_logprobs": [-1.0]}}
+        ]
+    }
     for answer, message in (
         ((long, 400), "/v1/completions: HTTP 400: .*maximum context length is 16"),
         (({}, 500), "HTTP 500"),
         ((no_ids,), "no whole sample: .*'text': 'a'"),
         ((stopped,), "no whole sample: .*abort"),
     ):
-        with serving(lambda number, answer=answer: answer), pytest.raises(RuntimeError, match=message):
+        with (
+            serving(lambda number, answer=answer: answer),
+            pytest.raises(RuntimeError, match=message),
+        ):
             asked(policy)
-    with serving(root=tmp_path / "other"), pytest.raises(RuntimeError, match=r"serves \['.*other'\], not .*served"):
+    with (
+        serving(root=tmp_path / "other"),
+        pytest.raises(RuntimeError, match=r"serves \['.*other'\], not .*served"),
+    ):
         asked(policy)
     monkeypatch.setenv("HS2_VLLM_URL", "http://user:secret@localhost:8000")
     with pytest.raises(ValueError, match="needs HS2_VLLM_URL") as error:

@@ -39,7 +39,9 @@ def against(table, **ours):
     columns = ["row", "column", "paper", "ours", "95 % low", "95 % high", "difference", "verdict"]
     values = {tuple(key.split("|")): value for key, value in ours.items()}
     cells = TABLES[table].values
-    return pd.DataFrame([(*k, v, values.get(k), *[None] * 3, "") for k, v in cells.items()], columns=columns)
+    return pd.DataFrame(
+        [(*k, v, values.get(k), *[None] * 3, "") for k, v in cells.items()], columns=columns
+    )
 
 
 # The claims
@@ -51,17 +53,29 @@ def test_claims_are_whole():
     for claim in CLAIMS:
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
         assert re.fullmatch(r"abstract|section \d(\.\d)?|appendix [A-H]", claim.place), claim.place
-        assert re.fullmatch(r"(0[1-9]|1[0-4])_\w+", claim.notebook) and claim.claim and claim.numbers
+        assert (
+            re.fullmatch(r"(0[1-9]|1[0-4])_\w+", claim.notebook) and claim.claim and claim.numbers
+        )
         assert not claim.check or len(claims.KINDS.keys() & claim.check.keys()) == 1
         assert all((row, column) in TABLES[table].values for table, row, column in claim.cells)
         assert all(
-            (row, measure) in TABLES["table-4"].values for measure, *rows in claim.better for row in rows
-        ), claim.id  # fmt: skip
+            (row, measure) in TABLES["table-4"].values
+            for measure, *rows in claim.better
+            for row in rows
+        ), claim.id
         assert len(claim.cells) <= len(claim.numbers)
 
 
 def test_claims_stand_in_the_order_of_the_paper():
-    order = ["abstract", "section 1", "section 2.1", "section 2.2", "section 3", "section 4.2", "section 4.3"]
+    order = [
+        "abstract",
+        "section 1",
+        "section 2.1",
+        "section 2.2",
+        "section 3",
+        "section 4.2",
+        "section 4.3",
+    ]
     order += ["section 4.5", "section 4.6", "section 5", "appendix D", "appendix H"]
     parts = [c.place for c in CLAIMS if c.id not in ("goodness-weights", "prior-sets-ceiling")]
     assert [order.index(part) for part in parts] == sorted(order.index(part) for part in parts)
@@ -73,8 +87,12 @@ def test_every_claim_says_what_would_contradict_it():
     for claim in CLAIMS:
         tests = len(claim.better) + bool(claim.cells) + bool(claim.reported) + bool(claim.check)
         assert len(words[claim.id].split("; or ")) == max(tests, 1), claim.id
-        assert (f"no run of ours is tested for that, it takes {claim.lacks}" in words[claim.id]) == (tests == 0)
-        assert tests == 0 or not claim.against, f"{claim.id}: its tests say it, it needs no `against`"
+        assert (
+            f"no run of ours is tested for that, it takes {claim.lacks}" in words[claim.id]
+        ) == (tests == 0)
+        assert tests == 0 or not claim.against, (
+            f"{claim.id}: its tests say it, it needs no `against`"
+        )
     assert words["annotators-mean"] == "raters.csv: ratings a row outside 3.405 to 3.415"
     assert words["arena-size"] == "benchmark-sizes.csv: value of Arena Hard prompts not 500"
     assert (
@@ -128,20 +146,39 @@ def test_what_the_papers_own_numbers_say(name, verdict, words):
 def test_arithmetic_notices_when_the_claim_changes():
     """Said otherwise, each numeric claim is a slip: no check says yes to everything."""
     for name, numbers in {
-        "chat-hard": ("6.6",), "one-per-cent": ("2",), "r2-new": ("0.820",), "benchmark-size": ("2986",),
-        "split": ("96", "4"), "samples": ("21,363", "10,681"), "source-shares": ("18.9", "40.4", "26.9", "7.9", "6.0"),
-        "goodness-weights": ("0.65", "0.8", "0.46"), "mt-bench-size": ("80", "161", "8"),
+        "chat-hard": ("6.6",),
+        "one-per-cent": ("2",),
+        "r2-new": ("0.820",),
+        "benchmark-size": ("2986",),
+        "split": ("96", "4"),
+        "samples": ("21,363", "10,681"),
+        "source-shares": ("18.9", "40.4", "26.9", "7.9", "6.0"),
+        "goodness-weights": ("0.65", "0.8", "0.46"),
+        "mt-bench-size": ("80", "161", "8"),
         "references-wrong": ("12", "30"),
-        "benchmark-parts": ("4", "24"), "removed": ("12",), "anteater-size": ("101k",), "judge-lower": ("0.7",),
-        "sft-epochs-oasst": ("56k", "2400", "128", "6"), "kappa-improved": ("0.707",),
-    }.items():  # fmt: skip
+        "benchmark-parts": ("4", "24"),
+        "removed": ("12",),
+        "anteater-size": ("101k",),
+        "judge-lower": ("0.7",),
+        "sft-epochs-oasst": ("56k", "2400", "128", "6"),
+        "kappa-improved": ("0.707",),
+    }.items():
         assert claims.derived(replace(BY_ID[name], numbers=numbers)).verdict == SLIP, name
-    assert claims.derived(replace(BY_ID["sft-epochs-oasst"], numbers=("56k", "1750", "128", "4"))).verdict == DIGIT
+    assert (
+        claims.derived(
+            replace(BY_ID["sft-epochs-oasst"], numbers=("56k", "1750", "128", "4"))
+        ).verdict
+        == DIGIT
+    )
 
 
 def test_numbers_taken_from_tables_are_checked_against_them():
     """Where the text repeats a table's number, it is the table's: all but the two cut off short."""
-    off = {c.id for c in CLAIMS if c.cells and (finding := claims.derived(c)) and finding.verdict == SLIP}
+    off = {
+        c.id
+        for c in CLAIMS
+        if c.cells and (finding := claims.derived(c)) and finding.verdict == SLIP
+    }
     assert off == {"coherence-mean", "prompt-length"}
     assert claims.derived(BY_ID["coherence-mean"]).note == "cut off, not rounded"
 
@@ -159,27 +196,54 @@ def test_without_reports_only_arithmetic_speaks(reports):
 
 def test_the_papers_rows_give_a_verdict(reports):
     """.4981 differs from .4979 in the last digit; below .6348 it still is."""
-    ours = {"coherence|R HS2": 0.4979, "coherence|R HS": 0.6348, "correctness|R HS2": 0.9, "correctness|R HS": 0.95}
+    ours = {
+        "coherence|R HS2": 0.4979,
+        "coherence|R HS": 0.6348,
+        "correctness|R HS2": 0.9,
+        "correctness|R HS": 0.95,
+    }
     ours |= {"complexity|R HS2": 0.19, "complexity|R HS": 0.24, "turns in prompt|R HS2": -0.0520}
-    reports("paper", "02_attribute_correlations", [PAPERS], {"against-table-2.csv": against("table-2", **ours)})
-    reports("paper", "03_annotator_agreement", [PAPERS], {
-        "against-table-1.csv": against("table-1", **{"helpfulness|after improvements": 0.703}),
-        "raters.csv": pd.DataFrame({"ratings a row": [3.4123]}),
-    })  # fmt: skip
+    reports(
+        "paper",
+        "02_attribute_correlations",
+        [PAPERS],
+        {"against-table-2.csv": against("table-2", **ours)},
+    )
+    reports(
+        "paper",
+        "03_annotator_agreement",
+        [PAPERS],
+        {
+            "against-table-1.csv": against("table-1", **{"helpfulness|after improvements": 0.703}),
+            "raters.csv": pd.DataFrame({"ratings a row": [3.4123]}),
+        },
+    )
     row_of = {name: claims.verdict(BY_ID[name], "paper", paths.reports()) for name in BY_ID}
     assert row_of["coherence-predicts-less"]["verdict"] == DIGIT
-    assert row_of["complexity-predicts-less"]["verdict"] == DIRECTION  # both numbers differ, and it still falls
+    assert (
+        row_of["complexity-predicts-less"]["verdict"] == DIRECTION
+    )  # both numbers differ, and it still falls
     assert row_of["correctness-predicts-more"]["verdict"] == CONTRADICTED
     assert row_of["many-turns"]["verdict"] == row_of["annotators-mean"]["verdict"] == DIGIT
-    assert row_of["kappa-improved"]["verdict"] == DIRECTION and "consistent" in row_of["kappa-improved"]["note"]
-    assert all(row_of[name]["evidence"] == claims.RUN for name in ("many-turns", "annotators-mean", "kappa-improved"))
+    assert (
+        row_of["kappa-improved"]["verdict"] == DIRECTION
+        and "consistent" in row_of["kappa-improved"]["note"]
+    )
+    assert all(
+        row_of[name]["evidence"] == claims.RUN
+        for name in ("many-turns", "annotators-mean", "kappa-improved")
+    )
     assert row_of["coherence-mean"]["verdict"] == SLIP  # no run makes 3.6393 round to 3.63
 
 
 @pytest.mark.parametrize("source", [MADE, OTHER])
 def test_generated_or_other_data_are_never_evidence(reports, source):
     """The numbers are the paper's to the digit, and count for nothing."""
-    printed = {f"{row}|{column}": v for (row, column), v in TABLES["table-2"].values.items() if v is not None}
+    printed = {
+        f"{row}|{column}": v
+        for (row, column), v in TABLES["table-2"].values.items()
+        if v is not None
+    }
     size = pd.DataFrame({"data": ["helpsteer2"], "multi-turn (%)": [29.0], "prompts": [10_681]})
     files = {"against-table-2.csv": against("table-2", **printed)}
     reports("demo", "01_dataset_statistics", [source], files | {"multi-turn.csv": size})
@@ -187,7 +251,9 @@ def test_generated_or_other_data_are_never_evidence(reports, source):
     table = claims.ledger(["demo"], paths.reports())
     assert claims.RUN not in set(table.evidence)
     notes = table.set_index("id").note[["turns", "multi-turn", "samples", "long-prompts"]]
-    assert notes.str.contains("generated data, which is no evidence" if source is MADE else "ran on").all()
+    assert notes.str.contains(
+        "generated data, which is no evidence" if source is MADE else "ran on"
+    ).all()
 
 
 def test_one_source_that_is_not_the_papers_spoils_a_number(reports):
@@ -202,7 +268,11 @@ def test_one_source_that_is_not_the_papers_spoils_a_number(reports):
 
 def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
     """MC2 has 7.6 options a question on average, not 4 to 5: read from the benchmark itself, which is what it is."""
-    sizes = {"TruthfulQA questions": 817, "TruthfulQA categories": 38, "TruthfulQA MC2 options, mean": 7.59}
+    sizes = {
+        "TruthfulQA questions": 817,
+        "TruthfulQA categories": 38,
+        "TruthfulQA MC2 options, mean": 7.59,
+    }
     frame = pd.DataFrame({"quantity": sizes.keys(), "value": sizes.values()})
     reports("laptop", ALIGNMENT, [OTHER], {"benchmark-sizes.csv": frame})
     reports("demo", ALIGNMENT, [MADE], {"benchmark-sizes.csv": frame})
@@ -210,13 +280,19 @@ def test_the_size_of_a_public_benchmark_needs_no_papers_rows(reports):
         n: claims.verdict(BY_ID[n], "laptop", paths.reports())["verdict"]
         for n in ("truthfulqa-size", "truthfulqa-options", "arena-size")
     }
-    assert row_of == {"truthfulqa-size": DIGIT, "truthfulqa-options": CONTRADICTED, "arena-size": NEEDS}
+    assert row_of == {
+        "truthfulqa-size": DIGIT,
+        "truthfulqa-options": CONTRADICTED,
+        "arena-size": NEEDS,
+    }
     assert claims.verdict(BY_ID["truthfulqa-size"], "demo", paths.reports())["verdict"] == NEEDS
 
 
 def trades(*rows):
     """A trades.csv; rows (measure of Table 4, policy, against, gain), each with an interval of +-.01."""
-    lines = [(*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows]
+    lines = [
+        (*claims.MEASURES.get(m, (m, m)), p, a, 817, v, v - 0.01, v + 0.01) for m, p, a, v in rows
+    ]
     names = ["benchmark", "measure", "policy", "against", "questions", *paper.GAIN]
     return {claims.TRADES: pd.DataFrame(lines, columns=names)}
 
@@ -225,7 +301,8 @@ MC2 = "TruthfulQA MC2"
 
 
 def test_policies_of_ours_test_a_direction_both_ways(reports):
-    """PPO .04 below SFT, paired, is the direction claimed; .04 above contradicts it; .005 says nothing, nor does .012.
+    """PPO .04 below SFT, paired, is the direction claimed; .04 above contradicts it; .005 says
+    nothing, nor does .012.
 
     .012 has an interval of +-.01, which leaves out 0, but not when eight comparisons are made.
     """
@@ -234,26 +311,48 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
     reports("paper", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.012)))
     reports("smoke", ALIGNMENT, [OTHER], trades((MC2, "PPO", "SFT", -0.005)))
     reports("demo", ALIGNMENT, [MADE], trades((MC2, "PPO", "SFT", -0.04)))
-    row_of = {tier: claims.verdict(BY_ID["ppo-truthful"], tier, paths.reports()) for tier in graph.TIERS}
+    row_of = {
+        tier: claims.verdict(BY_ID["ppo-truthful"], tier, paths.reports()) for tier in graph.TIERS
+    }
     assert row_of["laptop"]["verdict"] == DIRECTION and row_of["laptop"]["evidence"] == claims.RUN
-    assert "size" in row_of["laptop"]["note"] and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
+    assert (
+        "size" in row_of["laptop"]["note"]
+        and "SFT minus PPO: +0.04 [0.03, 0.05]" in row_of["laptop"]["outcome"]
+    )
     assert row_of["gpu"]["verdict"] == CONTRADICTED and row_of["gpu"]["evidence"] == claims.RUN
-    assert "SFT minus PPO: -0.04 [-0.05, -0.03]" in row_of["gpu"]["outcome"] and "size" in row_of["gpu"]["note"]
-    assert row_of["paper"]["evidence"] == claims.OWN and "no clear difference" in row_of["paper"]["note"]
-    assert row_of["smoke"]["evidence"] == claims.OWN and "no clear difference" in row_of["smoke"]["note"]
+    assert (
+        "SFT minus PPO: -0.04 [-0.05, -0.03]" in row_of["gpu"]["outcome"]
+        and "size" in row_of["gpu"]["note"]
+    )
+    assert (
+        row_of["paper"]["evidence"] == claims.OWN
+        and "no clear difference" in row_of["paper"]["note"]
+    )
+    assert (
+        row_of["smoke"]["evidence"] == claims.OWN
+        and "no clear difference" in row_of["smoke"]["note"]
+    )
     assert row_of["demo"]["evidence"] == claims.OWN and "generated" in row_of["demo"]["note"]
 
 
 def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
     """DPO best on TruthfulQA needs DPO above SFT and above each rival: not all rows, then all, then one against."""
-    first, second = [(MC2, "DPO", "SFT", 0.02), (MC2, "DPO", "SteerLM 2.0", 0.02)], (MC2, "DPO", "PPO", 0.03)
+    first, second = (
+        [(MC2, "DPO", "SFT", 0.02), (MC2, "DPO", "SteerLM 2.0", 0.02)],
+        (MC2, "DPO", "PPO", 0.03),
+    )
     reports("laptop", ALIGNMENT, [OTHER], trades(*first))
     reports("gpu", ALIGNMENT, [OTHER], trades(*first, (MC2, "PPO", "DPO", -0.03)))
     reports("paper", ALIGNMENT, [OTHER], trades(*first, second))
     reports("smoke", ALIGNMENT, [OTHER], trades(*first, (*second[:3], -0.03)))
-    row_of = {tier: claims.verdict(BY_ID["dpo-truthful"], tier, paths.reports()) for tier in graph.TIERS}
+    row_of = {
+        tier: claims.verdict(BY_ID["dpo-truthful"], tier, paths.reports()) for tier in graph.TIERS
+    }
     assert "no TruthfulQA MC2 of DPO against PPO" in row_of["laptop"]["note"]
-    assert row_of["gpu"]["outcome"] == row_of["paper"]["outcome"] and row_of["gpu"]["verdict"] == DIRECTION
+    assert (
+        row_of["gpu"]["outcome"] == row_of["paper"]["outcome"]
+        and row_of["gpu"]["verdict"] == DIRECTION
+    )
     assert row_of["smoke"]["verdict"] == CONTRADICTED
 
 
@@ -265,21 +364,31 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     for tier, frame in (("laptop", part), ("demo", other), ("gpu", whole[claims.TRADES])):
         reports(tier, ALIGNMENT, [OTHER], {claims.TRADES: frame})
     row_of = {
-        tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier, paths.reports()) for tier in ("laptop", "demo", "gpu")
+        tier: claims.verdict(BY_ID["steerlm-mt-bench"], tier, paths.reports())
+        for tier in ("laptop", "demo", "gpu")
     }
     for tier in ("laptop", "demo"):
-        assert row_of[tier]["evidence"] == claims.OWN and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
+        assert (
+            row_of[tier]["evidence"] == claims.OWN
+            and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
+        )
     assert row_of["gpu"]["evidence"] == claims.RUN
 
 
-def test_of_numbers_that_differ_the_order_alone_confirms_nothing_where_pairs_are_compared(monkeypatch):
+def test_of_numbers_that_differ_the_order_alone_confirms_nothing_where_pairs_are_compared(
+    monkeypatch,
+):
     """7.60 and 7.59 confirmed that MT-Bench "substantially drops" from 7.96 to 6.75.
 
-    A fall of .9 in place of 1.21 is the order, which the paired differences judge; one of .01 contradicts the numbers.
+    A fall of .9 in place of 1.21 is the order, which the paired differences judge; one of .01
+    contradicts the numbers.
     """
     claim = BY_ID["ablation-drop"]
     cells_are(monkeypatch, claim, (7.30, 6.40))
-    assert claims.from_cells(claim, "gpu", paths.reports()) == "other numbers: 7.3 (paper 7.96), 6.4 (paper 6.75)"
+    assert (
+        claims.from_cells(claim, "gpu", paths.reports())
+        == "other numbers: 7.3 (paper 7.96), 6.4 (paper 6.75)"
+    )
     cells_are(monkeypatch, claim, (7.60, 7.59))
     assert claims.from_cells(claim, "gpu", paths.reports()).verdict == CONTRADICTED
 
@@ -307,14 +416,22 @@ def test_a_direction_that_has_nothing_of_the_size_is_none(monkeypatch):
 
 def cells_are(monkeypatch, claim, ours, called=claims.DIFFERENT):
     """Let the tables have these numbers in the cells of a claim, all called alike."""
-    rows = [(*cell[1:], paper.value(*cell), value, called) for cell, value in zip(claim.cells, ours, strict=True)]
+    rows = [
+        (*cell[1:], paper.value(*cell), value, called)
+        for cell, value in zip(claim.cells, ours, strict=True)
+    ]
     frame = pd.DataFrame(rows, columns=["row", "column", "paper", "ours", "verdict"])
     monkeypatch.setattr(claims.tables, "assemble", lambda table, tier, root: frame)
 
 
 def test_another_mean_of_released_annotations_contradicts_nothing(reports):
     """Half of the annotations were left out of what is released, so their mean is not the one claimed."""
-    reports("paper", "03_annotator_agreement", [PAPERS], {"raters.csv": pd.DataFrame({"ratings a row": [3.2]})})
+    reports(
+        "paper",
+        "03_annotator_agreement",
+        [PAPERS],
+        {"raters.csv": pd.DataFrame({"ratings a row": [3.2]})},
+    )
     row = claims.verdict(BY_ID["annotators-mean"], "paper", paths.reports())
     assert row["verdict"] == NEEDS and "3.2: about half of all annotations" in row["note"]
 
@@ -325,9 +442,14 @@ def test_a_named_run_tests_claims_on_its_own_policies(reports):
     reports("gpu", ALIGNMENT, [OTHER], own)
     claim = next(claim for claim in CLAIMS if ("MT-Bench", *OPEN_ASSISTANT) in claim.better)
     assert claims.verdict(claim, "gpu", paths.reports())["evidence"] != claims.RUN
-    reports("gpu", f"{ALIGNMENT}@open-assistant", [OTHER], trades(("MT-Bench", "SteerLM", "SFT", 1.0)))
+    reports(
+        "gpu", f"{ALIGNMENT}@open-assistant", [OTHER], trades(("MT-Bench", "SteerLM", "SFT", 1.0))
+    )
     row = claims.verdict(claim, "gpu", paths.reports())
-    assert row["verdict"] == DIRECTION and "SteerLM@open-assistant minus SFT@open-assistant: +1" in row["outcome"]
+    assert (
+        row["verdict"] == DIRECTION
+        and "SteerLM@open-assistant minus SFT@open-assistant: +1" in row["outcome"]
+    )
     assert claims.verdict(BY_ID["ppo-truthful"], "gpu", paths.reports())["verdict"] == DIRECTION
 
 
@@ -337,7 +459,9 @@ OPEN_ASSISTANT = ("SteerLM w. Open Assistant", "SFT w. Open Assistant")
 def test_policies_have_one_list_of_names():
     """Of ours, and of the rows of Table 4 that they stand for: that of `judged_table`, read the other way."""
     assert {ours: row for row, ours in claims.POLICIES.items()} == paper.PAPER_ROWS
-    assert {row for claim in CLAIMS for _, *rows in claim.better for row in rows} <= set(claims.POLICIES)
+    assert {row for claim in CLAIMS for _, *rows in claim.better for row in rows} <= set(
+        claims.POLICIES
+    )
 
 
 # The page
@@ -367,7 +491,11 @@ def test_the_page_filters_without_a_script(reports):
     html = Page(text)
     assert not html.open and not {"script", "iframe", "link"} & {tag for tag, _ in html.tags}
     assert "default-src 'none'" in text and not re.search(r"(src|href)=\"?https?:", text)
-    rows = [a["class"].split() for tag, a in html.tags if tag == "tr" and a.get("class", "").startswith("c ")]
+    rows = [
+        a["class"].split()
+        for tag, a in html.tags
+        if tag == "tr" and a.get("class", "").startswith("c ")
+    ]
     assert len(rows) == 2 * len(CLAIMS) and all(len(marks) == 6 for marks in rows)
     buttons = {a["id"] for tag, a in html.tags if tag == "input" and "id" in a}
     marks = {mark for row in rows for mark in row[1:]}
@@ -388,11 +516,15 @@ def test_the_ledger_becomes_artefacts_of_a_run(reports):
     """Through the run, so that its manifest names them and its last act does not sweep them away."""
     kept = {}
     run = SimpleNamespace(
-        tier="demo", notebook="14_paper_tables_and_figures", caption=lambda text: f"{text} Tier demo."
+        tier="demo",
+        notebook="14_paper_tables_and_figures",
+        caption=lambda text: f"{text} Tier demo.",
     )
     run.keep = lambda name, content, caption: kept.update({name: (content, caption)})
     claims.save(run, claims.ledger(["demo"], paths.reports()))
-    assert set(kept) == {"claims.csv", "claims.html"} and all("Tier demo" in caption for _, caption in kept.values())
+    assert set(kept) == {"claims.csv", "claims.html"} and all(
+        "Tier demo" in caption for _, caption in kept.values()
+    )
     assert len(pd.read_csv(StringIO(kept["claims.csv"][0]))) == len(CLAIMS)
     assert 'href="../../index.html"' in kept["claims.html"][0]
 
@@ -408,7 +540,9 @@ def test_every_kind_of_check_can_say_no():
     turned = {
         "removed": {"exact": 'agrees(share, "12")'},
         "two-responses": {"exact": "same(each, 3)"},
-        "overall-is-mean": {"values": {"apart": "0.2", "difference": "0.2", "right": "18", "rows": "19"}},
+        "overall-is-mean": {
+            "values": {"apart": "0.2", "difference": "0.2", "right": "18", "rows": "19"}
+        },
         "scaling": {"direction": "small > large"},
         "kappa-all-improved": {"direction": "number > rows"},
         "sft-oasst-weak": {"direction": "gaps.min() > 0"},
@@ -426,7 +560,9 @@ def test_every_kind_of_check_can_say_no():
 def test_an_expression_uses_the_papers_numbers_and_what_was_worked_out_before():
     """Twice the 10,681 prompts are the samples; 1,000 + 1e-7 is as good as 1,000; a name that is none is an error."""
     assert claims.work_out('a * number("10,681") == stated["samples released"]', {"a": 2})
-    assert claims.work_out("same(1000, 1000 + 1e-7)", {}) and not claims.work_out("same(1, 1, 1.001)", {})
+    assert claims.work_out("same(1000, 1000 + 1e-7)", {}) and not claims.work_out(
+        "same(1, 1, 1.001)", {}
+    )
     for text in ('stated["prompts relesed"] > 1', "relesed > 1"):
         with pytest.raises(UndefinedError, match="relesed"):
             claims.work_out(text, {})
@@ -449,7 +585,10 @@ def test_a_note_on_other_models_is_true_of_table_4():
     """Only on AlpacaEval does a reference stand above the best aligned model; each round of DPO lowers it."""
     values, aligned = TABLES["table-4"].values, claims.LEDGER["lists"]["aligned"]
     reference, sft = claims.LEDGER["names"]["instruct"], claims.LEDGER["names"]["sft"]
-    best = {m: max(values[row, m] for row in aligned) for m in ("MT-Bench", "TruthfulQA MC2", "Arena Hard")}
+    best = {
+        m: max(values[row, m] for row in aligned)
+        for m in ("MT-Bench", "TruthfulQA MC2", "Arena Hard")
+    }
     assert all(best[m] > values[row, m] for m in best for row in (reference, sft))
     assert values[reference, "AlpacaEval 2 LC"] > values["PPO w. HelpSteer2", "AlpacaEval 2 LC"]
     rows = ("SFT w. Daring-Anteater", "DPO w. HelpSteer2", "Iterative DPO w. Daring-Anteater")

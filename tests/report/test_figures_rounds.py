@@ -12,7 +12,11 @@ from hs2lib.report import figures
 def drawn(figure: Figure, panel: int) -> dict[str, list[float]]:
     """The lines of a panel that have a name, by it."""
     lines = figure.axes[panel].get_lines()
-    return {line.get_label(): list(line.get_ydata()) for line in lines if not line.get_label().startswith("_")}
+    return {
+        line.get_label(): list(line.get_ydata())
+        for line in lines
+        if not line.get_label().startswith("_")
+    }
 
 
 def gains(*measures: str) -> pd.DataFrame:
@@ -31,7 +35,9 @@ def test_rounds_begin_at_nothing_gained():
 
 def test_where_nobody_knows_the_truth_there_is_no_line_of_it():
     assert drawn(figures.since_start(gains(SCORE, "characters")), 0) == {SCORE: [0, 1, 2]}
-    best = pd.DataFrame({"n": [1, 2], "measure": SCORE, "gain": [0.0, 0.5], "95 % low": 0.0, "95 % high": 0.5})
+    best = pd.DataFrame(
+        {"n": [1, 2], "measure": SCORE, "gain": [0.0, 0.5], "95 % low": 0.0, "95 % high": 0.5}
+    )
     rounds = pd.DataFrame({"round": [0, 1], SCORE: [1.0, 3.0], TRUTH: np.nan})
     figure = figures.pressed(best, {TRUTH: np.nan, SCORE: 2.0}, rounds, ("left", "right"))
     assert drawn(figure, 0) == {SCORE: [2, 2.5]}
@@ -41,7 +47,9 @@ def test_where_nobody_knows_the_truth_there_is_no_line_of_it():
 def test_losses_follow_each_other():
     """A round's steps begin where the last one's ended."""
     losses = {"round 1": pd.Series([0.7, 0.6]), "round 2": pd.Series([0.65])}
-    figure = figures.losses_and_scores(losses, {"round 1": np.eye(2), "round 2": np.eye(2)}, np.log(2), "score")
+    figure = figures.losses_and_scores(
+        losses, {"round 1": np.eye(2), "round 2": np.eye(2)}, np.log(2), "score"
+    )
     first, second, level = figure.axes[0].get_lines()
     assert first.get_xdata().tolist() == [1, 2] and second.get_xdata().tolist() == [3]
     assert level.get_ydata() == pytest.approx([np.log(2)] * 2)

@@ -22,12 +22,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Its report at tier demo, laptop beside it, from the published reports: there is no other. Run once.
+    """Its report at tier demo, laptop beside it, from the published reports: there is no other. Run
+    once.
 
     No runs folder, no data folder.
     """
     there = tmp_path_factory.mktemp("elsewhere")
-    shutil.copytree(root() / "reports" / "published", there / "published", ignore=shutil.ignore_patterns(f"{NAME}*"))
+    shutil.copytree(
+        root() / "reports" / "published",
+        there / "published",
+        ignore=shutil.ignore_patterns(f"{NAME}*"),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HS2_PUBLISHED", str(there / "published"))
         patch.setenv("HS2_REPORTS", str(there / "reports"))
@@ -41,7 +46,9 @@ def made(tmp_path_factory):
 def test_every_number_of_the_paper_has_a_cell_and_none_of_it_is_judged_on_generated_data(made):
     """Five tables in three forms, the paper's numbers unchanged in them, and at demo no verdict."""
     for name, known in TABLES.items():
-        assert all((made / f"{name}.{kind}").stat().st_size > 200 for kind in ("csv", "tex", "html"))
+        assert all(
+            (made / f"{name}.{kind}").stat().st_size > 200 for kind in ("csv", "tex", "html")
+        )
         frame = pd.read_csv(made / f"{name}.csv")
         demo = frame[frame.tier == "demo"]
         assert len(demo) == len(known.values)
@@ -62,12 +69,18 @@ def test_every_claim_has_a_row_at_each_tier(made):
 def test_the_document_has_all_tables_and_every_figure_and_says_that_data_were_generated(made):
     """Paths lead from where it lies to files that are there (no named run's); each environment that opens closes."""
     text = (made / "paper.tex").read_text()
-    included = [line.rpartition("{")[2].rstrip("}") for line in text.splitlines() if "includegraphics" in line]
+    included = [
+        line.rpartition("{")[2].rstrip("}")
+        for line in text.splitlines()
+        if "includegraphics" in line
+    ]
     figures = (made.parents[2] / "published").glob("*/[0-9]*/*.pdf")
     figures = [path for path in figures if "@" not in path.parent.name]
     assert len(included) == len(figures) > 30
     assert all((made / path).resolve().is_file() for path in included)
-    assert text.count(r"\begin{tabular}") == len(TABLES) and text.count(r"\begin{") == text.count(r"\end{")
+    assert text.count(r"\begin{tabular}") == len(TABLES) and text.count(r"\begin{") == text.count(
+        r"\end{"
+    )
     manifest = json.loads((made / "manifest.json").read_text())
     assert manifest["generated"] and "paper.tex" in manifest["artefacts"]
     for name, about in manifest["artefacts"].items():

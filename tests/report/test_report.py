@@ -49,7 +49,9 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "notebooks").mkdir()
     nbformat.write(new_notebook(cells=[cell]), tmp_path / "notebooks" / f"{NAME}.ipynb")
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    monkeypatch.setenv(paths.RUN, "{}")  # as the runner does: by hand a report would have another place
+    monkeypatch.setenv(
+        paths.RUN, "{}"
+    )  # as the runner does: by hand a report would have another place
     for name in ("HS2_REPORTS", "HS2_RUNS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
@@ -63,7 +65,9 @@ def start(*sources, **options):
 
 
 def ours(value, row="helpfulness", column="mean HS2"):
-    return pd.DataFrame([{"row": row, "column": column, "ours": value, "low": value - 0.1, "high": value + 0.1}])
+    return pd.DataFrame(
+        [{"row": row, "column": column, "ours": value, "low": value - 0.1, "high": value + 0.1}]
+    )
 
 
 def verdict(judged, row="helpfulness", column="mean HS2"):
@@ -96,12 +100,19 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     assert set(manifest["code"]) == {"computes", "draws", "notebook", "world"}
     assert f"notebooks/{NAME}.ipynb" in manifest["files"]
     run.finish()
-    assert json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"], "run again"
+    assert (
+        json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"]
+    ), "run again"
 
 
 def tiny_model():
     """A model of a few weights: what a run is told of one that ran."""
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    sizes = {
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
     return Decoder(LlamaModel(LlamaConfig(vocab_size=8, **sizes)), None)
 
 
@@ -112,10 +123,15 @@ def test_responses_with_control_strings_are_counted_and_those_set_aside(checkout
         run = start()
         model = tiny_model()
         run.reads(model)
-        model.control_strings |= {("prompt", f"response {i}"): i > 0 for i in range(count)}  # as it scores, later on
+        model.control_strings |= {
+            ("prompt", f"response {i}"): i > 0 for i in range(count)
+        }  # as it scores, later on
         run.finish()
         manifest = json.loads((run.place / "manifest.json").read_text())
-        assert (manifest["control_strings"], manifest["refused_responses"]) == (count, max(0, count - 1))
+        assert (manifest["control_strings"], manifest["refused_responses"]) == (
+            count,
+            max(0, count - 1),
+        )
         notes = [text for text in shown if "set aside, the" in text]
         assert len(notes) == (count > 0) and all(
             text.startswith("3 responses") and ": 2 were" in text for text in notes
@@ -144,7 +160,9 @@ def test_a_full_disk_is_one_error_and_the_earlier_report_stays(checkout, size):
         run.finish()
     earlier = report.completed("demo", NAME)
     assert earlier.files == {} and not earlier.altered
-    assert not [path for path in run.folder.iterdir() if path.name.startswith(".")], "half a file is left"
+    assert not [path for path in run.folder.iterdir() if path.name.startswith(".")], (
+        "half a file is left"
+    )
     run.lock.close()
     again = start(MADE)
     again.table(pd.DataFrame(columns), "numbers", "Numbers.")
@@ -178,17 +196,25 @@ def test_generated_data_is_never_judged(checkout, value):
     for sources in ((MADE,), (REAL, MADE)):
         run = start(*sources, of_paper=True)
         judged = run.against_paper("table-2", ours(value))
-        assert not set(judged.verdict) & set(JUDGED) and not set(run.verdicts["table-2"]) & set(JUDGED)
+        assert not set(judged.verdict) & set(JUDGED) and not set(run.verdicts["table-2"]) & set(
+            JUDGED
+        )
 
 
 def test_the_image_of_generated_data_says_so(checkout):
-    for loaded, marked, words in ((MADE, True, [report.GENERATED]), (MADE, False, []), (REAL, True, [])):
+    for loaded, marked, words in (
+        (MADE, True, [report.GENERATED]),
+        (MADE, False, []),
+        (REAL, True, []),
+    ):
         fig, ax = plt.subplots()
         ax.set(xlabel="an axis")
         run = start(loaded)
         run.figure(fig, "curve", "A curve.", marked=marked)
         assert [text.get_text() for text in fig.texts] == words
-        assert b"/Type0" in (run.folder / "curve.pdf").read_bytes(), "letters are embedded whole (Type 42), not drawn"
+        assert b"/Type0" in (run.folder / "curve.pdf").read_bytes(), (
+            "letters are embedded whole (Type 42), not drawn"
+        )
 
 
 def test_real_rows_other_than_the_papers_are_not_judged(checkout):
@@ -202,7 +228,13 @@ def test_a_run_that_named_no_source_is_not_judged(checkout):
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(2.8655, "exact"), (2.86554, "exact"), (2.86546, "exact"), (2.86556, "different"), (2.8654, "different")],
+    [
+        (2.8655, "exact"),
+        (2.86554, "exact"),
+        (2.86546, "exact"),
+        (2.86556, "different"),
+        (2.8654, "different"),
+    ],
 )
 def test_the_papers_rows_are_judged_to_the_digit(checkout, value, expected):
     """Table 2 prints helpfulness as 2.8655: half a unit of its last digit, .00005, is the room."""
@@ -219,8 +251,14 @@ def test_a_number_has_the_source_it_came_from(checkout):
     mixed = ours(2.8655)
     assert verdict(run.against_paper("table-2", mixed)) == "not comparable: generated data"
     assert verdict(run.against_paper("table-2", mixed.assign(data=REAL.source))) == "exact"
-    assert verdict(run.against_paper("table-2", mixed.assign(data=MADE.source))) == "not comparable: generated data"
-    assert verdict(run.against_paper("table-2", mixed.assign(data="unheard of"))) == "not comparable: other data"
+    assert (
+        verdict(run.against_paper("table-2", mixed.assign(data=MADE.source)))
+        == "not comparable: generated data"
+    )
+    assert (
+        verdict(run.against_paper("table-2", mixed.assign(data="unheard of")))
+        == "not comparable: other data"
+    )
 
 
 def test_another_judge_takes_the_verdict_of_its_numbers_alone(checkout):
@@ -235,7 +273,9 @@ def test_what_was_not_run_is_a_dash_and_never_the_papers_number(checkout):
     run = start(REAL, of_paper=True)
     judged = run.against_paper("table-2", ours(2.8655))
     rest = judged[judged.verdict == "not run at this tier"]
-    assert len(rest) == 47 and rest[["ours", "95 % low", "95 % high", "difference"]].isna().all(axis=None)
+    assert len(rest) == 47 and rest[["ours", "95 % low", "95 % high", "difference"]].isna().all(
+        axis=None
+    )
     kept = pd.read_csv(run.folder / "against-table-2.csv")
     assert kept.loc[kept.verdict == "not run at this tier", "ours"].isna().all()
     missing = run.against_paper("table-2", ours(np.nan))
@@ -252,7 +292,9 @@ def test_a_published_model_has_a_row_of_its_own_only_where_it_was_measured(check
 
 
 def test_a_number_the_paper_does_not_print_has_no_verdict_to_lose(checkout):
-    judged = start(REAL, of_paper=True).against_paper("table-2", ours(0.2, "turns in prompt", "R HS"))
+    judged = start(REAL, of_paper=True).against_paper(
+        "table-2", ours(0.2, "turns in prompt", "R HS")
+    )
     assert verdict(judged, "turns in prompt", "R HS") == "paper prints none"
 
 
@@ -280,13 +322,24 @@ def test_two_runs_write_the_same_bytes(checkout):
         return {p.name: p.read_bytes() for p in run.folder.iterdir()}
 
     first = once()
-    assert set(first) == {"x.csv", "x.tex", "against-table-2.csv", "against-table-2.tex", "line.pdf", "line.png"}
+    assert set(first) == {
+        "x.csv",
+        "x.tex",
+        "against-table-2.csv",
+        "against-table-2.tex",
+        "line.pdf",
+        "line.png",
+    }
     assert once() == first
 
 
 def test_csv_keeps_ten_digits_and_an_index_that_says_something(checkout):
     run = start()
-    run.table(pd.DataFrame({"x": [1 / 3, np.nan]}, index=pd.Index(["a", "b"], name="name")), "named", "Named.")
+    run.table(
+        pd.DataFrame({"x": [1 / 3, np.nan]}, index=pd.Index(["a", "b"], name="name")),
+        "named",
+        "Named.",
+    )
     assert (run.folder / "named.csv").read_text() == "name,x\na,0.3333333333\nb,\n"
     run.table(pd.DataFrame({"x": [1]}), "plain", "Plain.")
     assert (run.folder / "plain.csv").read_text() == "x\n1\n"
@@ -294,26 +347,53 @@ def test_csv_keeps_ten_digits_and_an_index_that_says_something(checkout):
 
 def test_a_spreadsheet_finds_no_formula_in_a_table_and_reading_it_gives_the_texts_back(checkout):
     """Prompts and titles come from data: `=cmd|' /C calc'!A0` is a program to a spreadsheet that opens the table."""
-    texts = ["=cmd|' /C calc'!A0", "+1 for this", "-2+3", "@SUM(A1)", "\t=1", "'quoted", "\uff1d1", "-0.5", "a=b", ""]
+    texts = [
+        "=cmd|' /C calc'!A0",
+        "+1 for this",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "'quoted",
+        "\uff1d1",
+        "-0.5",
+        "a=b",
+        "",
+    ]
     frame = pd.DataFrame({"text": texts, "=x": -1.5, "n": -3}, index=pd.Index(texts, name="key"))
     run = start()
     run.table(frame, "texts", "Texts.")
     run.finish()
     rows = list(csv.reader(StringIO((run.folder / "texts.csv").read_text())))
     cells = [cell for row in rows for cell in row]
-    assert rows[0] == ["key", "text", "'=x", "n"] and "-0.5" in cells and {row[2] for row in rows[1:]} == {"-1.5"}
-    assert all(not cell.startswith(tuple("=+-@\t\uff1d")) for cell in cells if cell not in ("-0.5", "-1.5", "-3"))
+    assert (
+        rows[0] == ["key", "text", "'=x", "n"]
+        and "-0.5" in cells
+        and {row[2] for row in rows[1:]} == {"-1.5"}
+    )
+    assert all(
+        not cell.startswith(tuple("=+-@\t\uff1d"))
+        for cell in cells
+        if cell not in ("-0.5", "-1.5", "-3")
+    )
     back = report.completed("demo", NAME, run.folder).table("texts.csv")
-    assert back.columns.tolist() == ["key", "text", "=x", "n"] and back.text.fillna("").tolist() == texts
+    assert (
+        back.columns.tolist() == ["key", "text", "=x", "n"]
+        and back.text.fillna("").tolist() == texts
+    )
     assert texts[0] in site.table(run.folder / "texts.csv")
 
 
 def test_a_lone_return_and_the_text_none_come_back(checkout, tmp_path):
     """Two rows came back as four, and prompts called None or NA as missing."""
-    frame = pd.DataFrame({"text": ["a\rb", "None", "NA", "=1\r", None], "n": [1.5, 2, np.nan, -3, 4]})
+    frame = pd.DataFrame(
+        {"text": ["a\rb", "None", "NA", "=1\r", None], "n": [1.5, 2, np.nan, -3, 4]}
+    )
     (tmp_path / "r.csv").write_text(report.csv_text(frame), newline="")
     back = report.read_table(tmp_path / "r.csv")
-    assert back.text.tolist()[:4] == frame.text.tolist()[:4] and back.text.isna().tolist() == frame.text.isna().tolist()
+    assert (
+        back.text.tolist()[:4] == frame.text.tolist()[:4]
+        and back.text.isna().tolist() == frame.text.isna().tolist()
+    )
     np.testing.assert_array_equal(back.n, frame.n)
 
 
@@ -325,7 +405,9 @@ def test_the_users_own_file_is_never_the_papers(checkout):
 
 def test_latex_special_characters_are_escaped(checkout):
     run = start()
-    frame = pd.DataFrame({"a_b & 5 %": ["x_y", "50 % & #1 {z} $", "a~b^c"]}, index=pd.Index(["r_1", "r%2", "r&3"]))
+    frame = pd.DataFrame(
+        {"a_b & 5 %": ["x_y", "50 % & #1 {z} $", "a~b^c"]}, index=pd.Index(["r_1", "r%2", "r&3"])
+    )
     run.table(frame, "special", "Shares in % of A & B, n_prompts = 5, #1 {x} $y$ ~ ^.")
     tex = (run.folder / "special.tex").read_text()
     for text in (r"a\_b \& 5 \%", r"x\_y", r"50 \% \& \#1 \{z\} \$", r"r\_1", r"r\%2", r"r\&3"):
@@ -339,7 +421,9 @@ def test_caption_tilde_and_caret_print_as_they_are_in_latex(checkout):
     run = start()
     run.table(pd.DataFrame({"a": [1]}), "t", "About ~5 x^2 in a\\b.")
     tex = (run.folder / "t.tex").read_text()
-    assert "~5" not in tex and "x^2" not in tex, "an active tilde is a space, and a caret outside math an error"
+    assert "~5" not in tex and "x^2" not in tex, (
+        "an active tilde is a space, and a caret outside math an error"
+    )
 
 
 def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
@@ -364,7 +448,9 @@ def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
     alone(model.backbone)["LlamaModel"] = "its attention is not built on AttentionInterface"
     run.finish()
     manifest = json.loads((run.folder / "manifest.json").read_text())
-    assert manifest["scored_one_by_one"] == {"LlamaModel": "its attention is not built on AttentionInterface"}
+    assert manifest["scored_one_by_one"] == {
+        "LlamaModel": "its attention is not built on AttentionInterface"
+    }
 
 
 def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):
@@ -399,12 +485,18 @@ def test_a_renamed_table_leaves_no_old_file_behind(checkout):
     run = start()
     run.table(pd.DataFrame({"n": [1]}), "new-name", "A table.")
     run.finish()
-    assert sorted(p.name for p in run.folder.glob("[!.]*")) == ["manifest.json", "new-name.csv", "new-name.tex"]
+    assert sorted(p.name for p in run.folder.glob("[!.]*")) == [
+        "manifest.json",
+        "new-name.csv",
+        "new-name.tex",
+    ]
 
 
 def git(folder, *words):
     who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.mark.parametrize(

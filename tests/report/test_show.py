@@ -6,7 +6,9 @@ from hs2lib.report import show
 
 def test_the_browser_shows_a_group_or_the_next_that_holds_a_text():
     texts = ("Gold", "silver", "old <gold>")
-    groups = [Group(str(k), (Turn("user", "?"),), (Response("a", text),)) for k, text in enumerate(texts)]
+    groups = [
+        Group(str(k), (Turn("user", "?"),), (Response("a", text),)) for k, text in enumerate(texts)
+    ]
     slider, text, view = show.browse(groups).children
     assert "<small>0</small>" in view.value, "the first, to begin with"
     for number, find, expected in ((1, "", 1), (0, "gold", 0), (1, "gold", 2), (2, "silver", 1)):

@@ -13,14 +13,19 @@ def table_of(old, new, elo):
     names = [f"m{i}" for i in range(len(old))]
     columns = zip(TABLE_5.columns, (old, new, elo), strict=True)
     values = {(name, c): float(v[i]) for c, v in columns for i, name in enumerate(names)}
-    return Table("t", "t", "t", "t", {(n, c): values[n, c] for n in names for c in TABLE_5.columns}, {})
+    return Table(
+        "t", "t", "t", "t", {(n, c): values[n, c] for n in names for c in TABLE_5.columns}, {}
+    )
 
 
 def test_the_papers_figures_come_out_of_its_ten_rows():
     """.8186 and .7025 to four digits, so .819 and .703 as printed; and .8 points lower on average."""
     fits = tables.regression()
     assert len(TABLE_5.rows) == 10
-    assert round(fits[tables.NEW].estimate, 4) == 0.8186 and round(fits[tables.OLD].estimate, 4) == 0.7025
+    assert (
+        round(fits[tables.NEW].estimate, 4) == 0.8186
+        and round(fits[tables.OLD].estimate, 4) == 0.7025
+    )
     frame = tables.columns()
     assert (frame[tables.OLD] - frame[tables.NEW]).mean() == pytest.approx(0.832)
 
@@ -41,14 +46,23 @@ def test_a_perfect_line_and_no_line_by_hand():
     flat = tables.fit([-2, -1, 1, 2], [2, 1, 1, 2])
     assert flat.estimate == 0 and flat.low == 0 and flat.high > 0.9
     # Three models have no interval (n - 3 = 0), and through one point there is no line.
-    for score, elo in (([1, 2, 3], [3, 5, 8]), ([1, 1, 1, 1], [3, 5, 7, 9]), ([1, 2, 3, 4], [[1, 2, 3, 4]])):
+    for score, elo in (
+        ([1, 2, 3], [3, 5, 8]),
+        ([1, 1, 1, 1], [3, 5, 7, 9]),
+        ([1, 2, 3, 4], [[1, 2, 3, 4]]),
+    ):
         with pytest.raises(ValueError, match=r"at least four models|one and the same"):
             tables.fit(score, elo)
 
 
 def test_a_falling_line_has_the_interval_of_a_rising_one():
-    up, down = tables.fit([1, 2, 3, 4, 5], [1, 3, 2, 5, 4]), tables.fit([1, 2, 3, 4, 5], [-1, -3, -2, -5, -4])
-    assert down.estimate == up.estimate and (down.low, down.high) == pytest.approx((up.low, up.high))
+    up, down = (
+        tables.fit([1, 2, 3, 4, 5], [1, 3, 2, 5, 4]),
+        tables.fit([1, 2, 3, 4, 5], [-1, -3, -2, -5, -4]),
+    )
+    assert down.estimate == up.estimate and (down.low, down.high) == pytest.approx(
+        (up.low, up.high)
+    )
 
 
 def test_the_bootstrap_is_a_plain_loop_over_models():
@@ -60,12 +74,16 @@ def test_the_bootstrap_is_a_plain_loop_over_models():
     interval = summary[["bootstrap low", "bootstrap high"]].to_numpy()
     counts = np.concatenate(list(resample_counts(10, 400, 3))).astype(int)
     drawn = [frame.iloc[np.repeat(np.arange(10), c)] for c in counts]
-    r2 = np.array([[d[j].corr(d[tables.ELO]) ** 2 for j in (tables.OLD, tables.NEW)] for d in drawn])
+    r2 = np.array(
+        [[d[j].corr(d[tables.ELO]) ** 2 for j in (tables.OLD, tables.NEW)] for d in drawn]
+    )
     shift = np.array([(d[tables.OLD] - d[tables.NEW]).mean() for d in drawn])
     values = np.column_stack([r2, r2[:, 1] - r2[:, 0], shift])
     half = scipy_stats.t.ppf(0.975, 9) * values.std(axis=0) * np.sqrt(10 / 9)
     assert np.allclose(interval[2:, 1] - interval[2:, 0], 2 * half[2:])
-    assert np.allclose(np.diff(np.log(interval[:2] / (1 - interval[:2])))[:, 0], 2 * (half / (r * (1 - r)))[:2])
+    assert np.allclose(
+        np.diff(np.log(interval[:2] / (1 - interval[:2])))[:, 0], 2 * (half / (r * (1 - r)))[:2]
+    )
 
 
 def test_ten_models_leave_much_open():
@@ -95,14 +113,20 @@ def test_williams_has_the_level_it_says():
         elo = rng.normal(size=10)
         common = elo + 0.3 * rng.normal(size=10)
         p.append(
-            tables.williams(table_of(common + 0.3 * rng.normal(size=10), common + 0.3 * rng.normal(size=10), elo))[1]
+            tables.williams(
+                table_of(
+                    common + 0.3 * rng.normal(size=10), common + 0.3 * rng.normal(size=10), elo
+                )
+            )[1]
         )
     assert 0.02 < np.mean(np.array(p) < 0.05) < 0.085
 
 
 def test_the_summary_holds_both_judges():
     summary = tables.summary(n_boot=200)
-    assert len(summary) == 4 and summary.value.notna().all() and summary["bootstrap low"].notna().all()
+    assert (
+        len(summary) == 4 and summary.value.notna().all() and summary["bootstrap low"].notna().all()
+    )
 
 
 def test_table_4_is_whole():
@@ -111,4 +135,7 @@ def test_table_4_is_whole():
     assert len(table.values) == 88 and None not in table.values.values()
     for row in table.rows:
         assert table.values[row, "Arena Hard low"] < 0 < table.values[row, "Arena Hard high"]
-        assert table.rules[row, "AlpacaEval 2 LC"].margin == 2 * table.values[row, "AlpacaEval 2 LC SE"]
+        assert (
+            table.rules[row, "AlpacaEval 2 LC"].margin
+            == 2 * table.values[row, "AlpacaEval 2 LC SE"]
+        )

@@ -34,8 +34,9 @@ rate: float = 0.5  # a rate
 many: list = []  # some texts"""
 
 BODIES = {
-    # A table of a data file; a model written; a model read, if one is named, else that of the second notebook. The
-    # first also reads a file that it makes and removes, which makes nothing stale.
+    # A table of a data file; a model written; a model read, if one is named, else that of the
+    # second notebook. The first also reads a file that it makes and removes, which makes nothing
+    # stale.
     DATA: """import tempfile
 from hs2lib.data.rows import rows
 with tempfile.NamedTemporaryFile() as scratch:
@@ -68,7 +69,10 @@ def checkout(tmp_path, monkeypatch):
         cells = [new_code_cell(CELL, id="parameters", metadata={"tags": ["parameters"]})]
         cells += [new_code_cell(source) for source in (start, body, "run.finish()")]
         about = {"needs": NEEDS[name], "makes": {"model": "Model"} if name == MODEL else {}}
-        nbformat.write(new_notebook(cells=cells, metadata={"hs2": about}), tmp_path / "notebooks" / f"{name}.ipynb")
+        nbformat.write(
+            new_notebook(cells=cells, metadata={"hs2": about}),
+            tmp_path / "notebooks" / f"{name}.ipynb",
+        )
     for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_DATA_DIR", paths.RUN):
         monkeypatch.setenv(name, "")  # so that it is as it was afterwards, whatever a run sets
         monkeypatch.delenv(name)
@@ -139,7 +143,9 @@ def test_a_folder_called_snapshots_is_not_the_hubs_cache(checkout, monkeypatch):
     assert paths.place(cached) == "hub:nvidia/HelpSteer2@abc/disagreements/d.jsonl.gz"
 
 
-def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(checkout, monkeypatch):
+def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(
+    checkout, monkeypatch
+):
     """Beside train.jsonl a train.jsonl.gz is read in its place; the run on the old one counted as current."""
     other = SETS["helpsteer2"]
     (checkout / "data/helpsteer2").mkdir(parents=True)
@@ -153,7 +159,9 @@ def test_a_file_that_comes_to_stand_before_another_makes_what_read_that_stale(ch
     assert paths.digest(paths.located(packed)) != before[packed]
 
 
-def test_what_is_published_has_no_folder_of_this_machine_and_every_address_whole(checkout, monkeypatch):
+def test_what_is_published_has_no_folder_of_this_machine_and_every_address_whole(
+    checkout, monkeypatch
+):
     """With a short data folder such as /data, https://a.org/data/x became https://a.org$HS2_DATA_DIR/x."""
     monkeypatch.setenv("HS2_DATA_DIR", "/srv/data")
     text = r"see https://a.org/srv/data/x, \n/srv/data/y, file:///srv/data/z and =/srv/data/w"
@@ -182,9 +190,20 @@ def test_a_table_that_was_edited_or_deleted_is_not_current(checkout, monkeypatch
 
 def test_methods_are_branches_after_sft_and_no_chain():
     """DPO, PPO and SteerLM need SFT alone, so that they can run side by side."""
-    needs = {name: {one[:2] for one in graph.with_upstream([name], "demo")} for name in graph.notebooks()}
-    assert [needs[name] - {"05", "07"} for name in ("08_dpo", "10_ppo", "11_steerlm")] == [{"08"}, {"10"}, {"11"}]
-    assert needs["09_iterative_dpo"] == {"05", "07", "08", "09"} and needs["12_steerlm2"] == {"05", "07", "11", "12"}
+    needs = {
+        name: {one[:2] for one in graph.with_upstream([name], "demo")} for name in graph.notebooks()
+    }
+    assert [needs[name] - {"05", "07"} for name in ("08_dpo", "10_ppo", "11_steerlm")] == [
+        {"08"},
+        {"10"},
+        {"11"},
+    ]
+    assert needs["09_iterative_dpo"] == {"05", "07", "08", "09"} and needs["12_steerlm2"] == {
+        "05",
+        "07",
+        "11",
+        "12",
+    }
     assert needs["13_aligned_model_evaluation"] >= {"08", "09", "10", "11", "12"}
 
 
@@ -212,10 +231,14 @@ def test_parameters_recipes_and_code_are_named_with_what_they_were(checkout, mon
     notebook.write_text(notebook.read_text().replace("run.finish()", "run.finish(); n + 1"))
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb"
     stamp = json.loads(graph.outputs(DATA, "demo")["stamp"].read_text())
-    assert "hs2lib/report/report.py" in stamp["files"] and "hs2lib/run/graph.py" not in stamp["files"]
+    assert (
+        "hs2lib/report/report.py" in stamp["files"] and "hs2lib/run/graph.py" not in stamp["files"]
+    )
     stamp["recipe"]["n"] = stamp["parameters"].pop("n")  # where it stood when the notebook ran
     paths.write(graph.outputs(DATA, "demo")["stamp"], json.dumps(stamp))
-    assert stale(DATA) == "changed since: notebooks/01_data.ipynb", "a setting that only moved did not change"
+    assert stale(DATA) == "changed since: notebooks/01_data.ipynb", (
+        "a setting that only moved did not change"
+    )
 
 
 def test_verify_says_all_that_changed_and_fails(checkout, monkeypatch, capsys):
@@ -223,7 +246,9 @@ def test_verify_says_all_that_changed_and_fails(checkout, monkeypatch, capsys):
         execute(run, monkeypatch)
     capsys.readouterr()
     assert runner.main(["--tier", "demo", "--verify"]) == 0
-    assert capsys.readouterr().out == "".join(f"demo {run}: current\n" for run in (DATA, MODEL, SECOND))
+    assert capsys.readouterr().out == "".join(
+        f"demo {run}: current\n" for run in (DATA, MODEL, SECOND)
+    )
     (paths.runs() / "demo" / MODEL / "model" / "weights").write_text("9")
     (paths.reports() / "demo" / MODEL / "made.tex").unlink()
     assert runner.main(["--tier", "demo", "--verify", "02", "03"]) == 1
@@ -267,7 +292,11 @@ def test_no_path_of_this_machine_is_published(checkout, monkeypatch, tmp_path):
     assert "elsewhere:my.jsonl" in (place / "manifest.json").read_text()
     site.build()
     texts = {file: file.read_bytes() for file in paths.reports().rglob("*") if file.is_file()}
-    assert not [file for file, text in texts.items() if b"somebody" in text or str(tmp_path).encode() in text]
+    assert not [
+        file
+        for file, text in texts.items()
+        if b"somebody" in text or str(tmp_path).encode() in text
+    ]
     assert stale(DATA) == "", "the stamp knows where it is"
     ratings(mine, 3)
     assert stale(DATA) == "changed since: my.jsonl"
@@ -277,7 +306,10 @@ def test_a_commit_of_the_hub_is_in_the_manifest(checkout, monkeypatch):
     cached = checkout / "hub" / "datasets--owner--set" / "snapshots" / "4567" / "train.jsonl"
     ratings(cached)
     run = cells(MODEL)
-    assert paths.place(cached) == "hub:owner/set@4567/train.jsonl" and paths.located(paths.place(cached)) is None
+    assert (
+        paths.place(cached) == "hub:owner/set@4567/train.jsonl"
+        and paths.located(paths.place(cached)) is None
+    )
     run.reads(SimpleNamespace(read={"hub:owner/name@0123": "0123"}), cached)
     run.finish()
     read = json.loads((run.place / "manifest.json").read_text())["read"]
@@ -287,17 +319,32 @@ def test_a_commit_of_the_hub_is_in_the_manifest(checkout, monkeypatch):
 # Each kind of edit, and what follows from it: a copy of the library is edited.
 
 EDITS = {
-    "a comment": ("hs2lib/stats/metrics.py", "import numpy as np\n", "import numpy as np  # arrays\n", "current"),
+    "a comment": (
+        "hs2lib/stats/metrics.py",
+        "import numpy as np\n",
+        "import numpy as np  # arrays\n",
+        "current",
+    ),
     "a docstring": ("hs2lib/train/losses.py", '"""Every formula', '"""All formulas', "current"),
     "a hint": ("hs2lib/train/losses.py", "beta: float", "beta: object", "current"),
     "a renamed local": ("hs2lib/paths.py", "partial", "unfinished", "current"),
     "layout": ("hs2lib/paths.py", "def runs() -> Path:\n", "def runs() -> Path:\n\n", "current"),
     "the style of the site": ("hs2lib/report/pages/page.css", "", "/* wider */\n", "current"),
     "a page of the site": ("hs2lib/report/pages/index.html", "", "<!-- more -->\n", "current"),
-    "a caption in a module that draws": ("hs2lib/report/show.py", '"unrated"', '"not rated"', "redraw"),
+    "a caption in a module that draws": (
+        "hs2lib/report/show.py",
+        '"unrated"',
+        '"not rated"',
+        "redraw",
+    ),
     "how a group is shown": ("hs2lib/report/pages/group.html", "", "<hr>\n", "redraw"),
     "the notebook's prose": ("notebooks/01_data.ipynb", "Some prose.", "Better prose.", "redraw"),
-    "a comment in a cell": ("notebooks/01_data.ipynb", "run.finish()", "run.finish()  # the end", "redraw"),
+    "a comment in a cell": (
+        "notebooks/01_data.ipynb",
+        "run.finish()",
+        "run.finish()  # the end",
+        "redraw",
+    ),
     "a constant of a loss": ("hs2lib/train/losses.py", "lam=0.95", "lam=0.9", "stale"),
     "an operator": ("hs2lib/stats/metrics.py", " - ", " + ", "stale"),
     "a class's field": ("hs2lib/group.py", "    role: str\n", "    role: object\n", "stale"),
@@ -346,11 +393,15 @@ def test_what_follows_from_each_kind_of_edit(edited, monkeypatch, kind):
     state = graph.state(DATA, "demo")
     assert state.kind == expected, state.why
     if expected == "redraw":
-        assert state.why.startswith("to redraw: ") and stale(MODEL) == "", "what reads it stays as it is"
+        assert state.why.startswith("to redraw: ") and stale(MODEL) == "", (
+            "what reads it stays as it is"
+        )
         execute(DATA, monkeypatch)
         assert graph.state(DATA, "demo").kind == "current" and stale(MODEL) == ""
     if expected == "stale":
-        assert place.removeprefix("params/") in state.why or "parameter n" in state.why, "it says what changed"
+        assert place.removeprefix("params/") in state.why or "parameter n" in state.why, (
+            "it says what changed"
+        )
         assert graph.state(MODEL, "demo").kind == "stale"
 
 
@@ -366,20 +417,33 @@ def test_a_run_to_redraw_runs_again_and_nothing_else_does(edited, monkeypatch, c
     assert capsys.readouterr().out.splitlines() == lines
     started = []
     monkeypatch.setattr(runner, "snakemake", lambda names, *others: started.append(names) or 0)
-    monkeypatch.setattr(runner, "check_files", lambda names, tier: None)  # the toy's rows are no ratings
+    monkeypatch.setattr(
+        runner, "check_files", lambda names, tier: None
+    )  # the toy's rows are no ratings
     assert runner.main(["--tier", "demo", "02"]) == 0
     assert started == [[DATA]]
 
 
-GENERATED = {"name": "toy", "generated": True, "partial": False, "groups": 1, "of_paper": False, "set_aside": 0}
+GENERATED = {
+    "name": "toy",
+    "generated": True,
+    "partial": False,
+    "groups": 1,
+    "of_paper": False,
+    "set_aside": 0,
+}
 
 
 @pytest.mark.parametrize("generated", [True, False])
-def test_the_small_world_counts_for_real_tiers_where_the_run_generated_rows(edited, monkeypatch, generated):
+def test_the_small_world_counts_for_real_tiers_where_the_run_generated_rows(
+    edited, monkeypatch, generated
+):
     """No report of real data is stale because a greeting was reworded; one of a dry run is."""
     file = edited / "notebooks" / f"{DATA}.ipynb"
     body = f"run.sources.append({GENERATED}); run.finish()" if generated else "run.finish()"
-    file.write_text(file.read_text().replace("run.finish()", body).replace("smoke, demo", "smoke, laptop"))
+    file.write_text(
+        file.read_text().replace("run.finish()", body).replace("smoke, demo", "smoke, laptop")
+    )
     paths.write(edited / "params/laptop/01_data.yaml", "n: 2\n")
     execute(DATA, monkeypatch, "laptop")
     assert stale(DATA, "laptop") == ""
@@ -398,7 +462,11 @@ def test_a_notebook_that_shows_the_figures_of_others_is_redrawn_with_them(checko
     manifest = checkout / "manifest.json"
     about = {"n.csv": {"sha256": "1", "caption": "a"}, "n.png": {"sha256": "2", "caption": "a"}}
     digests = []
-    for changed in ({}, {"n.png": {"sha256": "3", "caption": "b"}}, {"n.csv": {"sha256": "4", "caption": "a"}}):
+    for changed in (
+        {},
+        {"n.png": {"sha256": "3", "caption": "b"}},
+        {"n.csv": {"sha256": "4", "caption": "a"}},
+    ):
         manifest.write_text(json.dumps({"artefacts": about | changed}))
         digests.append((graph.results(manifest), graph._drawn(manifest)))
     (first, _), (drawn, _), (counted, _) = digests
@@ -418,25 +486,36 @@ def test_a_named_run_has_parameters_folders_and_upstream_of_its_own(checkout, mo
     assert main("02", "03", "--name", "big", "-p", "n=7", "--set", "rate=1e-3", "--parameters") == 0
     shown = capsys.readouterr().out
     assert (
-        "03_second@big reads 02_model@big\n" in shown and "  n: int = 7 " in shown and "  rate: float = 0.001 " in shown
+        "03_second@big reads 02_model@big\n" in shown
+        and "  n: int = 7 " in shown
+        and "  rate: float = 0.001 " in shown
     )
-    assert graph.upstream("03_second@big", "demo") == ["02_model@big"] and graph.upstream(SECOND, "demo") == [MODEL]
+    assert graph.upstream("03_second@big", "demo") == ["02_model@big"] and graph.upstream(
+        SECOND, "demo"
+    ) == [MODEL]
     for run in ("02_model@big", "03_second@big"):
         assert stale(run) == "never run here"
         execute(run, monkeypatch)
         assert stale(run) == ""
-    read = {run: report.completed("demo", run).table("read.csv").weights[0] for run in (SECOND, "03_second@big")}
+    read = {
+        run: report.completed("demo", run).table("read.csv").weights[0]
+        for run in (SECOND, "03_second@big")
+    }
     assert read == {SECOND: 2, "03_second@big": 7}
     assert (paths.runs() / "demo" / "02_model@big" / "model" / "weights").read_text() == "7"
     assert main("03", "--name", "other", "--reads", "02@big", "--list") == 0
     assert "03_second@other" in capsys.readouterr().out
     assert graph.upstream("03_second@other", "demo") == ["02_model@big"]
     assert main("03", "--name", "big", "-p", "n=7", "--list") == 0
-    assert graph.upstream("03_second@big", "demo") == ["02_model@big"], "defined again alone: one name belongs together"
+    assert graph.upstream("03_second@big", "demo") == ["02_model@big"], (
+        "defined again alone: one name belongs together"
+    )
     assert main("02", "--name", "big", "-p", "n=8", "--list") == 0
     shown = capsys.readouterr()
     assert "demo 02_model@big: changed since: parameter" in shown.out
-    assert shown.err.endswith("02_model@big is defined anew, without its earlier rate\n"), "each command is whole"
+    assert shown.err.endswith("02_model@big is defined anew, without its earlier rate\n"), (
+        "each command is whole"
+    )
     changes = graph.state("02_model@big", "demo").changes
     assert changes == ("parameter n (was 7, is 8)", "parameter rate (was 0.001, is 0.5)")
 
@@ -453,41 +532,64 @@ def test_a_named_run_is_alone_when_its_inputs_are_named(checkout, monkeypatch):
 def test_a_file_in_params_defines_a_named_run(checkout, capsys):
     paths.write(checkout / "params/demo/03_second@filed.yaml", "n: 6\nreads: [02@big]\n")
     assert main("03@filed", "--parameters") == 2
-    assert "02_model@big is not defined at tier demo: add -p key=value, or write params/demo/02_model@big.yaml" in (
-        capsys.readouterr().err
+    assert (
+        "02_model@big is not defined at tier demo: add -p key=value, or write params/demo/02_model@big.yaml"
+        in (capsys.readouterr().err)
     )
     paths.write(checkout / "params/demo/03_second@text.yaml", "n: 6\nreads: 02@big\n")
     assert main("03@text", "--parameters") == 2
-    assert "03_second@text.yaml: reads is a list of runs, as [05@mine], got '02@big'" in capsys.readouterr().err
+    assert (
+        "03_second@text.yaml: reads is a list of runs, as [05@mine], got '02@big'"
+        in capsys.readouterr().err
+    )
     (checkout / "params/demo/03_second@text.yaml").unlink()
     paths.write(checkout / "params/demo/02_model@big.yaml", "n: 9\n")
     assert main("03@filed", "--parameters") == 0 and "n: int = 6" in capsys.readouterr().out
     assert graph.named_runs("demo") == ["02_model@big", "03_second@filed"]
     assert main("03", "--name", "filed", "-p", "n=7", "--parameters") == 2
-    assert "03_second@filed.yaml: change that file, or choose another name" in capsys.readouterr().err
+    assert (
+        "03_second@filed.yaml: change that file, or choose another name" in capsys.readouterr().err
+    )
     assert main("02", "--name", "big", "-p", "n=9", "--parameters") == 0, "the same again"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["02", "-p", "n=3"], "02_model at tier demo has the tier's parameters: name a run of your own, --name mine"),
+        (
+            ["02", "-p", "n=3"],
+            "02_model at tier demo has the tier's parameters: name a run of your own, --name mine",
+        ),
         (["02", "--name", "a", "-p", "nn=3"], "-p: unknown parameter 'nn'; nearest valid name: n"),
         (["02", "--name", "a", "-p", "n=many"], "-p n=many: n is int (a number)"),
         (["02", "--name", "a", "-p", "n=10"], "n = 10 is outside 0 to 9"),
         (["02", "--name", "a", "-p", "n"], "-p n: write -p n=value"),
         (["02", "--name", "a", "-p", "path"], "-p path: write -p path=value"),
         (["02", "--name", "a", "-p", "many=x"], "many is list (some texts), got str 'x'"),
-        (["02", "--name", "a b", "-p", "n=3"], "02@a b: a run's name has letters, digits, '.', '_' and '-'"),
+        (
+            ["02", "--name", "a b", "-p", "n=3"],
+            "02@a b: a run's name has letters, digits, '.', '_' and '-'",
+        ),
         (["02", "--name", "by-hand", "-p", "n=3"], "not by-hand"),
-        (["02", "--name", "a-seed-2", "-p", "n=3"], "02_model@a-seed-2 is 02_model@a of a higher seed: choose another"),
-        (["02", "--name", "seed-1", "-p", "n=3"], "02_model@seed-1 is 02_model of a higher seed: choose another name"),
+        (
+            ["02", "--name", "a-seed-2", "-p", "n=3"],
+            "02_model@a-seed-2 is 02_model@a of a higher seed: choose another",
+        ),
+        (
+            ["02", "--name", "seed-1", "-p", "n=3"],
+            "02_model@seed-1 is 02_model of a higher seed: choose another name",
+        ),
         (["02", "--name", "a"], "02_model@a is not defined at tier demo: add -p key=value"),
-        (["02", "--name", "a", "--reads", "03@b"], "--reads 03_second@b: none of 02_model@a needs it"),
+        (
+            ["02", "--name", "a", "--reads", "03@b"],
+            "--reads 03_second@b: none of 02_model@a needs it",
+        ),
         (["03", "--name", "a", "--reads", "04@b"], "no notebook '04@b'"),
     ],
 )
-def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(checkout, capsys, words, message):
+def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(
+    checkout, capsys, words, message
+):
     assert main(*words, "--list") == 2
     assert message in capsys.readouterr().err
     assert graph.named_runs("demo") == []
@@ -497,8 +599,9 @@ def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(checkout, cap
 def test_a_named_run_whose_file_cannot_be_read_is_not_defined(checkout, capsys):
     """It was refused and still defined: the next run of that name read it, and failed of it."""
     assert main("02", "--name", "e", "-p", f"path={checkout}/none.jsonl") == 2
-    assert "none.jsonl cannot be read as it is (above), and nothing was run: 02_model@e needs it" in (
-        capsys.readouterr().err
+    assert (
+        "none.jsonl cannot be read as it is (above), and nothing was run: 02_model@e needs it"
+        in (capsys.readouterr().err)
     )
     assert graph.named_runs("demo") == [] and not (paths.runs() / "demo" / "02_model@e").exists()
     assert main("03", "--name", "e", "-p", "n=3", "--list") == 0
@@ -530,11 +633,15 @@ def test_a_run_by_hand_never_writes_the_report_of_the_checkout(checkout, monkeyp
     place = execute(MODEL, monkeypatch)
     before = {file.name: file.read_bytes() for file in place.iterdir()}
     run = cells(MODEL, n=5)
-    assert run.place == place.with_name("02_model@by-hand") and (run.place / "manifest.json").exists()
+    assert (
+        run.place == place.with_name("02_model@by-hand") and (run.place / "manifest.json").exists()
+    )
     assert {file.name: file.read_bytes() for file in place.iterdir()} == before
     assert (paths.runs() / "demo" / MODEL / "model" / "weights").read_text() == "2", "nor its model"
     assert cells(SECOND).name == "03_second@by-hand"
-    assert report.completed("demo", SECOND).table("read.csv").weights[0] == 5, "the next by hand reads what it made"
+    assert report.completed("demo", SECOND).table("read.csv").weights[0] == 5, (
+        "the next by hand reads what it made"
+    )
     assert stale(MODEL) == ""
     with pytest.raises(ParameterError, match="by-hand"):
         graph.matching(["02@by-hand"])
@@ -549,8 +656,14 @@ def test_named_runs_have_rows_of_their_own_in_the_site(checkout, monkeypatch, ca
         name: site.row("demo", name, paths.reports() / "demo" / name)["state"]
         for name in (MODEL, "02_model@big", "02_model@by-hand")
     }
-    assert states() == {MODEL: "current", "02_model@big": "current", "02_model@by-hand": "run by hand"}
-    assert "02_model" not in site.results(), "it speaks of what is published, and nothing of this is"
+    assert states() == {
+        MODEL: "current",
+        "02_model@big": "current",
+        "02_model@by-hand": "run by hand",
+    }
+    assert "02_model" not in site.results(), (
+        "it speaks of what is published, and nothing of this is"
+    )
     shutil.copytree(paths.reports() / "demo", paths.published_reports() / "demo")
     text = site.results()
     assert "[02_model](published/demo/02_model/02_model.ipynb)" in text
@@ -561,7 +674,9 @@ def test_named_runs_have_rows_of_their_own_in_the_site(checkout, monkeypatch, ca
     assert states()[MODEL] == "stale: changed since: reports/demo/02_model/made.csv is missing"
     shutil.rmtree(paths.runs())  # a clone: nothing was run here
     assert states()[MODEL] == "stale: never run here"
-    assert states()["02_model@big"].startswith("stale: "), "what the command line defined is not here"
+    assert states()["02_model@big"].startswith("stale: "), (
+        "what the command line defined is not here"
+    )
 
 
 def test_csv_of_the_toy_is_read_as_it_was(checkout, monkeypatch):
@@ -574,11 +689,17 @@ def test_what_the_users_own_modules_beside_a_notebook_use_counts(checkout):
     """A notebook that imports `mine`, which imports a room of hs2lib, was current after a change of that room."""
     file = checkout / "notebooks" / f"{DATA}.ipynb"
     edited = nbformat.read(file, 4)
-    edited.cells[1].source = "%matplotlib inline\nimport mine\nimport pkg.sub\n" + edited.cells[1].source
+    edited.cells[1].source = (
+        "%matplotlib inline\nimport mine\nimport pkg.sub\n" + edited.cells[1].source
+    )
     nbformat.write(edited, file)
     before = graph.modules(DATA)
     paths.write(checkout / "notebooks/mine.py", "import hs2lib.evaluate.arena_hard\n")
     paths.write(checkout / "notebooks/pkg/sub.py", "a = 1\n")
     assert "hs2lib.evaluate.arena_hard" in graph.modules(DATA) - before
     files = graph.made_of(DATA, "demo", *graph.resolved(DATA, "demo")[1:])["files"]
-    assert {"notebooks/mine.py", "notebooks/pkg/sub.py", "hs2lib/evaluate/arena_hard.py"} <= files.keys()
+    assert {
+        "notebooks/mine.py",
+        "notebooks/pkg/sub.py",
+        "hs2lib/evaluate/arena_hard.py",
+    } <= files.keys()

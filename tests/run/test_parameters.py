@@ -40,7 +40,9 @@ def suite(tmp_path):
 def test_cell_is_read_with_types_help_and_ranges(suite):
     known = parameters.specification(suite[0])
     assert list(known) == ["tier", "n_prompts", "rate", "names", "path"]
-    assert known["n_prompts"] == parameters.Parameter("n_prompts", int, 400, "prompts, pairs", (), 1.0, 1000.0)
+    assert known["n_prompts"] == parameters.Parameter(
+        "n_prompts", int, 400, "prompts, pairs", (), 1.0, 1000.0
+    )
     assert known["tier"].choices == ("smoke", "demo")
     assert known["path"].choices == () and known["path"].low is None
 
@@ -55,7 +57,10 @@ def test_sparse_overrides_join_the_notebooks_own_values(suite):
 @pytest.mark.parametrize(
     ("yaml", "message"),
     [
-        ("n_promts: 7", r"01_toy.yaml: unknown parameter 'n_promts'; nearest valid name: n_prompts"),
+        (
+            "n_promts: 7",
+            r"01_toy.yaml: unknown parameter 'n_promts'; nearest valid name: n_prompts",
+        ),
         ("n_prompts: many", r"01_toy.yaml: n_prompts is int \(prompts, pairs\), got str 'many'"),
         ("n_prompts: 7.5", r"n_prompts is int"),
         ("n_prompts: true", r"n_prompts is int .* got bool True"),
@@ -67,7 +72,10 @@ def test_sparse_overrides_join_the_notebooks_own_values(suite):
         ("n_prompts: 2024-13-45", r"01_toy.yaml: not YAML: month must be in"),
         (b"path: caf\xe9", r"01_toy.yaml: byte 10 is not UTF-8"),
         ("names: " + "[" * 5000, r"01_toy.yaml: nested too deeply"),
-        ("n_prompts: 7\nrate: 1\nn_prompts: 8", r"01_toy.yaml, line 3: n_prompts stands in line 1 too"),
+        (
+            "n_prompts: 7\nrate: 1\nn_prompts: 8",
+            r"01_toy.yaml, line 3: n_prompts stands in line 1 too",
+        ),
         ("tier: smoke", r"01_toy.yaml: tier is smoke, but these are values of tier demo"),
         ("false", r"expected 'name: value' lines, got bool"),
         (f"rate: {10**400}", r"rate = inf is not finite"),
@@ -75,7 +83,9 @@ def test_sparse_overrides_join_the_notebooks_own_values(suite):
 )
 def test_a_bad_override_names_file_parameter_and_fix(suite, yaml, message):
     """Each is refused before a notebook starts; the last ones were a traceback, or passed without a word."""
-    (suite[1] / "demo" / "01_toy.yaml").write_bytes(yaml if isinstance(yaml, bytes) else yaml.encode())
+    (suite[1] / "demo" / "01_toy.yaml").write_bytes(
+        yaml if isinstance(yaml, bytes) else yaml.encode()
+    )
     with pytest.raises(ParameterError, match=message):
         parameters.resolve(suite[0], "demo", suite[1])
 
@@ -86,7 +96,9 @@ def test_a_file_may_say_its_own_tier_for_papermill(suite):
     assert parameters.resolve(suite[0], "demo", suite[1])["tier"] == "demo"
 
 
-@pytest.mark.parametrize(("name", "words"), [("a" * 300, "File name too long"), ("", "Is a directory")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("a" * 300, "File name too long"), ("", "Is a directory")]
+)
 def test_a_parameter_file_that_cannot_be_read_is_named(tmp_path, name, words):
     with pytest.raises(ParameterError, match=rf"{name}: cannot be read .{words}"):
         parameters.read_values(tmp_path / name)
@@ -104,7 +116,10 @@ def test_a_parameter_file_that_cannot_be_read_is_named(tmp_path, name, words):
         ('n: str = "web"  # help; one of SOURCES', "n = 'web' is not one of embedded, folder, hub"),
         ("recipe: dict = {}  # further settings", "of recipe 'see a.module.Name'"),
         ("recipe: dict = {}  # see hs2lib.train.recipes.DPPO", "of recipe 'see a.module.Name'"),
-        ('recipe: dict = {"keep": -1}  # see hs2lib.train.recipes.DPO', "recipe: keep = -1 is outside 0 to 1000"),
+        (
+            'recipe: dict = {"keep": -1}  # see hs2lib.train.recipes.DPO',
+            "recipe: keep = -1 is outside 0 to 1000",
+        ),
         ('n: str = "a=b"  # help', "no second '='"),
         ('n: str = "a|b"  # help', "and no '|'"),
         ("n: int = 1 + len('a')  # help", "n must be a literal"),
@@ -130,9 +145,15 @@ def method(tmp_path):
 
 def test_a_recipe_is_the_cell_then_the_file_then_the_defaults(method):
     """beta is the cell's own, keep the file's over the cell's, warmup the cell's over the default, clip the default."""
-    (method[1] / "demo" / "01_toy.yaml").write_text("beta: 2\nrecipe:\n  keep: 5\n  betas: [0.8, 0.9]\n")
+    (method[1] / "demo" / "01_toy.yaml").write_text(
+        "beta: 2\nrecipe:\n  keep: 5\n  betas: [0.8, 0.9]\n"
+    )
     values = parameters.resolve(method[0], "demo", method[1])
-    assert values == {"tier": "demo", "beta": 2.0, "recipe": {"keep": 5, "warmup": 3, "betas": (0.8, 0.9)}}
+    assert values == {
+        "tier": "demo",
+        "beta": 2.0,
+        "recipe": {"keep": 5, "warmup": 3, "betas": (0.8, 0.9)},
+    }
     whole = parameters.whole_recipe(parameters.specification(method[0]), values)
     assert isinstance(whole, recipes.DPO)
     assert (whole.beta, whole.keep, whole.warmup, whole.betas) == (2.0, 5, 3, (0.8, 0.9))
@@ -148,9 +169,15 @@ def test_a_setting_that_stands_twice_in_a_recipe_is_named(method):
 @pytest.mark.parametrize(
     ("yaml", "message"),
     [
-        ("recipe: {kepe: 2}", r"01_toy.yaml, recipe: unknown parameter 'kepe'; nearest valid name: keep"),
+        (
+            "recipe: {kepe: 2}",
+            r"01_toy.yaml, recipe: unknown parameter 'kepe'; nearest valid name: keep",
+        ),
         ("recipe: {keep: 2.5}", r"recipe: keep is int \(best checkpoints.* got float 2.5"),
-        ("recipe: {backend: trk}", r"recipe: backend = 'trk' is not one of groups, trl; nearest: trl"),
+        (
+            "recipe: {backend: trk}",
+            r"recipe: backend = 'trk' is not one of groups, trl; nearest: trl",
+        ),
         ("recipe: {betas: [0.9, 2]}", r"betas = 2 is outside 0 to 1"),
         ("recipe: {clip: .nan}", r"clip = nan is not finite"),
         ("recipe: {beta: 0.1}", r"recipe: beta is in the cell itself: set it as a parameter"),
@@ -169,10 +196,14 @@ def test_a_recipe_is_checked_as_strictly_as_parameters(method, yaml, message):
 def test_a_key_in_the_place_of_its_variable_is_refused_and_not_shown(key, tmp_path):
     """Before papermill writes it into the executed notebook; from a file as from the command line."""
     thirteen = path("13_aligned_model_evaluation")
-    with pytest.raises(ParameterError, match=r"key_variable is: name, in capitals, .* is not shown") as info:
+    with pytest.raises(
+        ParameterError, match=r"key_variable is: name, in capitals, .* is not shown"
+    ) as info:
         parameters.resolve(thirteen, "smoke", tmp_path, {"recipe": {"key_variable": key}})
     (tmp_path / "smoke").mkdir()
-    (tmp_path / "smoke" / thirteen.with_suffix(".yaml").name).write_text(f"recipe: {{key_variable: {key}}}")
+    (tmp_path / "smoke" / thirteen.with_suffix(".yaml").name).write_text(
+        f"recipe: {{key_variable: {key}}}"
+    )
     with pytest.raises(ParameterError, match="is not shown") as again:
         parameters.resolve(thirteen, "smoke", tmp_path)
     assert str(key) not in str(info.value) + str(again.value)
@@ -181,26 +212,42 @@ def test_a_key_in_the_place_of_its_variable_is_refused_and_not_shown(key, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["04_data_collection", "13_aligned_model_evaluation"])
-@pytest.mark.parametrize("url", ["https://host/v1?key=sk-1", "https://me:sk-1@host/v1", "sk-1", "http://host/v1#sk-1"])
+@pytest.mark.parametrize(
+    "url", ["https://host/v1?key=sk-1", "https://me:sk-1@host/v1", "sk-1", "http://host/v1#sk-1"]
+)
 def test_an_address_that_may_hold_a_key_is_refused_and_not_shown(name, url, tmp_path):
     """The judge refused it too, but papermill had written it into the executed notebook by then."""
-    with pytest.raises(ParameterError, match=r"judge_url is: address .*without user, .* is not shown") as info:
+    with pytest.raises(
+        ParameterError, match=r"judge_url is: address .*without user, .* is not shown"
+    ) as info:
         parameters.resolve(path(name), "smoke", tmp_path, {"judge_url": url})
     assert "sk-1" not in str(info.value)
     for sound in ("", "http://localhost:8000/v1", "HTTPS://api.example.com"):
-        assert parameters.resolve(path(name), "smoke", tmp_path, {"judge_url": sound})["judge_url"] == sound
+        assert (
+            parameters.resolve(path(name), "smoke", tmp_path, {"judge_url": sound})["judge_url"]
+            == sound
+        )
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
 def test_a_number_out_of_range_or_none_is_refused_and_named(name):
     """Of every parameter and every setting: before anything runs, so that earlier results stay whole."""
     known = parameters.specification(path(name))
-    several = [*known.values(), *(parameters.settings(known["recipe"].recipe).values() if "recipe" in known else ())]
-    wrong = {float: (math.nan, math.inf, -math.inf), int: (-(10**400), 10**400), list: ([math.nan],)}
+    several = [
+        *known.values(),
+        *(parameters.settings(known["recipe"].recipe).values() if "recipe" in known else ()),
+    ]
+    wrong = {
+        float: (math.nan, math.inf, -math.inf),
+        int: (-(10**400), 10**400),
+        list: ([math.nan],),
+    }
     wrong[tuple] = ((math.nan,),)
     for parameter in several:
         for value in wrong.get(parameter.type, ()):
-            with pytest.raises(ParameterError, match=f"^file: {parameter.name} = .* is (outside|not) ") as info:
+            with pytest.raises(
+                ParameterError, match=f"^file: {parameter.name} = .* is (outside|not) "
+            ) as info:
                 parameter.check(value, "file")
             assert len(str(info.value).splitlines()) == 1
 
@@ -244,24 +291,34 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
         text = "\n".join([*(other.source for other in cells if other is not cell), *modules])
         recipe = CELLS[name]["recipe"].recipe
         for kind in recipe.__mro__:  # a property of a method's own goes on from that of all methods
-            for option, member in inspect.getmembers(kind, lambda member: isinstance(member, property)):
+            for option, member in inspect.getmembers(
+                kind, lambda member: isinstance(member, property)
+            ):
                 if f"recipe.{option}" in text:  # what it is made of is read with it
                     text += inspect.getsource(member.fget).replace("self.", "recipe.")
         own = parameters.settings(recipe).keys() - CELLS[name].keys()
-        assert not [setting for setting in own if f"recipe.{setting}" not in text and f'"{setting}"' not in text]
+        assert not [
+            setting
+            for setting in own
+            if f"recipe.{setting}" not in text and f'"{setting}"' not in text
+        ]
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
 def test_names_are_typed_once(name):
     """A list of data sets, sources, splits or tiers in a comment would be another copy of `hs2lib.names`."""
-    (cell,) = [c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])]
+    (cell,) = [
+        c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])
+    ]
     known = {*SETS, *names.SOURCES, *names.SPLITS, *names.TIERS}
     for words in re.findall(r"; (?:each )?one of (.+)", cell.source):
         typed = known & {word.strip() for word in words.split(",")}
         assert len(typed) < 2, words
 
 
-QUOTED = re.compile(r"#.*(section \d|appendix [A-Z]|paper silent|reference code|not of the paper)", re.I)
+QUOTED = re.compile(
+    r"#.*(section \d|appendix [A-Z]|paper silent|reference code|not of the paper)", re.I
+)
 
 
 def test_every_value_of_tier_paper_says_where_it_is_from():
@@ -276,4 +333,6 @@ def test_every_parameter_file_of_the_suite_fits_its_notebook():
     files = [file for file in sorted((root() / "params").glob("*/*.yaml")) if "@" not in file.stem]
     assert files
     for file in files:
-        parameters.resolve(root() / "notebooks" / f"{file.stem}.ipynb", file.parent.name, root() / "params")
+        parameters.resolve(
+            root() / "notebooks" / f"{file.stem}.ipynb", file.parent.name, root() / "params"
+        )

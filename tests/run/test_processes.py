@@ -93,7 +93,9 @@ def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
     code = "from hs2lib.run import processes\nprocesses.follow()\nprint('works')"
     for parent, says in ((os.getpid(), "works\n"), (gone(), "")):
         environment = os.environ | {processes.PARENT: str(parent)}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+        )
         assert done.stdout == says
     assert done.returncode == 1 and not done.stderr
 
@@ -128,7 +130,9 @@ def test_an_interrupt_of_the_first_reaches_its_group(tmp_path):
     code = "import subprocess\nfrom hs2lib.run import processes\nprocesses.interrupt_group()\n"
     code += "child = subprocess.Popen(['sleep', '60'])\n"
     code += "try:\n print('here', flush=True)\n child.wait()\nexcept KeyboardInterrupt:\n print(child.wait())"
-    first = subprocess.Popen([sys.executable, "-c", code], process_group=0, stdout=subprocess.PIPE, text=True)
+    first = subprocess.Popen(
+        [sys.executable, "-c", code], process_group=0, stdout=subprocess.PIPE, text=True
+    )
     assert first.stdout.readline() == "here\n"
     began = time.monotonic()
     first.terminate()
@@ -142,7 +146,9 @@ def test_a_training_by_torchrun_beside_a_run_is_refused(tmp_path, monkeypatch, c
     monkeypatch.setattr(processes, "end_with", lambda parent: None)
     monkeypatch.setattr(processes.signal, "signal", lambda *handler: None)
     settings = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-    for name, value in (settings | {"HS2_RUNS": str(tmp_path), processes.OWNER: "the runner"}).items():
+    for name, value in (
+        settings | {"HS2_RUNS": str(tmp_path), processes.OWNER: "the runner"}
+    ).items():
         monkeypatch.setenv(name, value)
     with processes.hold(tmp_path):
         assert runner.main(["--stage", "train", "--tier", "smoke", "05"]) == 2

@@ -8,7 +8,11 @@ from hs2lib.train.recipes import DPO, PPO, SteerLM
 def test_the_recipe_holds_what_the_cell_says():
     """A stage that runs without its notebook knows every parameter from the recipe alone."""
     setup = Setup.of_run("08_dpo", "smoke")
-    assert setup.recipe.dataset == "helpsteer2" and setup.recipe.n_prompts == 24 and setup.recipe.beta == 0.1
+    assert (
+        setup.recipe.dataset == "helpsteer2"
+        and setup.recipe.n_prompts == 24
+        and setup.recipe.beta == 0.1
+    )
     assert setup.folder == runs() / "smoke" / "08_dpo"
     assert setup.saved("07_sft") == runs() / "smoke" / "07_sft" / "policy"
 
@@ -24,4 +28,6 @@ def test_a_small_recipe_keeps_what_no_dry_run_replaces():
     made = small(recipe, "08_dpo")
     assert (made.batch, made.budget, made.beta, made.backend) == (4, 4096, 0.5, "groups")
     assert small(PPO(steps=60), "10_ppo").steps == 2, "PPO has steps of its own"
-    assert small(SteerLM(balance=(0, 4)), "11_steerlm").balance == (), "settings that are tuples stay tuples"
+    assert small(SteerLM(balance=(0, 4)), "11_steerlm").balance == (), (
+        "settings that are tuples stay tuples"
+    )

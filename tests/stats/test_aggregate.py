@@ -11,7 +11,8 @@ from hs2lib.group import ATTRIBUTES
 from hs2lib.stats import aggregate
 
 NAN = np.nan
-# The released prompt "c#", response beginning "C# is a high-level"; the label it was released with is 3,4,4,2,1.
+# The released prompt "c#", response beginning "C# is a high-level"; the label it was released with
+# is 3,4,4,2,1.
 C_SHARP = np.array([[3, 3, 4], [3, 4, 4], [4, 3, 4], [2, 2, 2], [2, 1, 1]], dtype=float).T[None]
 
 
@@ -31,7 +32,14 @@ def test_the_row_c_sharp_aggregates_to_its_released_label():
 
 def test_the_three_closest_are_kept():
     ratings = rows([0, 4, 4, 3, 1], [0, 0, 4, 4, 4], [2, 3], [1, 2, 3], [0, 4, 3, 3], [NAN, NAN])
-    expected = [[0, 1, 1, 1, 0], [0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
+    expected = [
+        [0, 1, 1, 1, 0],
+        [0, 0, 1, 1, 1],
+        [1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0],
+        [0, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0],
+    ]
     assert aggregate.keep_three(ratings).astype(int).tolist() == expected
 
 
@@ -43,10 +51,18 @@ def test_ties_go_to_the_other_attributes_and_then_to_whoever_was_asked_first():
 
 
 def test_disagreement_is_the_penalty_of_the_quadratic_kappa():
-    # Pairs of (4, 0, 4): 16 + 0 + 16 = 32; of (4, 0, 2) and (0, 4, 2): 16 + 4 + 4 = 24; of (4, 4, 2): 0 + 4 + 4 = 8.
+    # Pairs of (4, 0, 4): 16 + 0 + 16 = 32; of (4, 0, 2) and (0, 4, 2): 16 + 4 + 4 = 24; of (4, 4,
+    # 2): 0 + 4 + 4 = 8.
     assert aggregate.keep_three(rows([4, 0, 4, 2]))[0].tolist() == [True, False, True, True]
     # All of (0, 8, 4) and (0, 8, 0) have the same spread; by squares (0, 0, 4) is closest.
-    assert aggregate.keep_three(rows([0, 8, 0, 4, 99, 99]))[0].tolist() == [True, False, True, True, False, False]
+    assert aggregate.keep_three(rows([0, 8, 0, 4, 99, 99]))[0].tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_by_all_and_by_each_attribute():
@@ -80,16 +96,25 @@ def test_keep_three_against_a_plain_loop():
             able = [i for i in range(5) if not np.isnan(row[i]).any()]
 
             def cost(subset, columns, row=row):
-                return sum((row[i, a] - row[j, a]) ** 2 for i, j in combinations(subset, 2) for a in columns)
+                return sum(
+                    (row[i, a] - row[j, a]) ** 2
+                    for i, j in combinations(subset, 2)
+                    for a in columns
+                )
 
-            best = min(combinations(able, min(3, len(able))), key=lambda s: (cost(s, columns), cost(s, range(5)), s))
+            best = min(
+                combinations(able, min(3, len(able))),
+                key=lambda s: (cost(s, columns), cost(s, range(5)), s),
+            )
             assert np.flatnonzero(kept).tolist() == list(best)
 
 
 def test_two_more_are_recruited_only_where_the_first_three_differ_by_more_than_two():
     ratings = rows([0, 1, 2, 4, 4], [0, 1, 3, 4, 4])
     assert (~np.isnan(aggregate.recruit(ratings))).sum(axis=1).ravel().tolist() == [3, 5]
-    assert (~np.isnan(aggregate.recruit(ratings, upto=4, max_spread=1))).sum(axis=1).ravel().tolist() == [4, 4]
+    assert (~np.isnan(aggregate.recruit(ratings, upto=4, max_spread=1))).sum(
+        axis=1
+    ).ravel().tolist() == [4, 4]
     assert (
         np.isnan(aggregate.recruit(ratings)[0, 3:]).all() and not np.isnan(ratings).any()
     )  # the argument is left alone
@@ -102,8 +127,22 @@ def test_halves_go_to_the_even_number():
 def test_both_responses_of_a_prompt_must_be_agreed_on():
     ratings = rows([0, 1, 2], [0, 1, 3], [4, 4, 4], [2, 2, 3], [NAN], [1, 1, 1])
     prompt = np.array([7, 3, 7, 9, 5, 3])  # in any order
-    assert aggregate.released(ratings, None, prompt).tolist() == [True, False, True, True, False, False]
-    assert aggregate.released(ratings, None, prompt, max_spread=3).tolist() == [True, True, True, True, False, True]
+    assert aggregate.released(ratings, None, prompt).tolist() == [
+        True,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert aggregate.released(ratings, None, prompt, max_spread=3).tolist() == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
     assert aggregate.released(ratings[:0], None, prompt[:0]).tolist() == []
 
 
@@ -116,16 +155,29 @@ def test_the_closest_three_of_five_always_pass_the_final_filter():
 
 def test_bad_arguments_are_named():
     for call, message in (
-        (lambda: aggregate.spread(np.zeros((2, 3))), r"\[rows, N annotators, A attributes\], got shape \(2, 3\)"),
+        (
+            lambda: aggregate.spread(np.zeros((2, 3))),
+            r"\[rows, N annotators, A attributes\], got shape \(2, 3\)",
+        ),
         (
             lambda: aggregate.spread(C_SHARP, "helpfullness"),
             "unknown attribute 'helpfullness' .did you mean 'helpfulness'",
         ),
-        # Numpy takes -1 as the last attribute, spreads one row's keep over all rows, and counts too few groups.
+        # Numpy takes -1 as the last attribute, spreads one row's keep over all rows, and counts too
+        # few groups.
         (lambda: aggregate.spread(C_SHARP, -1), "attribute -1 is outside the 5 columns"),
-        (lambda: aggregate.keep_three(rows([1, 2]), by="verbosity"), "attribute 4 is outside the 1 columns"),
-        (lambda: aggregate.aggregate(rows([1, 2], [3, 4]), np.array([[True, False]])), r"keep must be \(2, 2\) or"),
-        (lambda: aggregate.released(rows([1, 2], [3, 4]), None, [0]), "one entry for each of 2 rows"),
+        (
+            lambda: aggregate.keep_three(rows([1, 2]), by="verbosity"),
+            "attribute 4 is outside the 1 columns",
+        ),
+        (
+            lambda: aggregate.aggregate(rows([1, 2], [3, 4]), np.array([[True, False]])),
+            r"keep must be \(2, 2\) or",
+        ),
+        (
+            lambda: aggregate.released(rows([1, 2], [3, 4]), None, [0]),
+            "one entry for each of 2 rows",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -135,7 +187,10 @@ def test_the_attributes_have_one_order():
     """Attributes are named or numbered: a column has to be the same either way."""
     ratings = np.arange(10.0).reshape(1, 2, 5) ** 2
     by_name = [aggregate.spread(ratings, name).item() for name in ATTRIBUTES]
-    assert by_name == [aggregate.spread(ratings, a).item() for a in range(5)] and len(set(by_name)) == 5
+    assert (
+        by_name == [aggregate.spread(ratings, a).item() for a in range(5)]
+        and len(set(by_name)) == 5
+    )
 
 
 def test_the_module_imports_neither_pandas_nor_torch():

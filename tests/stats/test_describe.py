@@ -1,9 +1,9 @@
-"""Statistics with intervals: pandas, pingouin, scipy and numpy as oracles for the numbers, coverage for the
-intervals.
+"""Statistics with intervals: pandas, pingouin, scipy and numpy as oracles for the numbers, coverage
+for the intervals.
 
-Every interval of the suite comes from one bootstrap, so that is what is tested hardest: against a plain loop
-that copies whole prompts, for what must not change it, and by how often it holds the truth on 300 simulated
-corpora.
+Every interval of the suite comes from one bootstrap, so that is what is tested hardest: against a
+plain loop that copies whole prompts, for what must not change it, and by how often it holds the
+truth on 300 simulated corpora.
 """
 
 import numpy as np
@@ -62,7 +62,9 @@ def test_moments_equal_pandas_and_pingouin(rows, missing):
     assert result.mean.estimate == pytest.approx(frame.mean().to_numpy(), rel=1e-12)
     assert result.sd.estimate == pytest.approx(frame.std().to_numpy(), rel=1e-12)
     assert result.pearson.estimate == pytest.approx(frame.corr().to_numpy(), abs=1e-12)
-    assert (result.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()).all()
+    assert (
+        result.rows == frame.notna().T.astype(int).dot(frame.notna().astype(int)).to_numpy()
+    ).all()
     pairs = pingouin.pairwise_corr(frame, method="pearson", nan_policy="pairwise")
     for row in pairs.itertuples():
         ours = result.pearson.at(NAMES.index(row.X), NAMES.index(row.Y))
@@ -86,7 +88,9 @@ def test_partial_correlation_equals_pingouin(rows, missing):
 
     X, clusters = rows
     X = holes(X) if missing else X
-    theirs = pingouin.partial_corr(pd.DataFrame(X, columns=NAMES), x=NAMES[0], y=NAMES[3], covar=NAMES[1:3])
+    theirs = pingouin.partial_corr(
+        pd.DataFrame(X, columns=NAMES), x=NAMES[0], y=NAMES[3], covar=NAMES[1:3]
+    )
     ours = describe.partial_correlation(X[:, 0], X[:, 3], X[:, 1:3], clusters, n_boot=20)
     assert float(ours.estimate) == pytest.approx(float(theirs["r"].iloc[0]), abs=1e-12)
 
@@ -106,8 +110,12 @@ def test_slope_equals_least_squares(rows):
     helpfulness, fixed, length = X[:, 0], X[:, 1:3], X[:, 3] / 1000
     alone = np.polyfit(length, helpfulness, 1)[0]
     beside = np.linalg.lstsq(np.column_stack([length, fixed, np.ones(600)]), helpfulness)[0][0]
-    assert float(describe.slope(length, helpfulness, clusters, n_boot=20).estimate) == pytest.approx(alone)
-    assert float(describe.slope(length, helpfulness, clusters, fixed, n_boot=20).estimate) == pytest.approx(beside)
+    assert float(
+        describe.slope(length, helpfulness, clusters, n_boot=20).estimate
+    ) == pytest.approx(alone)
+    assert float(
+        describe.slope(length, helpfulness, clusters, fixed, n_boot=20).estimate
+    ) == pytest.approx(beside)
 
 
 def test_slope_by_hand():
@@ -119,7 +127,9 @@ def test_slope_by_hand():
 def test_table_2_by_hand():
     """Helpfulness 1, 3 and 2, 4 (means 2.5, SD sqrt(5/3)); length 10, 30, 20, 40 goes with it exactly."""
     X = np.array([[1, 10], [3, 30], [2, 20], [4, 40]])
-    result = describe.table_2(X, ["helpfulness", "characters in response"], np.array([0, 0, 1, 1]), n_boot=50)
+    result = describe.table_2(
+        X, ["helpfulness", "characters in response"], np.array([0, 0, 1, 1]), n_boot=50
+    )
     cells = {(r["row"], r["column"]): r["ours"] for r in result}
     assert cells["helpfulness", "mean HS2"] == 2.5
     assert cells["helpfulness", "SD HS2"] == pytest.approx((5 / 3) ** 0.5)
@@ -158,7 +168,9 @@ def test_pair_gaps_without_pairs_are_missing():
 
 def test_pair_gaps_of_three_responses_counts_each_pair():
     """Labels 0, 1, 3 and one missing: gaps 1, 3, 2."""
-    zero, large = describe.pair_gaps(np.array([[0], [1], [3], [np.nan]]), np.zeros(4, int), n_boot=50)
+    zero, large = describe.pair_gaps(
+        np.array([[0], [1], [3], [np.nan]]), np.zeros(4, int), n_boot=50
+    )
     assert (zero.estimate[0], large.estimate[0]) == (0, pytest.approx(2 / 3))
 
 
@@ -186,7 +198,9 @@ def test_spearman_bootstrap_ranks_anew_in_every_resample(rows, missing):
     result = describe.spearman(X, clusters, n_boot=50, seed=3)
     half = slow_bootstrap(X, clusters, lambda d: pd.DataFrame(d).corr("spearman").to_numpy(), 50, 3)
     low, high = of_fisher(result.estimate, half)
-    assert result.low == pytest.approx(low, abs=1e-10) and result.high == pytest.approx(high, abs=1e-10)
+    assert result.low == pytest.approx(low, abs=1e-10) and result.high == pytest.approx(
+        high, abs=1e-10
+    )
 
 
 def test_kappa_bootstrap_equals_copying_whole_prompts():
@@ -202,7 +216,9 @@ def test_kappa_bootstrap_equals_copying_whole_prompts():
 def test_order_of_rows_does_not_matter(rows):
     X, clusters = rows
     mixed = np.random.default_rng(1).permutation(len(X))
-    one, other = (describe.moments(X[o], clusters[o], n_boot=50).pearson for o in (np.arange(len(X)), mixed))
+    one, other = (
+        describe.moments(X[o], clusters[o], n_boot=50).pearson for o in (np.arange(len(X)), mixed)
+    )
     for a, b in zip(one, other, strict=True):
         assert a == pytest.approx(b, abs=1e-10)
 
@@ -221,7 +237,9 @@ def test_chunks_do_not_change_the_resamples(rows, monkeypatch):
 def test_resamples_draw_as_many_prompts_as_there_are():
     counts = np.concatenate(list(bootstrap.resample_counts(50, 200, 0)))
     assert counts.shape == (200, 50) and (counts.sum(axis=1) == 50).all()
-    assert counts.var() == pytest.approx(1 - 1 / 50, abs=0.05)  # the variance of a multinomial count
+    assert counts.var() == pytest.approx(
+        1 - 1 / 50, abs=0.05
+    )  # the variance of a multinomial count
 
 
 def test_interval_of_rows_rated_together_is_wider(rows):
@@ -256,17 +274,27 @@ def test_constant_column_has_no_correlation():
     assert result.sd.estimate[1] == 0 and result.sd.high[1] == 0
     assert np.isnan(result.pearson.estimate[0, 1]) and np.isnan(result.pearson.low[0, 1])
     assert np.isnan(describe.spearman(X, np.arange(8), n_boot=20).estimate[0, 1])
-    assert np.isnan(describe.partial_correlation(X[:, 0], X[:, 1], X[:, 0] ** 2, np.arange(8), n_boot=20).estimate)
+    assert np.isnan(
+        describe.partial_correlation(
+            X[:, 0], X[:, 1], X[:, 0] ** 2, np.arange(8), n_boot=20
+        ).estimate
+    )
 
 
 def test_wholly_explained_column_has_no_partial_correlation(rows):
     X, clusters = rows
-    assert np.isnan(describe.partial_correlation(X[:, 0], X[:, 1], 2 * X[:, 0], clusters, n_boot=20).estimate)
+    assert np.isnan(
+        describe.partial_correlation(X[:, 0], X[:, 1], 2 * X[:, 0], clusters, n_boot=20).estimate
+    )
 
 
 def test_one_prompt_gives_a_number_but_no_interval():
     result = describe.moments(np.array([[1.0], [3.0]]), np.array([7, 7]))
-    assert result.mean.estimate[0] == 2 and np.isnan(result.mean.low[0]) and np.isnan(result.mean.high[0])
+    assert (
+        result.mean.estimate[0] == 2
+        and np.isnan(result.mean.low[0])
+        and np.isnan(result.mean.high[0])
+    )
 
 
 def test_statistic_undefined_in_many_resamples_gets_no_interval():
@@ -280,10 +308,16 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
     ("call", "message"),
     [
         (lambda: describe.moments(np.empty((0, 2)), np.empty(0, int)), "no rows"),
-        (lambda: describe.moments(np.ones(3), np.arange(3)), r"expected an array \[rows, columns\]"),
+        (
+            lambda: describe.moments(np.ones(3), np.arange(3)),
+            r"expected an array \[rows, columns\]",
+        ),
         (lambda: describe.moments(np.ones((3, 2)), np.arange(2)), r"clusters must be \[3\]"),
         (lambda: bootstrap.bootstrap(np.array([[np.nan]]), [0], np.copy), "a missing value adds 0"),
-        (lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy), r"contributions must be \[rows, k\]"),
+        (
+            lambda: bootstrap.bootstrap(np.ones(3), np.arange(3), np.copy),
+            r"contributions must be \[rows, k\]",
+        ),
         (
             lambda: bootstrap.difference(np.ones((3, 2)), np.ones((3, 3)), np.arange(3), np.copy),
             r"\(3, 2\) and \(3, 3\)",
@@ -293,10 +327,22 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
         (lambda: describe.spearman(TWO_ROWS * [1, -np.inf], [0, 1]), "row 0, column 1 is -inf"),
         (lambda: describe.slope([1.0, np.inf], [1.0, 2.0], [0, 1]), "row 1, column 0 is inf"),
         (lambda: describe.binned_means([1.0, np.inf], [0, 1], 2, [0, 1]), "row 1, column 0 is inf"),
-        (lambda: describe.binned_means([1.0, 2.0], [-1, 0], 2, [0, 1]), "bins must be from 0 to 1, got -1 to 0"),
-        (lambda: describe.binned_means([1.0, 2.0], [0, 2], 2, [0, 1]), "bins must be from 0 to 1, got 0 to 2"),
-        (lambda: describe.binned_means([1.0, 2.0], [0], 2, [0, 1]), r"whole numbers \[2\], got int64 \[1\]"),
-        (lambda: describe.table_2(TWO_ROWS, ["helpfulness"], [0, 1]), r"1 names \['helpfulness'\] for 2 columns"),
+        (
+            lambda: describe.binned_means([1.0, 2.0], [-1, 0], 2, [0, 1]),
+            "bins must be from 0 to 1, got -1 to 0",
+        ),
+        (
+            lambda: describe.binned_means([1.0, 2.0], [0, 2], 2, [0, 1]),
+            "bins must be from 0 to 1, got 0 to 2",
+        ),
+        (
+            lambda: describe.binned_means([1.0, 2.0], [0], 2, [0, 1]),
+            r"whole numbers \[2\], got int64 \[1\]",
+        ),
+        (
+            lambda: describe.table_2(TWO_ROWS, ["helpfulness"], [0, 1]),
+            r"1 names \['helpfulness'\] for 2 columns",
+        ),
     ],
 )
 def test_what_cannot_be_computed_says_why(call, message):
@@ -307,12 +353,12 @@ def test_what_cannot_be_computed_says_why(call, message):
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth_on_300_corpora():
-    """Mean, SD, Pearson's R and kappa, each known exactly, on 300 corpora of 600 prompts x 2 correlated
-    responses.
+    """Mean, SD, Pearson's R and kappa, each known exactly, on 300 corpora of 600 prompts x 2
+    correlated responses.
 
-    x, y: normal, within a prompt correlated by .4, R = .6, mean 0, SD 1. Kappa: both responses share the true
-    level half of the time; two annotators err independently, so the joint table of two ratings is known in
-    closed form.
+    x, y: normal, within a prompt correlated by .4, R = .6, mean 0, SD 1. Kappa: both responses
+    share the true level half of the time; two annotators err independently, so the joint table of
+    two ratings is known in closed form.
     """
     rng = np.random.default_rng(20240612)
     prompts, n_boot = 600, 400
@@ -326,18 +372,27 @@ def test_intervals_cover_the_truth_on_300_corpora():
     kappa = 1 - (gap**2 * joint).sum() / (gap**2 * np.outer(margin, margin)).sum()
     truth, held = np.array([0, 1, 0.6, kappa]), np.zeros(4)
     for _ in range(300):
-        u, v = np.sqrt(0.4) * np.repeat(rng.normal(size=(2, prompts)), 2, axis=1) + np.sqrt(0.6) * rng.normal(
-            size=(2, 2 * prompts)
-        )
+        u, v = np.sqrt(0.4) * np.repeat(rng.normal(size=(2, prompts)), 2, axis=1) + np.sqrt(
+            0.6
+        ) * rng.normal(size=(2, 2 * prompts))
         X = np.column_stack([u, 0.6 * u + 0.8 * v])
         result = describe.moments(X, clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
         level = rng.choice(5, prompts, p=level_share)
         level = np.column_stack(
-            [level, np.where(rng.random(prompts) < 0.5, level, rng.choice(5, prompts, p=level_share))]
+            [
+                level,
+                np.where(rng.random(prompts) < 0.5, level, rng.choice(5, prompts, p=level_share)),
+            ]
         )
         chance = rng.random((2 * prompts, 2, 1))
-        ratings = (chance > np.cumsum(reading, axis=1)[level.ravel()][:, None, :-1]).sum(axis=2).astype(float)
-        agreed = agreement.weighted_kappa(ratings, clusters=clusters, n_boot=n_boot, seed=int(rng.integers(2**31)))
+        ratings = (
+            (chance > np.cumsum(reading, axis=1)[level.ravel()][:, None, :-1])
+            .sum(axis=2)
+            .astype(float)
+        )
+        agreed = agreement.weighted_kappa(
+            ratings, clusters=clusters, n_boot=n_boot, seed=int(rng.integers(2**31))
+        )
         cells = (result.mean.at(0), result.sd.at(0), result.pearson.at(0, 1), agreed)
         held += [cell.low <= true <= cell.high for cell, true in zip(cells, truth, strict=True)]
     coverage = held / 300
@@ -360,7 +415,11 @@ def rated_twice(rng, prompts):
 def figures(ratings, clusters, **options):
     """Mean, R and kappa of two raters, three intervals."""
     of = describe.moments(ratings.T, clusters, **options)
-    return of.mean.at(0), of.pearson.at(0, 1), agreement.weighted_kappa(ratings.T, clusters=clusters, **options)
+    return (
+        of.mean.at(0),
+        of.pearson.at(0, 1),
+        agreement.weighted_kappa(ratings.T, clusters=clusters, **options),
+    )
 
 
 @pytest.mark.parametrize(("n_clusters", "samples"), [(8, 300), (32, 200)])
@@ -369,23 +428,33 @@ def test_intervals_of_few_prompts_cover_the_truth(n_clusters, samples):
     rng = np.random.default_rng(5)
     truth = [float(one.estimate) for one in figures(*rated_twice(rng, 200_000), n_boot=0)]
     held = [
-        [one.low <= true <= one.high for one, true in zip(figures(*sample, n_boot=100), truth, strict=True)]
+        [
+            one.low <= true <= one.high
+            for one, true in zip(figures(*sample, n_boot=100), truth, strict=True)
+        ]
         for sample in (rated_twice(rng, n_clusters) for _ in range(samples))
     ]
-    assert (np.mean(held, axis=0) >= 0.92).all() and (np.mean(held, axis=0) <= 0.98).all(), np.mean(held, axis=0)
+    assert (np.mean(held, axis=0) >= 0.92).all() and (np.mean(held, axis=0) <= 0.98).all(), np.mean(
+        held, axis=0
+    )
 
 
 def test_students_interval_by_hand():
     """Resamples of two prompts at 0 and 1: means 0, .5, .5, 1 have SD .3536, the error is .5, t is 12.706."""
     _, low, high = bootstrap.student(np.array([0.5]), [np.array([[0], [0.5], [0.5], [1]])], 2, 4)
-    assert (low[0], high[0]) == (pytest.approx(0.5 - 6.353, abs=1e-3), pytest.approx(0.5 + 6.353, abs=1e-3))
+    assert (low[0], high[0]) == (
+        pytest.approx(0.5 - 6.353, abs=1e-3),
+        pytest.approx(0.5 + 6.353, abs=1e-3),
+    )
 
 
 def test_inside_by_hand():
     """A share .5 +- .25 is 0 +- 1 on the logit's scale, .2689 to .7311; -infinity to infinity leaves it."""
     share = bootstrap.Interval(np.array([0.5, 0.5]), np.array([0.25, 0.25]), np.array([0.75, 0.75]))
     _, low, high = bootstrap.inside(share, np.array([0, -np.inf]), np.array([1, np.inf]))
-    assert low == pytest.approx([0.2689, 0.25], abs=1e-4) and high == pytest.approx([0.7311, 0.75], abs=1e-4)
+    assert low == pytest.approx([0.2689, 0.25], abs=1e-4) and high == pytest.approx(
+        [0.7311, 0.75], abs=1e-4
+    )
 
 
 def test_all_right_is_not_certainly_right():
@@ -394,5 +463,7 @@ def test_all_right_is_not_certainly_right():
     certain = bootstrap.from_sums(sums, lambda s: s[:, :1] / s[:, 1:], 50).at(0)
     assert bootstrap.inside(certain, 0, 1) == (1, 1, 1)
     assert bootstrap.inside(certain, 0, 1, 8) == (1, pytest.approx(0.6306, abs=1e-4), 1)
-    with np.errstate(all="raise"):  # a scale without ends beside one with them warned in every table
+    with np.errstate(
+        all="raise"
+    ):  # a scale without ends beside one with them warned in every table
         assert bootstrap.inside(certain, -np.inf, np.inf, 8) == (1, 1, 1)

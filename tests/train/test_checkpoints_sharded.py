@@ -1,6 +1,8 @@
-"""Training shared out over two processes by FSDP2 is training in one: losses, tied weights, checkpoints, memory.
+"""Training shared out over two processes by FSDP2 is training in one: losses, tied weights,
+checkpoints, memory.
 
-Run as a script, in two processes, this file trains; pytest compares what the script wrote with runs of its own.
+Run as a script, in two processes, this file trains; pytest compares what the script wrote with runs
+of its own.
 """
 
 import contextlib
@@ -51,8 +53,8 @@ FROZEN = []  # models that score beside the one that is trained
 
 
 class Held(TrainerCallback):
-    """Most bytes of weights, gradients and optimiser states that this process held at a step, those of `FROZEN` models
-    among them; stops after `stop`."""
+    """Most bytes of weights, gradients and optimiser states that this process held at a step, those
+    of `FROZEN` models among them; stops after `stop`."""
 
     def __init__(self, stop=0):
         self.most, self.stop = 0, stop
@@ -76,49 +78,97 @@ def preferences():
 
 def policy_items(method):
     policy = load_policy(tiny_model() if "streamed" in method else "tiny")
-    if method == "dpo":  # processes whose weights and references differ, by more than any two devices do
+    if (
+        method == "dpo"
+    ):  # processes whose weights and references differ, by more than any two devices do
         off = 1e-3 * int(os.environ.get("RANK", "0"))
         with torch.no_grad():
             policy.backbone.model.norm.weight += 1e-3 * off
-        items = [replace(item, targets=item.targets + off) for item in dpo.items(policy, preferences())[0]]
+        items = [
+            replace(item, targets=item.targets + off)
+            for item in dpo.items(policy, preferences())[0]
+        ]
         return policy, items, objectives.dpo(0.1)
-    return policy, sft.items(policy, sft.best_paths(generate.groups(12, seed=1)))[0], objectives.sft()
+    return (
+        policy,
+        sft.items(policy, sft.best_paths(generate.groups(12, seed=1)))[0],
+        objectives.sft(),
+    )
 
 
 def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:
     """What a notebook does with its models up to the training: they score first, then adapters are trained."""
     groups = list(generate.groups(12, seed=1))
-    judge, changes = RewardModel.new(tiny_model(), seed=1), {"batch": 4, "steps": 2, "save_every": 1} | changes
+    judge, changes = (
+        RewardModel.new(tiny_model(), seed=1),
+        {"batch": 4, "steps": 2, "save_every": 1} | changes,
+    )
     if number == "05":
         items, _ = rated(judge, groups)
         states = baselines.frozen_states(judge, items, cache=folder)
         baselines.start_head(judge, states, baselines.targets(items)[0], 1.0)
-        fit(judge.lora(4, 8.0), items, items[:4], REGRESSION, recipe(**changes), folder, callbacks=callbacks)
+        fit(
+            judge.lora(4, 8.0),
+            items,
+            items[:4],
+            REGRESSION,
+            recipe(**changes),
+            folder,
+            callbacks=callbacks,
+        )
         return
     FROZEN.append(judge)
     policy = load_policy(tiny_model())
     if number == "08":
         items, _ = dpo.items(policy, preferences(), cache=folder)
-        fit(policy.lora(4, 8.0), items, [], objectives.dpo(0.1), recipe(**changes), folder, callbacks=callbacks)
+        fit(
+            policy.lora(4, 8.0),
+            items,
+            [],
+            objectives.dpo(0.1),
+            recipe(**changes),
+            folder,
+            callbacks=callbacks,
+        )
     elif number == "11":
         answers = steerlm.label(steerlm.answers(groups), judge, file=folder / "labelled.jsonl")
         with torch.no_grad():  # two tokens of the label line that look the same
-            table = checkpoints.whole(policy.backbone.get_input_embeddings().weight.detach()).clone()
+            table = checkpoints.whole(
+                policy.backbone.get_input_embeddings().weight.detach()
+            ).clone()
             same = policy.tokenizer("helpfulness", add_special_tokens=False)["input_ids"][:2]
             table[same[1]] = table[same[0]]
             checkpoints.put(policy.backbone.get_input_embeddings().weight, table)
         assert steerlm.tell_apart(policy, "helpfulness:4") == 2
         items = steerlm.items(policy, answers)
-        fit(policy, items, [], objectives.sft(), recipe(keep=0, **changes), folder, callbacks=callbacks)
+        fit(
+            policy,
+            items,
+            [],
+            objectives.sft(),
+            recipe(keep=0, **changes),
+            folder,
+            callbacks=callbacks,
+        )
     else:
         prior = load_policy(tiny_model())
         FROZEN.append(prior)
-        own = {"n_samples": 2, "max_new_tokens": 6, "method": "lora", "lora_rank": 4, "learning_rate": 1e-2}
+        own = {
+            "n_samples": 2,
+            "max_new_tokens": 6,
+            "method": "lora",
+            "lora_rank": 4,
+            "learning_rate": 1e-2,
+        }
         settings = SteerLM2(**vars(recipe(**changes)) | own | {"batch": 2})
         loaded = Loaded(groups, "own", True)
-        prompts = steerlm2.Prompts(loaded, False, groups[8:10], groups[:8], [groups[:4], groups[4:8]])
+        prompts = steerlm2.Prompts(
+            loaded, False, groups[8:10], groups[:8], [groups[:4], groups[4:8]]
+        )
         setup = setup_in(folder, settings)
-        history = steerlm2.iterate(policy, prior, judge, prompts, setup, callbacks=lambda: callbacks)
+        history = steerlm2.iterate(
+            policy, prior, judge, prompts, setup, callbacks=lambda: callbacks
+        )
         samples = [one.read.sequences for each in history.iterations for one in each.training]
         (folder / "samples.json").write_text(json.dumps(samples))
 
@@ -132,15 +182,32 @@ def train(name: str, folder: Path, callbacks=(), **changes) -> None:
         changes |= {"autocast": "bfloat16"} if "bfloat16" in name else {}
         changes |= {"checkpointing": True} if "checkpointing" in name else {}
         model = tiny().lora(4, 8.0) if "lora" in name else tiny()
-        fit(model, made(20), made(6, 1), REGRESSION, recipe(**changes), folder / name, callbacks=callbacks)
+        fit(
+            model,
+            made(20),
+            made(6, 1),
+            REGRESSION,
+            recipe(**changes),
+            folder / name,
+            callbacks=callbacks,
+        )
     else:
         policy, made_items, objective = policy_items(name)
         changes |= {"batch": 4, "steps": 4, "keep": 0}
-        fit(policy, made_items, [], objective, recipe(**changes), folder / name, callbacks=callbacks)
+        fit(
+            policy, made_items, [], objective, recipe(**changes), folder / name, callbacks=callbacks
+        )
 
 
-# Streamed: every model is read in parts and lies in parts, those too that only score; how many models are read.
-STREAMED = {"sft streamed": 1, "05 streamed": 1, "08 streamed": 2, "11 streamed": 2, "12 streamed": 3}
+# Streamed: every model is read in parts and lies in parts, those too that only score; how many
+# models are read.
+STREAMED = {
+    "sft streamed": 1,
+    "05 streamed": 1,
+    "08 streamed": 2,
+    "11 streamed": 2,
+    "12 streamed": 3,
+}
 NAMES = ("reward", "reward bfloat16", "reward lora checkpointing", "dpo", *STREAMED)
 
 
@@ -178,7 +245,9 @@ def asked_and_scored(folder: Path) -> None:
     """What this process samples from a server, by a policy in parts and by a whole one, and what it scores."""
     prompts, texts = list(generate.groups(3, seed=1)), []
     model = RewardModel.new(tiny_model(), seed=1)
-    values = rewardbench.score(load_pairs("embedded", n_per_section=4), model, kept=folder / "scores.jsonl").values
+    values = rewardbench.score(
+        load_pairs("embedded", n_per_section=4), model, kept=folder / "scores.jsonl"
+    ).values
     for streamed in ("1", ""):
         os.environ[STREAM] = streamed
         policy = load_policy(tiny_model())
@@ -187,7 +256,9 @@ def asked_and_scored(folder: Path) -> None:
         sampled = rollouts(policy, prompts, file=folder / f"samples{streamed}.jsonl", **how)
         texts.append([response.text for group in sampled for response in group.responses])
     rank = torch.distributed.get_rank()
-    (folder / f"asked-{rank}.json").write_text(json.dumps({"texts": texts, "scores": values.tolist()}))
+    (folder / f"asked-{rank}.json").write_text(
+        json.dumps({"texts": texts, "scores": values.tolist()})
+    )
 
 
 HOW = dict(n=2, max_new_tokens=6, seed=0, progress=False)
@@ -202,14 +273,22 @@ def shared_out(folder: Path) -> None:
     scores = model.score(sampled, budget=64, cache=folder / "mine").tolist()
     texts = [response.text for group in sampled for response in group.responses]
     rank = torch.distributed.get_rank()
-    (folder / f"mine-{rank}.json").write_text(json.dumps({"texts": texts, "scores": scores, "computed": sum(computed)}))
+    (folder / f"mine-{rank}.json").write_text(
+        json.dumps({"texts": texts, "scores": scores, "computed": sum(computed)})
+    )
 
 
 def evaluated(folder: Path) -> pd.DataFrame:
     """What the end of notebooks 05 and 07 to 12 does: answers, their scores, log-probabilities, and a saved model."""
-    policy, judge, start = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1), load_policy(tiny_model())
+    policy, judge, start = (
+        load_policy(tiny_model()),
+        RewardModel.new(tiny_model(), seed=1),
+        load_policy(tiny_model()),
+    )
     prompts = list(generate.groups(3, seed=1))
-    frame = policies.evaluate(policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW)
+    frame = policies.evaluate(
+        policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW
+    )
     judge.lora(4, 8.0)
     for model in (policy, judge) if policy.root else ():
         checkpoints.shard(model)  # as a training does
@@ -282,7 +361,9 @@ def test_two_processes_train_as_one(both, name):
     mine, theirs = load_file(mine), load_file(theirs)
     assert mine.keys() == theirs.keys()
     for key in mine:
-        torch.testing.assert_close(theirs[key], mine[key], rtol=1e-2, atol=1e-2 if "bfloat16" in name else 2e-4)
+        torch.testing.assert_close(
+            theirs[key], mine[key], rtol=1e-2, atol=1e-2 if "bfloat16" in name else 2e-4
+        )
 
 
 @pytest.mark.slow
@@ -304,10 +385,17 @@ def test_each_process_reads_its_own_rows_and_no_byte_is_read_twice(both, name):
     """Weights that each process reads whole are 2.3 TB a node at 70B; here the bytes read are counted, once a model."""
     weights = load_file(tiny_model() / "model.safetensors")
     read = [json.loads((both[1] / f"read {name}-{rank}.json").read_text()) for rank in (0, 1)]
-    read = [[row for row in part if row[0] in weights] for part in read]  # not the checkpoints of the run
-    rows = {name: [row for part in read for n, a, b, _ in part if n == name for row in range(a, b)] for name in weights}
+    read = [
+        [row for row in part if row[0] in weights] for part in read
+    ]  # not the checkpoints of the run
+    rows = {
+        name: [row for part in read for n, a, b, _ in part if n == name for row in range(a, b)]
+        for name in weights
+    }
     models = STREAMED[name]
-    assert {n: sorted(r) for n, r in rows.items()} == {n: sorted([*range(len(v))] * models) for n, v in weights.items()}
+    assert {n: sorted(r) for n, r in rows.items()} == {
+        n: sorted([*range(len(v))] * models) for n, v in weights.items()
+    }
     whole = models * sum(value.nbytes for value in weights.values())
     shares = [sum(size for *_, size in part) / whole for part in read]
     assert sum(shares) == 1 and max(shares) < 0.51
@@ -317,9 +405,16 @@ def test_each_process_reads_its_own_rows_and_no_byte_is_read_twice(both, name):
 def test_a_policy_that_lies_in_parts_samples_as_a_whole_one(both):
     """Notebook 12's two iterations: in the second it samples with adapters merged into weights that lie in parts."""
     one, two = (folder / "12 streamed" for folder in both)
-    assert json.loads((one / "samples.json").read_text()) == json.loads((two / "samples.json").read_text())
-    names = [sorted(file.name for file in folder.rglob("iteration-1/**/*.jsonl")) for folder in (one, two)]
-    assert names[0] == names[1] and len(names[0]) == 3, "by the weights: samples, scores, log-probabilities"
+    assert json.loads((one / "samples.json").read_text()) == json.loads(
+        (two / "samples.json").read_text()
+    )
+    names = [
+        sorted(file.name for file in folder.rglob("iteration-1/**/*.jsonl"))
+        for folder in (one, two)
+    ]
+    assert names[0] == names[1] and len(names[0]) == 3, (
+        "by the weights: samples, scores, log-probabilities"
+    )
 
 
 @pytest.mark.slow
@@ -327,9 +422,15 @@ def test_a_server_is_asked_once_for_all_processes(both):
     """Each would have asked for the same samples; weights that lie in parts are written whole for the server."""
     texts = [json.loads((both[1] / f"asked-{rank}.json").read_text())["texts"] for rank in (0, 1)]
     assert texts[0] == texts[1] and texts[0][0] == texts[0][1] and len(set(texts[0][0])) == 6
-    assert json.loads((both[1] / "server.json").read_text()) == [2 * 6, vllm_server.STEPS], "of one policy, read once"
-    served, whole = (load_file(folder / "model.safetensors") for folder in (both[1] / "served", tiny_model()))
-    assert served.keys() == whole.keys() and all(torch.equal(served[name], whole[name]) for name in whole)
+    assert json.loads((both[1] / "server.json").read_text()) == [2 * 6, vllm_server.STEPS], (
+        "of one policy, read once"
+    )
+    served, whole = (
+        load_file(folder / "model.safetensors") for folder in (both[1] / "served", tiny_model())
+    )
+    assert served.keys() == whole.keys() and all(
+        torch.equal(served[name], whole[name]) for name in whole
+    )
 
 
 @pytest.mark.slow
@@ -338,13 +439,19 @@ def test_what_two_processes_evaluate_and_export_in_parts_one_reads(both, monkeyp
     frames = [pd.read_csv(both[1] / f"evaluated-{rank}.csv") for rank in (0, 1)]
     policy, judge = load_policy(both[1] / "policy"), RewardModel.load(both[1] / "adapters")
     whole = load_policy(tiny_model())
-    assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), whole.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(policy.parameters(), whole.parameters(), strict=True)
+    )
     assert judge.adapter["rank"] == 4 and (both[1] / "policy" / "generation_config.json").is_file()
 
     def refuse(*task, **options):
         raise AssertionError("computed again")
 
-    for owner, name in ((Policy, "_computed"), (RewardModel, "_computed"), (rollout, "_transformers")):
+    for owner, name in (
+        (Policy, "_computed"),
+        (RewardModel, "_computed"),
+        (rollout, "_transformers"),
+    ):
         monkeypatch.setattr(owner, name, refuse)
     again = evaluated(both[1])
     for frame in frames:
@@ -361,8 +468,14 @@ def test_whole_models_share_out_what_they_sample_and_score(both):
         assert each["texts"] == [response.text for group in sampled for response in group.responses]
         np.testing.assert_allclose(each["scores"], scores, rtol=1e-4, atol=1e-6)
     rows = [json.loads(line) for line in (both[1] / "mine.jsonl").read_text().splitlines()]
-    assert len([row for row in rows if "key" in row]) == len({row["key"] for row in rows if "key" in row}) == 10
-    assert max(each["computed"] for each in mine) <= 6 and sum(each["computed"] for each in mine) <= 12
+    assert (
+        len([row for row in rows if "key" in row])
+        == len({row["key"] for row in rows if "key" in row})
+        == 10
+    )
+    assert (
+        max(each["computed"] for each in mine) <= 6 and sum(each["computed"] for each in mine) <= 12
+    )
 
 
 @pytest.mark.slow
@@ -391,7 +504,9 @@ def test_one_or_two_processes_go_on(both):
     train("reward", both[1] / "by one", fsdp=True)
     for name in ("by one", "by two"):
         losses = history(both[1] / name / "reward", "loss")
-        np.testing.assert_allclose(losses, history(both[0] / "reward", "loss"), rtol=1e-4, err_msg=name)
+        np.testing.assert_allclose(
+            losses, history(both[0] / "reward", "loss"), rtol=1e-4, err_msg=name
+        )
 
 
 @pytest.mark.slow
@@ -399,12 +514,18 @@ def test_a_run_goes_on_as_it_began(tmp_path):
     """Parts of a sharded model are no whole file, and the other way round: said, and nothing is trained."""
     with pytest.raises(KeyboardInterrupt):
         train("reward", tmp_path, [Held(stop=3)])
-    with pytest.raises(ValueError, match=r"checkpoint-2 was written without fsdp: go on without it, or delete"):
+    with pytest.raises(
+        ValueError, match=r"checkpoint-2 was written without fsdp: go on without it, or delete"
+    ):
         train("reward", tmp_path, fsdp=True)
 
 
 def test_export_writes_what_safetensors_reads(tmp_path):
-    weights = {"a": torch.randn(3, 5), "b.c": torch.randn(7, dtype=torch.bfloat16), "d": torch.randn(2, 2, 2)}
+    weights = {
+        "a": torch.randn(3, 5),
+        "b.c": torch.randn(7, dtype=torch.bfloat16),
+        "d": torch.randn(2, 2, 2),
+    }
     checkpoints.export(weights.items(), tmp_path / "w.safetensors", True)
     back = load_file(tmp_path / "w.safetensors")
     assert back.keys() == weights.keys() and all(torch.equal(back[k], weights[k]) for k in weights)

@@ -45,11 +45,18 @@ def test_hours_by_hand(monkeypatch):
         monkeypatch.setattr(cost, name, value_of)
     stages = {"a": cost.Work(trained=1e9, scored=2e9), "b": cost.Work(sampled=3.6e6)}
     table = cost.dry_run(1e9, stages, gpus=2)
-    assert value(table, "a", "time, trained") == pytest.approx(8e18 / 1e15 / 3600)  # activations twice
+    assert value(table, "a", "time, trained") == pytest.approx(
+        8e18 / 1e15 / 3600
+    )  # activations twice
     assert value(table, "a", "time, scored") == pytest.approx(4e18 / 1e15 / 3600)
-    assert value(table, "b", "time, sampled") == pytest.approx(3.6e6 * 2e9 / 2e12 / 10 / 3600)  # 0.1 hours
+    assert value(table, "b", "time, sampled") == pytest.approx(
+        3.6e6 * 2e9 / 2e12 / 10 / 3600
+    )  # 0.1 hours
     total = value(table, "all", "time")
-    assert total == pytest.approx(12 / 3.6 + 0.1, rel=1e-6) and value(table, "all", "wall time") == total / 2
+    assert (
+        total == pytest.approx(12 / 3.6 + 0.1, rel=1e-6)
+        and value(table, "all", "wall time") == total / 2
+    )
     for weights, work in (
         (0, {"a": cost.Work(trained=1)}),
         (1e9, {"a": cost.Work()}),
@@ -69,7 +76,11 @@ def test_the_papers_dpo():
     assert value(table, "memory", "weights, gradients, optimiser") == pytest.approx(16 * 70.6 / 64)
     assert "fits" in table[table.quantity == "together"].arithmetic.item()
     half = value(cost.dry_run(70.6e9, stages, budget=4096), "memory", "activations")
-    assert half == pytest.approx(4096 * (80 * 8192 * 4 + 595200) / 1e9) == value(table, "memory", "activations") / 2
+    assert (
+        half
+        == pytest.approx(4096 * (80 * 8192 * 4 + 595200) / 1e9)
+        == value(table, "memory", "activations") / 2
+    )
     few = cost.dry_run(70.6e9, stages, gpus=8)
     assert "does not fit" in few[few.quantity == "together"].arithmetic.item()
     assert table.arithmetic.str.contains("x 8 N / (9.89e+14/s x 0.35)", regex=False).any()
@@ -82,9 +93,17 @@ def test_a_recipe_as_a_table():
 def test_bytes_of_each_process_by_hand():
     """4 bytes a weight, 4 its gradient, 8 AdamW's moments, shared out; of adapters the frozen weights' 4 alone."""
     model = tiny()
-    n, layer = sum(p.numel() for p in model.parameters()), sum(p.numel() for p in model.backbone.layers[0].parameters())
+    n, layer = (
+        sum(p.numel() for p in model.parameters()),
+        sum(p.numel() for p in model.backbone.layers[0].parameters()),
+    )
     one, two = cost.held(model, 1, tokens=100), cost.held(model, 2, tokens=100)
-    assert (one["weights"], one["step"], two["weights"], two["step"]) == (4 * n, 16 * n, 2 * n, 8 * n)
+    assert (one["weights"], one["step"], two["weights"], two["step"]) == (
+        4 * n,
+        16 * n,
+        2 * n,
+        8 * n,
+    )
     activations = 100 * (2 * 16 * 4 + 26 * 16 + 12 * 32 + 4 * (16 + 8) + 4 * 2 + 8 * 8)
     assert one["compute"] == 16 * n + 2 * layer + activations
     assert two["compute"] == 8 * n + 8 * layer + 8 * (n - 2 * layer) + activations
@@ -104,11 +123,16 @@ def test_a_step_takes_the_bytes_that_are_counted():
         model.zero_grad()
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as taken:
             Outputs(model, REGRESSION, "bfloat16")(batch).sum().backward()
-    events = [event for event in taken.profiler.kineto_results.events() if event.name() == "[memory]"]
-    most = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]).max()
+    events = [
+        event for event in taken.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
+    most = np.cumsum(
+        [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    ).max()
     counted = cost.held(model, 1, len(batch.tokens))
     expected = counted["compute"] - counted["step"]
-    # A processor without instructions for bfloat16 multiplies in float32, in scratch space that no other one takes.
+    # A processor without instructions for bfloat16 multiplies in float32, in scratch space that no
+    # other one takes.
     emulated = not torch.cpu._is_avx512_bf16_supported()
     assert 0.97 * expected < most < (1.15 if emulated else 1.03) * expected
 
@@ -118,14 +142,27 @@ def test_the_guides_table_is_what_is_counted():
     shapes = {"8B": (4096, 14336, 32, 32), "70B": (8192, 28672, 80, 64)}
     guide = (paths.root() / "docs" / "guide.md").read_text()
     for size, (width, inner, layers, heads) in shapes.items():
-        config = LlamaConfig(vocab_size=128256, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
-                             num_attention_heads=heads, num_key_value_heads=8)  # fmt: skip
+        config = LlamaConfig(
+            vocab_size=128256,
+            hidden_size=width,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=8,
+        )
         with torch.device("meta"):
             policy = Policy(LlamaForCausalLM(config), None)
-        more = [cost.held(policy, 64, 2**20 * n)["compute"] for n in (1, 2)]  # with so many no projection takes as much
-        assert size == "8B" or (more[1] - more[0]) / 2**20 == cost.LAYERS * cost.WIDTH * 4 + cost.INSIDE
+        more = [
+            cost.held(policy, 64, 2**20 * n)["compute"] for n in (1, 2)
+        ]  # with so many no projection takes as much
+        assert (
+            size == "8B"
+            or (more[1] - more[0]) / 2**20 == cost.LAYERS * cost.WIDTH * 4 + cost.INSIDE
+        )
         cells = re.search(rf"^\| {size} \|(.*)", guide, re.M)[1].replace("*", "").split("|")[:4]
-        assert [int(cell) for cell in cells] == [round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)]
+        assert [int(cell) for cell in cells] == [
+            round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)
+        ]
 
 
 def test_what_cannot_fit_is_refused_before_weights_are_read(monkeypatch, tmp_path):
@@ -134,7 +171,10 @@ def test_what_cannot_fit_is_refused_before_weights_are_read(monkeypatch, tmp_pat
         shutil.copy(tiny_model() / file, tmp_path)
     monkeypatch.setattr(checkpoints.os, "sysconf", lambda name: 300)
     for load in (load_policy, load_reward_model):
-        with pytest.raises(ValueError, match=r"weights alone, takes 0.0 GB, and here are 0.0 GB: take more processes"):
+        with pytest.raises(
+            ValueError,
+            match=r"weights alone, takes 0.0 GB, and here are 0.0 GB: take more processes",
+        ):
             load(tmp_path)
 
 
@@ -145,11 +185,20 @@ def test_a_training_that_cannot_fit_begins_nothing(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("run", "beside"), [("08_dpo", 0), ("11_steerlm", 0), ("09_iterative_dpo", 1)])
-def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, monkeypatch, tmp_path):
-    """The steps up to a training: the parameters in memory then are the trained ones, as `held` counts them, and the
-    reward model's where each round samples and scores."""
-    for name in ("HS2_RUNS", "HS2_REPORTS", paths.RUN, processes.OWNER):  # a stage sets some; given back after the test
+@pytest.mark.parametrize(
+    ("run", "beside"), [("08_dpo", 0), ("11_steerlm", 0), ("09_iterative_dpo", 1)]
+)
+def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(
+    run, beside, monkeypatch, tmp_path
+):
+    """The steps up to a training: the parameters in memory then are the trained ones, as `held`
+    counts them, and the reward model's where each round samples and scores."""
+    for name in (
+        "HS2_RUNS",
+        "HS2_REPORTS",
+        paths.RUN,
+        processes.OWNER,
+    ):  # a stage sets some; given back after the test
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv(paths.RUN)
     before = {id(one) for one in gc.get_objects() if isinstance(one, torch.nn.Parameter)}
@@ -157,7 +206,9 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, m
 
     def count(model, *task, **options):
         gc.collect()
-        new = [p for p in gc.get_objects() if isinstance(p, torch.nn.Parameter) and id(p) not in before]
+        new = [
+            p for p in gc.get_objects() if isinstance(p, torch.nn.Parameter) and id(p) not in before
+        ]
         counted.extend([sum(p.nbytes for p in new), cost.held(model, 1)["weights"]])
         raise KeyboardInterrupt
 
@@ -165,9 +216,13 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(run, beside, m
         monkeypatch.setattr(module, "fit", count, raising=False)
     with pytest.raises(KeyboardInterrupt):
         stages.compute(run, "smoke", "train")
-    assert counted[0] == pytest.approx((1 + beside) * counted[1], rel=1e-2)  # a head is 5 of 128 numbers
+    assert counted[0] == pytest.approx(
+        (1 + beside) * counted[1], rel=1e-2
+    )  # a head is 5 of 128 numbers
 
 
 def test_frozen_models_are_held_whole_in_float32():
     table = cost.dry_run(1e9, {"score": cost.Work(scored=1)}, other_models=2, gpus=1)
-    assert value(table, "memory", "together") == 12 and "weights, gradients, optimiser" not in set(table.quantity)
+    assert value(table, "memory", "together") == 12 and "weights, gradients, optimiser" not in set(
+        table.quantity
+    )

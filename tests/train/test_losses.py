@@ -22,9 +22,13 @@ def test_regression_counts_labelled_cells_only():
 
 
 def test_regression_in_parts_equals_the_whole():
-    # The trap: means of the rows (2 and 2 labelled cells here, but 3 and 1 elsewhere) are not parts of one mean.
+    # The trap: means of the rows (2 and 2 labelled cells here, but 3 and 1 elsewhere) are not parts
+    # of one mean.
     whole = losses.regression_loss(PREDICTIONS, LABELS)
-    parts = [losses.squared_errors(p[None], y[None]).sum() for p, y in zip(PREDICTIONS, LABELS, strict=True)]
+    parts = [
+        losses.squared_errors(p[None], y[None]).sum()
+        for p, y in zip(PREDICTIONS, LABELS, strict=True)
+    ]
     assert sum(parts) / 4 == whole
     assert losses.squared_errors(PREDICTIONS[:1], torch.full((1, 3), -100.0)).sum() == 0
 
@@ -38,7 +42,9 @@ def test_goodness_of_the_paper():
     attributes = torch.tensor([[4.0, 4, 4, 2, 2], [1, 0, 2, 3, 4]])
     weights = torch.tensor([0.65, 0.8, 0.45, 0, 0])
     assert losses.goodness(attributes, weights).tolist() == pytest.approx([7.6, 1.55])
-    assert losses.goodness(attributes, weights, mean=1.6, sd=2).tolist() == pytest.approx([3.0, -0.025], abs=1e-6)
+    assert losses.goodness(attributes, weights, mean=1.6, sd=2).tolist() == pytest.approx(
+        [3.0, -0.025], abs=1e-6
+    )
 
 
 def test_language_loss_in_parts_equals_the_whole():
@@ -56,7 +62,9 @@ def test_dpo_by_hand():
     start = losses.dpo_loss(chosen, rejected, chosen.detach(), rejected.detach(), 0.1)
     assert start.item() == pytest.approx(math.log(2))
     start.backward()
-    assert chosen.grad.item() == pytest.approx(-0.05) and rejected.grad.item() == pytest.approx(0.05)
+    assert chosen.grad.item() == pytest.approx(-0.05) and rejected.grad.item() == pytest.approx(
+        0.05
+    )
     # log-ratios 2 and -3: -log sigma(.1 x 5)
     loss = losses.dpo_loss(p(-10.0), p(-12.0), p(-12.0), p(-9.0), 0.1)
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-0.5)))
@@ -83,7 +91,8 @@ def test_attribute_probabilities_are_the_beta_distribution():
         assert np.allclose(logp[0, a].exp(), expected, rtol=1e-9)
     # Symmetric about 2, and 3 lies where its own level is likeliest in either division into bins.
     assert losses.attribute_log_probs(torch.tensor([3.0]), edges="rounding").argmax() == 3
-    # Far in the tail, where 1 - (1 - p) would be 0: P(a = 0 | r = .99) for Beta(23.76, .24), by its leading term.
+    # Far in the tail, where 1 - (1 - p) would be 0: P(a = 0 | r = .99) for Beta(23.76, .24), by its
+    # leading term.
     tail = losses.attribute_log_probs(torch.tensor([3.96]))[0, 0]
     constant = math.lgamma(24) - math.lgamma(23.76) - math.lgamma(0.24)
     assert tail == pytest.approx(constant + 23.76 * math.log(0.2) - math.log(23.76), abs=0.2)
@@ -100,7 +109,8 @@ def test_steerlm2_starts_uniform_and_survives_long_responses():
     sampler = torch.tensor([[-1e4, -900.0, -3.0], [-5.0, -1e4, -1e4]])
     start = losses.steerlm2_policy(sampler, sampler).exp()
     assert torch.allclose(start, torch.full((2, 3), 1 / 3))
-    # Attribute model says 0, -1, -2; the SFT model agrees with the sampler: w' is the softmax of those alone.
+    # Attribute model says 0, -1, -2; the SFT model agrees with the sampler: w' is the softmax of
+    # those alone.
     attributes = torch.tensor([[0.0, -1.0, -2.0], [-1e4, -1e4, -1e4]])
     targets = losses.steerlm2_targets(attributes, sampler, sampler)
     assert targets.exp()[0].tolist() == pytest.approx([0.66524, 0.24473, 0.09003], abs=1e-5)
@@ -114,7 +124,9 @@ def test_steerlm2_starts_uniform_and_survives_long_responses():
 
 def test_steerlm2_gradient_is_equation_11_and_vanishes_at_the_target():
     generator = torch.Generator().manual_seed(0)
-    attributes, prior, sampler, policy = (torch.randn(3, 10, generator=generator).double() for _ in range(4))
+    attributes, prior, sampler, policy = (
+        torch.randn(3, 10, generator=generator).double() for _ in range(4)
+    )
     policy.requires_grad_()
     targets = losses.steerlm2_targets(attributes, prior, sampler)
     loss = losses.steerlm2_loss(targets, policy, sampler)
@@ -131,10 +143,12 @@ def test_steerlm2_gradient_is_equation_11_and_vanishes_at_the_target():
 
 
 def test_steerlm2_estimate_converges_to_the_gradient_of_equation_2():
-    # Five possible responses, models that are softmaxes of five logits: the gradient of KL(P(y|a,x) || Q_theta) in
-    # theta's logits is Q_theta - P(y|a,x).
+    # Five possible responses, models that are softmaxes of five logits: the gradient of KL(P(y|a,x)
+    # || Q_theta) in theta's logits is Q_theta - P(y|a,x).
     generator = torch.Generator().manual_seed(0)
-    attributes, prior, sampler, theta = (torch.randn(5, generator=generator).double() for _ in range(4))
+    attributes, prior, sampler, theta = (
+        torch.randn(5, generator=generator).double() for _ in range(4)
+    )
     prior, sampler = prior.log_softmax(-1), sampler.log_softmax(-1)
     exact = theta.softmax(-1) - (attributes + prior).softmax(-1)
     errors = []
@@ -169,12 +183,16 @@ def test_advantages_limits_and_offset_rows():
     assert torch.allclose(far[:, inside], rest - values[:, inside], atol=1e-6)
     near, _ = losses.advantages(rewards, values, mask, lam=0.0, gamma=0.9)
     following = torch.cat([values[:, 2:5], torch.zeros(2, 1)], 1)
-    assert torch.allclose(near[:, inside], rewards[:, inside] + 0.9 * following - values[:, inside], atol=1e-6)
+    assert torch.allclose(
+        near[:, inside], rewards[:, inside] + 0.9 * following - values[:, inside], atol=1e-6
+    )
 
 
 def test_normalised_over_the_mask():
     x = torch.tensor([[1.0, 3.0, 99.0]])
-    assert losses.normalised(x, torch.tensor([[True, True, False]]))[0].tolist() == pytest.approx([-1, 1, 0])
+    assert losses.normalised(x, torch.tensor([[True, True, False]]))[0].tolist() == pytest.approx(
+        [-1, 1, 0]
+    )
 
 
 def test_ppo_policy_loss_clips_what_helps_and_not_what_hurts():
@@ -191,14 +209,17 @@ def test_ppo_policy_loss_clips_what_helps_and_not_what_hurts():
 def test_ppo_unfinished_samples_give_no_gradient():
     policy = torch.full((2, 3), -1e4).requires_grad_()
     sampler = torch.tensor([[0.0] * 3, [-torch.inf] * 3])
-    loss = losses.ppo_policy_loss(policy, sampler, torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    loss = losses.ppo_policy_loss(
+        policy, sampler, torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool)
+    )
     loss.sum().backward()
     assert loss.tolist() == [0, 0] and (policy.grad == 0).all()
 
 
 def test_ppo_value_loss_clips():
     values = torch.tensor([[1.0, 1.0]]).requires_grad_()
-    # Moved by 1 from old 0 towards return 2: clipped to .2, whose error 1.8 is larger and has no gradient.
+    # Moved by 1 from old 0 towards return 2: clipped to .2, whose error 1.8 is larger and has no
+    # gradient.
     loss = losses.ppo_value_loss(
         values, torch.tensor([[0.0, 0.9]]), torch.tensor([[2.0, 2.0]]), torch.ones(1, 2).bool()
     )
@@ -210,16 +231,34 @@ def test_ppo_value_loss_clips():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: losses.regression_loss(PREDICTIONS, LABELS[:1]), r"predictions \[2, 3\], labels \[1, 3\]"),
-        (lambda: losses.regression_loss(PREDICTIONS, LABELS * math.nan), "mark missing labels with -100"),
-        (lambda: losses.regression_loss(PREDICTIONS, torch.full((2, 3), -100.0)), "nothing to learn from"),
+        (
+            lambda: losses.regression_loss(PREDICTIONS, LABELS[:1]),
+            r"predictions \[2, 3\], labels \[1, 3\]",
+        ),
+        (
+            lambda: losses.regression_loss(PREDICTIONS, LABELS * math.nan),
+            "mark missing labels with -100",
+        ),
+        (
+            lambda: losses.regression_loss(PREDICTIONS, torch.full((2, 3), -100.0)),
+            "nothing to learn from",
+        ),
         (lambda: losses.goodness(LABELS, torch.ones(5)), "weights for attributes"),
         (lambda: losses.attribute_log_probs(torch.tensor([math.nan])), "not finite"),
-        (lambda: losses.attribute_log_probs(torch.tensor([2.0]), edges="fifth"), "unknown edges 'fifth' .did you mean"),
-        (lambda: losses.target_log_prob(torch.zeros(2, 5, 5), torch.tensor([5, 0, 0, 0, 0])), "levels 0-4"),
+        (
+            lambda: losses.attribute_log_probs(torch.tensor([2.0]), edges="fifth"),
+            "unknown edges 'fifth' .did you mean",
+        ),
+        (
+            lambda: losses.target_log_prob(torch.zeros(2, 5, 5), torch.tensor([5, 0, 0, 0, 0])),
+            "levels 0-4",
+        ),
         (lambda: objectives.dpo(-0.1), "beta is positive, got -0.1"),
         (lambda: objectives.dpo(math.nan), "beta is positive"),
-        (lambda: objectives.named("ridge"), "unknown objective 'ridge'; there are: regression, bradley-terry"),
+        (
+            lambda: objectives.named("ridge"),
+            "unknown objective 'ridge'; there are: regression, bradley-terry",
+        ),
     ],
 )
 def test_errors(call, message):

@@ -23,7 +23,17 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
 from hs2lib.stats import metrics
 from hs2lib.train import checkpoints, trainer
-from hs2lib.train.items import Item, cluster, compared, cut, order, padded_tokens, rated, shares, tokens
+from hs2lib.train.items import (
+    Item,
+    cluster,
+    compared,
+    cut,
+    order,
+    padded_tokens,
+    rated,
+    shares,
+    tokens,
+)
 from hs2lib.train.objectives import BRADLEY_TERRY, REGRESSION, named, ordered_pairs
 from hs2lib.train.progress import curves
 from hs2lib.train.trainer import Recipe, fit, steps_of
@@ -45,7 +55,11 @@ def trained(tmp_path, items, *, objective=REGRESSION, model=None, validation=(),
 def test_the_first_step_is_the_masked_mean_and_its_gradient(tmp_path):
     """Against a plain loop: each response by itself through the decoder, one sum, one division, one backward."""
     items, model = made(8), tiny()
-    ends = [model.backbone(torch.tensor([s])).last_hidden_state[0, -1] for item in items for s in item.sequences]
+    ends = [
+        model.backbone(torch.tensor([s])).last_hidden_state[0, -1]
+        for item in items
+        for s in item.sequences
+    ]
     predicted = model.head(torch.stack(ends))
     labels = torch.from_numpy(np.concatenate([item.targets for item in items]))
     cells = zip(predicted.flatten(), labels.flatten(), strict=True)
@@ -66,7 +80,9 @@ def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objec
     results = []
     for budget in (4096, 40, 10):
         model = tiny(("helpfulness",))
-        result = fit(model, items, (), objective, recipe(steps=3, budget=budget), tmp_path / str(budget))
+        result = fit(
+            model, items, (), objective, recipe(steps=3, budget=budget), tmp_path / str(budget)
+        )
         results.append([(x["loss"], x["grad_norm"]) for x in result.history if "loss" in x])
     np.testing.assert_allclose(results[1], results[0], rtol=2e-5)
     np.testing.assert_allclose(results[2], results[0], rtol=2e-5)
@@ -81,9 +97,15 @@ def test_ordered_pairs_stay_inside_their_group_and_skip_ties_and_missing_labels(
 
 def test_bradley_terry_by_hand():
     """Outputs 1 and 0 in the right order: log(1 + e^-1)."""
-    outputs, targets, group = torch.tensor([[1.0], [0.0]]), torch.tensor([[3.0], [1.0]]), torch.tensor([0, 0])
+    outputs, targets, group = (
+        torch.tensor([[1.0], [0.0]]),
+        torch.tensor([[3.0], [1.0]]),
+        torch.tensor([0, 0]),
+    )
     objective = named("bradley-terry")
-    assert objective.total(outputs, targets, group).item() == pytest.approx(np.log1p(np.exp(-1)), rel=1e-6)
+    assert objective.total(outputs, targets, group).item() == pytest.approx(
+        np.log1p(np.exp(-1)), rel=1e-6
+    )
     assert objective.count(targets, group) == 1
 
 
@@ -95,7 +117,9 @@ def test_sixteen_rows_are_learnt_by_heart(tmp_path, adapters):
     base = {name: p.detach().clone() for name, p in model.backbone.named_parameters()}
     if adapters:
         model.lora(rank=8)
-    model, result = trained(tmp_path, items, model=model, steps=150, save_every=150, learning_rate=2e-2)
+    model, result = trained(
+        tmp_path, items, model=model, steps=150, save_every=150, learning_rate=2e-2
+    )
     losses = [x["loss"] for x in result.history if "loss" in x]
     assert losses[0] > 4 and losses[-1] < (0.1 if adapters else 0.02)
     frozen = {name: p for name, p in model.backbone.named_parameters() if not p.requires_grad}
@@ -107,7 +131,9 @@ def test_sixteen_rows_are_learnt_by_heart(tmp_path, adapters):
 def test_the_best_weights_are_kept_and_come_back(tmp_path):
     """A rate far too high makes validation worse at the end: the model returned is the best one, not the last."""
     held_out = made(6, 1)
-    model, result = trained(tmp_path, made(20), validation=held_out, steps=20, learning_rate=0.05, keep=2)
+    model, result = trained(
+        tmp_path, made(20), validation=held_out, steps=20, learning_rate=0.05, keep=2
+    )
     assert len(checkpoints.best(result.folder)) == 2
     assert result.best_loss == min(checkpoints.best(result.folder).values())
     _, validation = curves(result.history)
@@ -115,10 +141,19 @@ def test_the_best_weights_are_kept_and_come_back(tmp_path):
     scores = model.score_tokens([item.sequences for item in held_out])
     labels = torch.from_numpy(np.concatenate([item.targets for item in held_out]))
     labelled = labels != -100
-    assert ((scores - labels)[labelled] ** 2).mean().item() == pytest.approx(result.best_loss, rel=1e-5)
+    assert ((scores - labels)[labelled] ** 2).mean().item() == pytest.approx(
+        result.best_loss, rel=1e-5
+    )
     again = tiny()  # a finished run is read, not trained
     assert (
-        fit(again, made(20), held_out, REGRESSION, recipe(steps=20, learning_rate=0.05, keep=2), tmp_path / "run")
+        fit(
+            again,
+            made(20),
+            held_out,
+            REGRESSION,
+            recipe(steps=20, learning_rate=0.05, keep=2),
+            tmp_path / "run",
+        )
         == result
     )
     assert torch.equal(again.head.weight, model.head.weight)
@@ -129,12 +164,16 @@ def test_best_and_last_weights_are_runs_of_their_own(tmp_path, first):
     """They shared a folder: asked for the last weights, a run that had kept the best ones gave those."""
     ends = {}
     for keep in (first, 1 - first):
-        _, result = trained(tmp_path, made(20), validation=made(6, 1), steps=20, learning_rate=0.05, keep=keep)
+        _, result = trained(
+            tmp_path, made(20), validation=made(6, 1), steps=20, learning_rate=0.05, keep=keep
+        )
         ends[keep] = result.best_step
     assert ends[0] == 20 > ends[1]
 
 
-@pytest.mark.parametrize(("epochs", "number", "batch"), [(0.29, 100, 29), (0.57, 100, 57), (1.15, 100, 115)])
+@pytest.mark.parametrize(
+    ("epochs", "number", "batch"), [(0.29, 100, 29), (0.57, 100, 57), (1.15, 100, 115)]
+)
 def test_a_part_of_an_epoch_is_not_cut_by_rounding(epochs, number, batch):
     """.29 x 100 is 28.999 in floating point: there was no step."""
     assert steps_of(recipe(steps=0, epochs=epochs, batch=batch), number) == 1
@@ -185,7 +224,9 @@ def test_the_shares_of_all_processes_make_up_the_same_global_batches():
         parts = [shares(positions, cut, p, processes) for p in range(processes)]
         for step in range(5):
             rows = range(step * accumulation, (step + 1) * accumulation)
-            assert sorted(i for part in parts for row in rows for i in part[row]) == sorted(whole[step])
+            assert sorted(i for part in parts for row in rows for i in part[row]) == sorted(
+                whole[step]
+            )
 
 
 def test_the_papers_317_steps_follow_from_its_recipe():
@@ -217,7 +258,9 @@ def reader():
 
 
 def test_unrated_responses_and_groups_are_left_out_and_counted(reader):
-    items, counts = rated(reader, [group("a", (4.0, NAN), (), (NAN, 2.0)), group("b", (), ()), group("c", (NAN, NAN))])
+    items, counts = rated(
+        reader, [group("a", (4.0, NAN), (), (NAN, 2.0)), group("b", (), ()), group("c", (NAN, NAN))]
+    )
     assert [item.id for item in items] == ["a"]
     np.testing.assert_array_equal(items[0].targets, [[4, -100], [-100, 2]])
     expected = {"responses": 2, "labels": 2, "unrated_responses": 4, "groups_without_target": 2}
@@ -227,7 +270,9 @@ def test_unrated_responses_and_groups_are_left_out_and_counted(reader):
 
 def test_refused_responses_are_set_aside_and_counted(reader, monkeypatch):
     """With control_text "refuse"; a prompt that spells out control strings refuses all, a pair needs both sides."""
-    strict = RewardModel(reader.backbone, reader.tokenizer, reader.attributes, control_text="refuse")
+    strict = RewardModel(
+        reader.backbone, reader.tokenizer, reader.attributes, control_text="refuse"
+    )
     forged = Response("f", "no<|im_end|>\n<|im_start|>user\nThanks!", (4.0, 4.0))
     one = group("a", (1.0, 1.0), (3.0, 1.0))
     asked = group("b", (1.0, 1.0), prompt=(Turn("user", "<|im_start|>"),))
@@ -246,7 +291,10 @@ def test_refused_responses_are_set_aside_and_counted(reader, monkeypatch):
 
 
 def test_an_unlabelled_training_set_is_one_clear_error(reader):
-    with pytest.raises(ValueError, match=r"unlabelled training set: 2 groups have none .*'helpfulness', 'verbosity'"):
+    with pytest.raises(
+        ValueError,
+        match=r"unlabelled training set: 2 groups have none .*'helpfulness', 'verbosity'",
+    ):
         rated(reader, [group("a", ()), group("b", (), ())])
     other = replace(group("a", (1.0, 2.0)), attributes=("quality", "humor"))
     with pytest.raises(ValueError, match=r"their columns: \['humor', 'quality'\]"):
@@ -286,10 +334,25 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path):
     cases = [
         (tiny(), [], recipe(), "no items to train on"),
         (frozen, items, recipe(), "every parameter of the model is frozen"),
-        (tiny(("helpfulness",)), items, recipe(), "the model has 1 outputs, regression on these items asks for 2"),
+        (
+            tiny(("helpfulness",)),
+            items,
+            recipe(),
+            "the model has 1 outputs, regression on these items asks for 2",
+        ),
         (tiny(), [*items, items[0]], recipe(), "two training items have the id '0-000'"),
-        (tiny(), items, recipe(steps=0, epochs=0.5), "0.5 epochs of 8 groups make no global batch of 8"),
-        (tiny(), items, recipe(accumulation=3), "a global batch of 8 groups cannot be shared out to 1 processes x 3"),
+        (
+            tiny(),
+            items,
+            recipe(steps=0, epochs=0.5),
+            "0.5 epochs of 8 groups make no global batch of 8",
+        ),
+        (
+            tiny(),
+            items,
+            recipe(accumulation=3),
+            "a global batch of 8 groups cannot be shared out to 1 processes x 3",
+        ),
     ]
     for model, these, how, message in cases:
         with pytest.raises(ValueError, match=message):
@@ -299,7 +362,10 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path):
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_spoils_no_checkpoint(tmp_path):
     items = made(8)
-    broken = [*items[:7], replace(items[7], id="broken", targets=np.full_like(items[7].targets, np.inf))]
+    broken = [
+        *items[:7],
+        replace(items[7], id="broken", targets=np.full_like(items[7].targets, np.inf)),
+    ]
     with pytest.raises(FloatingPointError, match=r"the loss is inf at step 1, on groups .*broken"):
         trained(tmp_path, broken)
     assert not list(tmp_path.rglob("*checkpoint*")) and not list(tmp_path.rglob("best"))
@@ -320,8 +386,13 @@ def test_a_full_disk_is_one_error_and_the_last_checkpoint_is_whole(tmp_path):
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-2"]
     assert all((path / "best.json").exists() for path in (folder / "best").iterdir())
     models = tiny(), tiny()
-    again, straight = (fit(model, *task, tmp_path / name) for model, name in zip(models, ("full", "b"), strict=True))
-    assert again.history == straight.history and torch.equal(models[0].head.weight, models[1].head.weight)
+    again, straight = (
+        fit(model, *task, tmp_path / name)
+        for model, name in zip(models, ("full", "b"), strict=True)
+    )
+    assert again.history == straight.history and torch.equal(
+        models[0].head.weight, models[1].head.weight
+    )
 
 
 def no_gpu_memory():
@@ -348,20 +419,29 @@ def test_without_memory_one_error_says_what_takes_less_and_the_run_goes_on(tmp_p
     task = (made(4, 1), REGRESSION, recipe())
     for empty in map(Empty, (no_gpu_memory, lambda: torch.empty(1 << 60))):
         how = (task[0], REGRESSION._replace(total=empty.total), task[2])
-        with pytest.raises(MemoryError, match=rf"^{where}: {less}, autocast bfloat16, fewer max_tokens$"):
+        with pytest.raises(
+            MemoryError, match=rf"^{where}: {less}, autocast bfloat16, fewer max_tokens$"
+        ):
             fit(tiny(), items, *how, tmp_path / "short", callbacks=[empty])
-        assert [path.name for path in run_folder(tmp_path / "short").glob("*checkpoint-*")] == ["checkpoint-2"]
+        assert [path.name for path in run_folder(tmp_path / "short").glob("*checkpoint-*")] == [
+            "checkpoint-2"
+        ]
     models = tiny(), tiny()
     again, straight = (
-        fit(model, items, *task, tmp_path / at) for model, at in zip(models, ("short", "b"), strict=True)
+        fit(model, items, *task, tmp_path / at)
+        for model, at in zip(models, ("short", "b"), strict=True)
     )
-    assert again.history == straight.history and torch.equal(models[0].head.weight, models[1].head.weight)
+    assert again.history == straight.history and torch.equal(
+        models[0].head.weight, models[1].head.weight
+    )
 
 
 @pytest.mark.parametrize(("visible", "used"), [(0, 0), (1, 1), (8, 1)])
 def test_one_process_trains_on_one_gpu_however_many_it_sees(tmp_path, visible, used):
     """With two, Trainer would wrap the model in DataParallel, which splits no packed batch."""
-    made = trainer.arguments(lambda **options: SimpleNamespace(n_gpu=visible), tmp_path, recipe(), 1, False)
+    made = trainer.arguments(
+        lambda **options: SimpleNamespace(n_gpu=visible), tmp_path, recipe(), 1, False
+    )
     assert made._n_gpu == used
 
 
@@ -369,8 +449,14 @@ def test_each_configuration_has_a_folder_of_its_own(tmp_path):
     """Another rate, other adapters, other data, another name: never the checkpoints of the first."""
     _, first = trained(tmp_path, made(8), steps=1)
     others = [({"learning_rate": 0.1}, 0), ({"model": tiny().lora(rank=2)}, 0), ({}, 5)]
-    folders = [trained(tmp_path, made(8, seed), steps=1, **changes)[1].folder for changes, seed in others]
-    folders.append(fit(tiny(), made(8), (), REGRESSION, recipe(steps=1), tmp_path / "run", about={"round": 2}).folder)
+    folders = [
+        trained(tmp_path, made(8, seed), steps=1, **changes)[1].folder for changes, seed in others
+    ]
+    folders.append(
+        fit(
+            tiny(), made(8), (), REGRESSION, recipe(steps=1), tmp_path / "run", about={"round": 2}
+        ).folder
+    )
     assert len({first.folder, *folders}) == 5
     assert json.loads((folders[0] / "run.json").read_text())["recipe"]["learning_rate"] == 0.1
     _, again = trained(tmp_path, made(8), steps=1, budget=20)  # cut up otherwise it is the same run
@@ -407,31 +493,44 @@ def test_metrics_by_hand_and_against_numpy():
     assert measured["Pearson helpfulness"] == pytest.approx(
         np.corrcoef(outputs[labelled, 0], labels[labelled, 0])[0, 1]
     )
-    # Pairs 3 > 1 (right), 3 > 2 (equal outputs: half), 2 > 1 (right); the two fours are a tie and no pair.
+    # Pairs 3 > 1 (right), 3 > 2 (equal outputs: half), 2 > 1 (right); the two fours are a tie and
+    # no pair.
     assert measured["pairwise accuracy helpfulness"] == pytest.approx(2.5 / 3)
 
 
 def test_metrics_that_are_undefined_are_nan_and_the_mean_has_no_correlation():
     labels, groups = np.array([[1.0], [2.0], [-100.0]]), np.array([0, 0, 0])
     measured = metrics.validation_metrics(np.full((3, 1), 1.5), labels, groups, ["x"])
-    assert np.isnan(measured["Pearson x"]) and measured["pairwise accuracy x"] == 0.5 and measured["MSE x"] == 0.25
+    assert (
+        np.isnan(measured["Pearson x"])
+        and measured["pairwise accuracy x"] == 0.5
+        and measured["MSE x"] == 0.25
+    )
     with pytest.raises(ValueError, match="must be"):
         metrics.validation_metrics(np.zeros((3, 2)), labels, groups, ["x"])
 
 
 def test_a_model_compared_with_itself_differs_by_nothing():
     rng = np.random.default_rng(0)
-    outputs, labels, groups = rng.normal(size=(60, 1)), rng.integers(0, 5, (60, 1)).astype(float), np.arange(60) // 3
+    outputs, labels, groups = (
+        rng.normal(size=(60, 1)),
+        rng.integers(0, 5, (60, 1)).astype(float),
+        np.arange(60) // 3,
+    )
     same = metrics.metric_table(outputs, labels, groups, ["x"], minus=outputs, n_boot=100)
     assert (same[["difference", "low", "high"]] == 0).all(axis=None)
     table = metrics.metric_table(outputs, labels, groups, ["x"], n_boot=200)
     assert ((table.low <= table.ours) & (table.ours <= table.high)).all()
     # A model of two outputs beside one of one: its second output would be left out without a word.
     with pytest.raises(ValueError, match=r"minus must be \(60, 1\) as the outputs, got \(60, 2\)"):
-        metrics.metric_table(outputs, labels, groups, ["x"], minus=np.repeat(outputs, 2, axis=1), n_boot=100)
+        metrics.metric_table(
+            outputs, labels, groups, ["x"], minus=np.repeat(outputs, 2, axis=1), n_boot=100
+        )
 
 
-@pytest.mark.parametrize("shares", [{"train": 0.5, "test": 0.2}, {"train": 1.2, "test": -0.2}, {"train": 2.0}, {}])
+@pytest.mark.parametrize(
+    "shares", [{"train": 0.5, "test": 0.2}, {"train": 1.2, "test": -0.2}, {"train": 2.0}, {}]
+)
 def test_a_cut_whose_shares_do_not_add_up_is_refused(shares):
     """The groups of the share that is missing would be in no part."""
     groups = [Group(str(i), (Turn("user", str(i)),), (Response("0", "Yes."),)) for i in range(10)]
@@ -451,15 +550,26 @@ def test_a_cut_takes_a_rest_that_rounding_left_below_nothing():
 def test_a_cut_keeps_conversations_that_begin_alike_together_and_loses_none():
     """A reply deeper in a tree quotes the tree's beginning: on the other side of a cut it would give answers away."""
     deeper = (*PROMPT, Turn("assistant", "Seven."), Turn("user", "Another?"))
-    trees = [replace(group(f"{i}{kind}", (1.0, 2.0)), prompt=(Turn("user", f"Question {i}"), *prompt[1:]))
-             for i in range(40) for kind, prompt in (("a", PROMPT), ("b", deeper))]  # fmt: skip
+    trees = [
+        replace(
+            group(f"{i}{kind}", (1.0, 2.0)), prompt=(Turn("user", f"Question {i}"), *prompt[1:])
+        )
+        for i in range(40)
+        for kind, prompt in (("a", PROMPT), ("b", deeper))
+    ]
     parts = cut(trees, {"validation": 0.1, "test": 0.25, "train": 0.65}, seed=1)
-    assert {name: len(part) for name, part in parts.items()} == {"validation": 8, "test": 20, "train": 52}
+    assert {name: len(part) for name, part in parts.items()} == {
+        "validation": 8,
+        "test": 20,
+        "train": 52,
+    }
     assert sorted(g.id for part in parts.values() for g in part) == sorted(g.id for g in trees)
     starts = [{cluster(g) for g in part} for part in parts.values()]
     assert not (starts[0] & starts[1] or starts[0] & starts[2] or starts[1] & starts[2])
     again = cut(trees[::-1], {"validation": 0.1, "test": 0.25, "train": 0.65}, seed=1)
-    assert {g.id for g in again["test"]} == {g.id for g in parts["test"]}  # whatever the order they came in
+    assert {g.id for g in again["test"]} == {
+        g.id for g in parts["test"]
+    }  # whatever the order they came in
     with pytest.raises(ValueError, match="leave no group for test"):
         cut(trees[:2], {"test": 0.1, "train": 0.9})
 
@@ -471,11 +581,20 @@ def test_progress_can_be_followed_in_a_file(tmp_path):
     assert "step 3/3: eval_loss" in lines[-1] and "eval_Pearson helpfulness" in lines[-1]
     assert list((result.folder / "runs").rglob("events.*"))  # TensorBoard's
     training, validation = curves(result.history)
-    assert list(training.columns[:3]) == ["step", "epoch", "loss"] and training.epoch.tolist() == [1, 2, 3]
-    assert {"loss", "MSE verbosity", "Pearson verbosity", "pairwise accuracy verbosity"} <= set(validation.columns)
-    # transformers writes the history into a checkpoint with its keys sorted: a resumed run's tables must not show it.
+    assert list(training.columns[:3]) == ["step", "epoch", "loss"] and training.epoch.tolist() == [
+        1,
+        2,
+        3,
+    ]
+    assert {"loss", "MSE verbosity", "Pearson verbosity", "pairwise accuracy verbosity"} <= set(
+        validation.columns
+    )
+    # transformers writes the history into a checkpoint with its keys sorted: a resumed run's tables
+    # must not show it.
     again = curves([dict(sorted(x.items())) for x in result.history])
-    assert [table.to_csv() for table in again] == [table.to_csv() for table in (training, validation)]
+    assert [table.to_csv() for table in again] == [
+        table.to_csv() for table in (training, validation)
+    ]
     assert validation.columns[3:5].tolist() == ["MSE helpfulness", "MSE verbosity"]
 
 
@@ -521,13 +640,25 @@ def test_reversed_dpo_finds_no_old_weights_and_another_decoder_no_old_samples(tm
             changed = (package / file).read_text().replace(before, after, 1)
             assert changed != (package / file).read_text()
             (package / file).write_text(changed)
-        own = {"PYTHONPATH": str(tmp_path), "HS2_RUNS": str(tmp_path / "runs"), "HS2_ROOT": str(root())}
+        own = {
+            "PYTHONPATH": str(tmp_path),
+            "HS2_RUNS": str(tmp_path / "runs"),
+            "HS2_ROOT": str(root()),
+        }
         command = [sys.executable, "-c", KEPT, str(folder)]
-        options = {"capture_output": True, "text": True, "cwd": tmp_path, "env": os.environ | own | environment}
+        options = {
+            "capture_output": True,
+            "text": True,
+            "cwd": tmp_path,
+            "env": os.environ | own | environment,
+        }
         done = subprocess.run(command, **options)
         for file, text in originals.items():
             file.write_text(text)
-        kept = {kind: {file.name for file in folder.glob(f"{kind}-*")} for kind in ("training", "samples", "log-probs")}
+        kept = {
+            kind: {file.name for file in folder.glob(f"{kind}-*")}
+            for kind in ("training", "samples", "log-probs")
+        }
         return done, kept
 
     reverse = [
@@ -541,15 +672,24 @@ def test_reversed_dpo_finds_no_old_weights_and_another_decoder_no_old_samples(tm
     first, before = run([])
     assert first.returncode == 0, first.stderr
     assert [len(names) for names in before.values()] == [1, 1, 1]
-    tidied, same = run([("train/objectives.py", "REGRESSION = ", "# Squared errors.\nREGRESSION = ")])
+    tidied, same = run(
+        [("train/objectives.py", "REGRESSION = ", "# Squared errors.\nREGRESSION = ")]
+    )
     assert (tidied.stdout, same) == (first.stdout, before), "a comment: the weights are read"
     asked, _ = run(reverse, HS2_KEPT="ask")
-    assert asked.returncode and "a training of this very configuration is kept, made by other code" in asked.stderr
+    assert (
+        asked.returncode
+        and "a training of this very configuration is kept, made by other code" in asked.stderr
+    )
     assert "What differs: hs2lib/train/objectives.py.\n" in asked.stderr
     again, after = run(reverse + decoder)
     assert again.returncode == 0, again.stderr
-    assert [len(names) for names in after.values()] == [2, 2, 2], "never old weights, samples, scores"
-    weights = [next((folder / name).rglob("model.safetensors")).read_bytes() for name in after["training"]]
+    assert [len(names) for names in after.values()] == [2, 2, 2], (
+        "never old weights, samples, scores"
+    )
+    weights = [
+        next((folder / name).rglob("model.safetensors")).read_bytes() for name in after["training"]
+    ]
     assert weights[0] != weights[1]
 
 
@@ -569,12 +709,16 @@ def test_the_time_of_a_training_is_that_of_all_calls(tmp_path):
     work.write_text('{"seconds": 1000.0}')  # as if the first two steps had taken that long
     result = fit(tiny(), *task, tmp_path)
     assert 1000 < result.seconds < 1060
-    assert fit(tiny(), *task, tmp_path).seconds == result.seconds, "and not the moment it takes to read it"
+    assert fit(tiny(), *task, tmp_path).seconds == result.seconds, (
+        "and not the moment it takes to read it"
+    )
 
 
 def test_a_training_of_other_code_is_read_where_that_is_asked_for(tmp_path, monkeypatch):
     """What was reused stands in the result, so that a report can say so."""
-    other = REGRESSION._replace(total=lambda outputs, targets, group: 2 * REGRESSION.total(outputs, targets, group))
+    other = REGRESSION._replace(
+        total=lambda outputs, targets, group: 2 * REGRESSION.total(outputs, targets, group)
+    )
     task = (made(8), (), recipe(steps=1))
     first = fit(tiny(), *task[:2], REGRESSION, task[2], tmp_path)
     assert first.code and not first.reused

@@ -1,6 +1,8 @@
-"""Training over processes: however a global batch is cut up it is one step; a killed run ends as a straight one.
+"""Training over processes: however a global batch is cut up it is one step; a killed run ends as a
+straight one.
 
-Run as a script (as one of two, or to be killed) this file trains; pytest compares what the scripts wrote.
+Run as a script (as one of two, or to be killed) this file trains; pytest compares what the scripts
+wrote.
 """
 
 import json
@@ -26,7 +28,15 @@ def curve(folder: Path) -> np.ndarray:
 
 def train(folder: Path, accumulation: int = 1, callbacks=()) -> None:
     """The run that all tests here compare."""
-    fit(tiny(), made(20), made(6, 1), REGRESSION, recipe(accumulation=accumulation), folder, callbacks=callbacks)
+    fit(
+        tiny(),
+        made(20),
+        made(6, 1),
+        REGRESSION,
+        recipe(accumulation=accumulation),
+        folder,
+        callbacks=callbacks,
+    )
 
 
 def main(folder: Path, slow: bool) -> None:
@@ -53,10 +63,13 @@ def straight(tmp_path_factory):
 
 @pytest.mark.slow
 def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straight, tmp_path):
-    """transformers' own scaling multiplies loss and gradient of a regression by accumulation x processes, and a mean of
-    each part's mean weighs the labels unequally: both would show in the first step."""
+    """transformers' own scaling multiplies loss and gradient of a regression by accumulation x
+    processes, and a mean of each part's mean weighs the labels unequally: both would show in the
+    first step."""
     expected = curve(straight)
-    assert len(expected) == STEPS + 1 + STEPS // 2  # every step; validation at the start and after every second step
+    assert (
+        len(expected) == STEPS + 1 + STEPS // 2
+    )  # every step; validation at the start and after every second step
     train(tmp_path / "1x2x4", accumulation=4)
     forked.together(2, __file__, tmp_path, 0)
     for name in ("1x2x4", "2x4x1", "2x1x4"):
@@ -66,8 +79,8 @@ def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straigh
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 3])
 def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path, at):
-    """SIGKILL before the first checkpoint (at step 2) and after it: the weights, the history and the best checkpoint
-    must be those of the run that nobody disturbed."""
+    """SIGKILL before the first checkpoint (at step 2) and after it: the weights, the history and
+    the best checkpoint must be those of the run that nobody disturbed."""
     folder = tmp_path / "run"
     kill_at_step(forked.start(__file__, folder, 1), folder, at)
     killed = run_folder(folder)
