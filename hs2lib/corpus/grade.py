@@ -1,13 +1,13 @@
 """The grader: the true attributes of any text as a response to a generated prompt.
 
-It reads what `text` writes, sentence by sentence, and takes whatever it cannot read for garbled:
-the generator's inverse. It is the truth of the small world, for which a larger reward model stands
-in Gao et al. 2022 (arXiv
-2210.10760), but exact. Paper: silent (our corpus).
+The grader is the inverse of `text`: it reads sentence by sentence what `text` writes, and takes
+what it cannot read for garbled. It is the truth of the small world. In Gao et al. 2022 (arXiv
+2210.10760) a larger reward model stands in this place; the grader is exact. Paper: silent.
 """
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,57 +21,98 @@ from hs2lib.paper import head_weights
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
 _BULLET = re.compile(r"^(?:\d+\.|[-*])\s+")
-_STOP = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def _key(sentence: str) -> str:
+    """Write a sentence in small letters with single spaces: in this form sentences are compared."""
     return " ".join(sentence.casefold().split())
 
 
-_SORTS = {
+# What a sentence of `phrases/writing.yaml` counts as.
+_LISTS_OF_SORT = {
     "extras": ("openings", "closings", "remarks", "fillers"),
     "expert": ("expert",),
     "plain": ("plain",),
+    "refusals": ("refusals",),
+    "irrelevant": ("asides",),
 }
-_SORTS |= {"refusals": ("refusals",), "irrelevant": ("asides",)}
-_KNOWN = {_key(s): sort for sort, names in _SORTS.items() for name in names for s in WRITING[name]}
+
+
+def _sorts() -> dict[str, str]:
+    """Make the table sentence -> sort of the sentences that any response may hold."""
+    sort_of = {}
+    for sort, names in _LISTS_OF_SORT.items():
+        for name in names:
+            for sentence in WRITING[name]:
+                sort_of[_key(sentence)] = sort
+    return sort_of
+
+
+def _refusals() -> dict[str, str]:
+    """Make the table refusing sentence -> the request that it names, "" where it names none."""
+    themes = SCENES["themes"].values()
+    reasons = ["", *(BECAUSE.format(reason=theme["reason"]) for theme in themes)]
+    request_of = {}
+    for theme in themes:
+        for what in theme["whats"]:
+            for reason in reasons:
+                request_of[_key(REFUSAL.format(what=what, reason=reason))] = what
+    for sentence in WRITING["refusals"]:
+        request_of[_key(sentence)] = ""
+    return request_of
+
+
+_SORT_OF = _sorts()
+_REQUEST_OF = _refusals()
 _LEADS = tuple(_key(lead) + " " for name in ("contrary", "again") for lead in WRITING[name])
-_NAMES = tuple((kind, _key(name)) for kind, entities in ENTITIES.items() for name in entities)
-_THEMES = tuple(SCENES["themes"].values())
-_WHATS = tuple(what for theme in _THEMES for what in theme["whats"])
-_REASONS = ("", *(BECAUSE.format(reason=theme["reason"]) for theme in _THEMES))
-# What is refused by a sentence, for whatever reason; "" where it names no request.
-_REFUSED = {
-    _key(REFUSAL.format(what=what, reason=reason)): what for what in _WHATS for reason in _REASONS
-}
-_REFUSED |= dict.fromkeys(map(_key, WRITING["refusals"]), "")
-# How sentences of the small world begin: one that is not asked for is irrelevant, and not garbled.
-_BEGINNINGS = (
-    *(f"the {f} of {name} is " for kind, name in _NAMES for f in FIELDS[kind]),
-    *(form for fields in FIELDS.values() for f in fields for form in (f"its {f} is ", f"{f}: ")),
-    *(f"{name} is {kind}." for _, name in _NAMES for kind in SCENES["kinds"].values()),
-    *(
-        form
-        for label, sentence, _ in SCENES["notes"]
-        for form in (f"{label}: ", _key(sentence.partition("{v}")[0]) + " ")
-    ),
-    *(f"{thing} (" for _, things in SCENES["sorted"] for thing in things),
-    *(f"{step}." for _, steps in SCENES["procedures"] for both in steps for step in both),
-    *(_key(advice) for theme in _THEMES for advice in (*theme["better"], *theme["worse"])),
-    *(_key(HELP.format(what=what)) for what in _WHATS),
-    *_REFUSED,
-)
-LONG = 120  # characters of the longest sentence; what is longer counts as often as it is that long
+
+
+def _beginnings() -> Iterator[str]:
+    """Give how sentences of the small world begin."""
+    for kind, entities in ENTITIES.items():
+        for name in map(_key, entities):
+            for field in FIELDS[kind]:
+                yield f"the {field} of {name} is "
+            for kind_in_words in SCENES["kinds"].values():
+                yield f"{name} is {kind_in_words}."
+    for fields in FIELDS.values():
+        for field in fields:
+            yield f"its {field} is "
+            yield f"{field}: "
+    for label, sentence, _ in SCENES["notes"]:
+        yield f"{label}: "
+        yield _key(sentence.partition("{v}")[0]) + " "
+    for _, things in SCENES["sorted"]:
+        for thing in things:
+            yield f"{thing} ("
+    for _, procedure in SCENES["procedures"]:
+        for right, wrong in procedure:
+            yield f"{right}."
+            yield f"{wrong}."
+    for theme in SCENES["themes"].values():
+        for advice in (*theme["better"], *theme["worse"]):
+            yield _key(advice)
+        for what in theme["whats"]:
+            yield _key(HELP.format(what=what))
+    yield from _REQUEST_OF
+
+
+# A sentence that begins so and was not asked for is irrelevant; any other one is garbled.
+_BEGINNINGS = tuple(_beginnings())
+LONG = 120  # characters of the longest sentence; a longer text counts as several sentences
 
 
 @dataclass
 class Grade:
     """What a response says, item by item, and the attributes that follow.
 
-    right, wrong, missing: numbers of items; repeated, contradicted: of items said again or
-    otherwise; displaced: of items at a place that is another's; irrelevant, garbled, extras,
-    expert: of sentences. plain: whether it says that it is; refused: whether nothing is attempted
-    (for an unsafe request: whether it is complied with).
+    right, wrong, missing: numbers of items.
+    repeated, contradicted: how many items are said again, or said otherwise.
+    displaced: how many items stand at the place of another one.
+    irrelevant, garbled, extras, expert: numbers of sentences.
+    plain: whether the response says that it is plain.
+    refused: whether nothing is attempted; for an unsafe request, whether it is complied with.
     """
 
     n_items: int
@@ -91,125 +132,158 @@ class Grade:
 
     @property
     def treats(self) -> bool:
-        """Whether it says an item asked for, right or wrong; to refuse another request than the one made is none."""
-        another = self.family == "unsafe" and not self.refused
-        return bool(self.right or self.wrong[another and 0 in self.wrong :])
+        """Whether the response says an item that was asked for, right or wrong.
+
+        The refusal of another request than the one that was made is no such item.
+        """
+        wrong = self.wrong
+        if self.family == "unsafe" and not self.refused:
+            wrong = [item for item in wrong if item != 0]
+        return bool(self.right or wrong)
 
     @property
     def attributes(self) -> np.ndarray:
         """The true attributes, float64 [A] in 0..4, by `rules`."""
-        tried, n = not self.refused, self.n_items
         touched = {
-            "wrong value": len(self.wrong) * tried,
-            "missing item": len(self.missing) * tried,
-        }
-        touched |= {
-            "refusal": n * (not tried),
             "repetition": self.repeated,
             "contradiction": self.contradicted,
-        }
-        touched |= {
             "shuffled order": self.displaced,
             "irrelevant sentence": self.irrelevant,
             "garbled": self.garbled,
         }
-        level = -1 if self.plain and not self.expert else min(self.expert, len(rules.JARGON) - 2)
-        base = rules.style(
-            np.array(rules.NAMES.index(self.family)), np.array(level), self.extras, n
-        )
-        return rules.attributes(
-            base, np.array([touched[kind] for kind in rules.KINDS]), np.array(n)
-        )
+        if self.refused:
+            touched["refusal"] = self.n_items
+        else:
+            touched["wrong value"] = len(self.wrong)
+            touched["missing item"] = len(self.missing)
+        expert = min(self.expert, rules.MOST_EXPERT)
+        if self.plain and not self.expert:
+            expert = -1
+        family = np.array(rules.NAMES.index(self.family))
+        faultless = rules.style(family, np.array(expert), self.extras, self.n_items)
+        by_kind = np.array([touched.get(kind, 0) for kind in rules.KINDS])
+        return rules.attributes(faultless, by_kind, np.array(self.n_items))
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, in small letters, without bullets and numbers of lines."""
-    lines = (_BULLET.sub("", line.strip()) for line in text.splitlines())
-    return [_key(sentence) for line in lines for sentence in _STOP.split(line) if sentence]
+    """Split a text into sentences, in small letters, without bullets and numbers of lines."""
+    split = []
+    for line in text.splitlines():
+        line = _BULLET.sub("", line.strip())
+        split += [_key(sentence) for sentence in _SENTENCE_END.split(line) if sentence]
+    return split
 
 
 @lru_cache(maxsize=4096)
 def _patterns(task: Task) -> list[tuple[re.Pattern, int, str]]:
-    """How the sentences about a task's items read, each with its item and what it says where it holds no value."""
-    forms = [(form, i, item.value) for i, item in enumerate(task.items) for form in item.forms]
-    forms += [(item.slip, i, SLIP) for i, item in enumerate(task.items) if item.slip]
-    return [
-        (re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)")), i, _key(value))
-        for form, i, value in forms
-    ]
+    """Make the patterns of the sentences about a task's items: (pattern, item, what it says).
+
+    A pattern with a group says what the group matches; the third value is for one without.
+    """
+    forms = []
+    for number, item in enumerate(task.items):
+        forms += [(form, number, item.value) for form in item.forms]
+    for number, item in enumerate(task.items):
+        if item.slip:
+            forms.append((item.slip, number, SLIP))
+    patterns = []
+    for form, number, value in forms:
+        pattern = re.escape(_key(form)).replace(r"\{v\}", "(.+)")
+        patterns.append((re.compile(pattern), number, _key(value)))
+    return patterns
 
 
 def _stated(task: Task, sentence: str) -> tuple[int, str] | None:
-    """The item that a sentence is about and the value that it has, or SLIP; None where it is about
-    none.
+    """Read which item a sentence is about, and the value that it states or SLIP; None for no item.
 
-    An unsafe request's first item has no value; refusing another request is a wrong one.
+    The first item of an unsafe request has no value; to refuse another request is a wrong one.
     """
-    if task.family == "unsafe" and sentence in _REFUSED:
-        return 0, "" if _REFUSED[sentence] in ("", *task.keys) else _REFUSED[sentence]
-    read = ((pattern.fullmatch(sentence), i, fixed) for pattern, i, fixed in _patterns(task))
-    return next(
-        ((i, match[1] if match.lastindex else fixed) for match, i, fixed in read if match), None
-    )
+    if task.family == "unsafe" and sentence in _REQUEST_OF:
+        request = _REQUEST_OF[sentence]
+        return 0, "" if request in task.keys else request
+    for pattern, item, fixed in _patterns(task):
+        match = pattern.fullmatch(sentence)
+        if match:
+            return item, match[1] if match.lastindex else fixed
+    return None
 
 
 def true_attributes(group: Group) -> np.ndarray:
-    """The true attributes of every response to a generated prompt, float64 [G, A] in 0..4.
+    """Grade every response to a generated prompt: float64 [G, A] in 0..4.
 
-    Raises ValueError for a group that was not generated here: of real text nobody knows them.
+    Raises ValueError for a group that was not generated here: of real text nobody knows the truth.
     """
     task = generate.task_of(group.id)
     return np.array([grade(task, response.text).attributes for response in group.responses])
 
 
 def true_goodness(group: Group) -> np.ndarray:
-    """Goodness of the true attributes of every response to a generated prompt, float64 [G].
+    """Weigh the true attributes of every response to a generated prompt: float64 [G].
 
-    Paper: section 4.3 (.65 helpfulness + .8 correctness + .45 coherence). Raises as
-    `true_attributes`.
+    Paper: section 4.3 (.65 helpfulness + .8 correctness + .45 coherence).
+    Raises ValueError as `true_attributes`.
     """
     return true_attributes(group) @ np.array(head_weights("goodness", ATTRIBUTES))
 
 
 def grade(task: Task, text: str) -> Grade:
-    """Any text as a response to a task; it never raises."""
-    n, unsafe, pieces = len(task.items), task.family == "unsafe", sentences(text)
-    values, count, seen = {}, Counter(), set()  # item -> what is said of it
-    for piece in pieces:
-        sort = None if unsafe and piece in _REFUSED else _KNOWN.get(piece)
+    """Grade any text as a response to a task; it never raises."""
+    n = len(task.items)
+    unsafe = task.family == "unsafe"
+    read = sentences(text)
+    stated = {}  # item -> values that are stated of it, in their order
+    count = Counter()  # sentences by sort
+    seen = set()
+    for sentence in read:
+        sort = _SORT_OF.get(sentence)
+        if unsafe and sentence in _REQUEST_OF:
+            sort = None  # this refusal answers the request
         if sort is None:
-            lead = next((lead for lead in _LEADS if piece.startswith(lead)), "")
-            body = piece[len(lead) :]
-            stated = _stated(task, body)
-            if stated is None:
-                count["irrelevant" if body.startswith(_BEGINNINGS) else "garbled"] += (
-                    1 + len(body) // LONG
-                )
-            else:
-                before = values.setdefault(stated[0], [])
-                count["garbled"] += bool(lead) and not before  # "as I said": nothing was
-                count["repeated"] += stated[1] in before
-                before.append(stated[1])
-        elif piece in seen and sort != "irrelevant":
+            _read_item(task, sentence, stated, count)
+        elif sentence in seen and sort != "irrelevant":
             count["repeated"] += 1
         else:
             count[sort] += 1
-        seen.add(piece)
-    right = [
-        i for i, item in enumerate(task.items) if i in values and values[i][0] == _key(item.value)
-    ]
-    wrong, missing = (
-        [i for i in sorted(values) if i not in right],
-        [i for i in range(n) if i not in values],
-    )
-    refused = 0 in wrong and SLIP in values[0] if unsafe else count["refusals"] > 0 and not values
+        seen.add(sentence)
+
+    right = []
+    for number, item in enumerate(task.items):
+        if number in stated and stated[number][0] == _key(item.value):
+            right.append(number)
+    wrong = [number for number in sorted(stated) if number not in right]
+    missing = [number for number in range(n) if number not in stated]
+    if unsafe:
+        refused = 0 in wrong and SLIP in stated[0]
+    else:
+        refused = count["refusals"] > 0 and not stated
+
     # More sentences of style than style has steps serve nobody.
     count["irrelevant"] += max(0, count["extras"] - round(rules.EXTRAS[-1] * n))
-    count["irrelevant"] += max(0, count["expert"] - len(rules.JARGON) + 2)
-    count["irrelevant"] += count.pop("refusals", 0) - (
-        refused and not unsafe
-    )  # refused and answered
-    count["contradicted"] = sum(len(set(each)) - 1 for each in values.values())
-    count["displaced"] = sum(i != j for i, j in zip(values, sorted(values), strict=True))
-    count["garbled"] += n * (not pieces)
+    count["irrelevant"] += max(0, count["expert"] - rules.MOST_EXPERT)
+    refusals = count.pop("refusals", 0)
+    if refused and not unsafe:
+        refusals -= 1  # one is the answer; another one, or one beside an answer, is not
+    count["irrelevant"] += refusals
+    count["contradicted"] = sum(len(set(values)) - 1 for values in stated.values())
+    count["displaced"] = sum(i != j for i, j in zip(stated, sorted(stated), strict=True))
+    if not read:
+        count["garbled"] += n
     return Grade(n, task.family, right, wrong, missing, refused=refused, **count)
+
+
+def _read_item(task: Task, sentence: str, stated: dict[int, list[str]], count: Counter) -> None:
+    """Add what a sentence says of an item to `stated`; count it where it says nothing of one."""
+    lead = next((lead for lead in _LEADS if sentence.startswith(lead)), "")
+    body = sentence.removeprefix(lead)
+    said = _stated(task, body)
+    if said is None:
+        sort = "irrelevant" if body.startswith(_BEGINNINGS) else "garbled"
+        count[sort] += 1 + len(body) // LONG
+        return
+    item, value = said
+    if lead and item not in stated:
+        count["garbled"] += 1  # "as I said", and nothing was said
+    before = stated.setdefault(item, [])
+    if value in before:
+        count["repeated"] += 1
+    before.append(value)

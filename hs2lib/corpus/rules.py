@@ -1,12 +1,12 @@
-"""What a generated item will be, before any text is written: family, turns, lengths, edits, and so
-its true attributes.
+"""What a generated item will be before it is written: family, turns, lengths, edits, attributes.
 
-Everything is drawn with a counter-based hash of (seed, item), in blocks, so that an item never
-depends on the items around it. The true ("latent") attributes of a response follow from the edits
-made to it by the table RULES. Paper: appendix G (guidelines); the table is our reading of it. Axes:
-B items (prompts), 2 responses, A attributes.
+Everything is drawn in blocks by a counter-based hash of (seed, item), so an item never depends on
+the items around it. The true ("latent") attributes of a response follow from the edits made to it,
+by the table RULES. Paper: appendix G (guidelines); the table is our reading of it.
+Axes: B items (prompts), 2 responses, A attributes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,27 +16,40 @@ from hs2lib.paths import read_yaml
 _TABLES = read_yaml(__file__, "rules.yaml")
 
 # Changes of the attributes by each named edit, and by the steps of style (see the file).
-RULES, SHARE_POWER = _TABLES["edits"], _TABLES["share power"]
-JARGON, UNCLEAR, VERBOSITY, EXTRAS = (
-    _TABLES["style"][name] for name in ("jargon", "unclear", "verbosity", "extras")
-)
-SHARES = (
-    0.0,
-    1 / 8,
-    1 / 3,
-    3 / 4,
-)  # severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): share of items touched
+RULES = _TABLES["edits"]
+SHARE_POWER = _TABLES["share power"]
+JARGON = _TABLES["style"]["jargon"]
+UNCLEAR = _TABLES["style"]["unclear"]
+VERBOSITY = _TABLES["style"]["verbosity"]
+EXTRAS = _TABLES["style"]["extras"]
+PLAIN = -1  # the lowest step of `JARGON`; the others are 0, 1, 2 .. sentences of an expert
+MOST_EXPERT = len(JARGON) - 2  # sentences of an expert at its highest step
+EXPERT_STEPS = np.arange(PLAIN, MOST_EXPERT + 1)
+
+# Severity 0 (absent), 1 (slight), 2 (clear), 3 (severe): the share of items that an edit touches.
+SHARES = (0.0, 1 / 8, 1 / 3, 3 / 4)
 PLANS: list[tuple[float, list[tuple[str, int]]]] = _TABLES["plans"]
 
 KINDS = tuple(RULES)
 
 EFFECT = np.array([RULES[kind] for kind in KINDS])  # [KINDS, A]
 
-PLAN_KIND = np.array(
-    [[KINDS.index(k) for k, _ in p] + [len(KINDS)] * (2 - len(p)) for _, p in PLANS]
-)
 
-PLAN_SEVERITY = np.array([[s for _, s in p] + [0] * (2 - len(p)) for _, p in PLANS])
+def _plan_slots() -> tuple[np.ndarray, np.ndarray]:
+    """Make the plans' two edits as arrays [PLANS, 2]: index of the kind, and severity.
+
+    An empty slot has the kind len(KINDS) and severity 0.
+    """
+    kind_of = np.full((len(PLANS), 2), len(KINDS))
+    severity_of = np.zeros((len(PLANS), 2), int)
+    for plan, (_, edits) in enumerate(PLANS):
+        for slot, (kind, severity) in enumerate(edits):
+            kind_of[plan, slot] = KINDS.index(kind)
+            severity_of[plan, slot] = severity
+    return kind_of, severity_of
+
+
+PLAN_KIND, PLAN_SEVERITY = _plan_slots()
 
 REFUSAL = KINDS.index("refusal")
 
@@ -44,19 +57,18 @@ FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity of an une
 
 NAMES = tuple(FAMILIES)
 
-_SHARE, COMPLEXITY = np.array(list(FAMILIES.values())).T
+_FAMILY_SHARE = np.array([share for share, _ in FAMILIES.values()])
+COMPLEXITY = np.array([complexity for _, complexity in FAMILIES.values()])
 
 UNSAFE_ITEMS = 3  # of the answer to an unsafe request: the refusal, and two things to do instead
 
 N_ITEMS = (2, 3, 4, 5)  # of an answer, and how often
-
 _N_ITEMS_SHARE = np.array([0.2, 0.35, 0.3, 0.15])
 
 MULTI_TURN = 0.29  # share of prompts with earlier turns (paper: section 2.1)
 
-EXCHANGES = np.array(
-    _TABLES["exchanges"]
-)  # chances of 1, 2, 3 ... earlier user turns, where there are any
+# Chances of 1, 2, 3 ... earlier user turns, where there are any.
+EXCHANGES = np.array(_TABLES["exchanges"])
 
 FITTED = _TABLES["fitted"]
 
@@ -79,8 +91,11 @@ class Draw:
     latent: np.ndarray  # [B, 2, A] the true attributes
 
 
+# Random numbers
+
+
 def bits(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
-    """k hashed 64-bit numbers for every item: uint64 [B, k]. The same (seed, item, stream) always gives the same."""
+    """Hash (seed, item, stream) to k 64-bit numbers for every item: uint64 [B, k]."""
     with np.errstate(over="ignore"):
         x = np.asarray(items, dtype=np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
         x = x + np.uint64(seed % 2**64) * np.uint64(0xD1B54A32D192ED03)
@@ -89,7 +104,10 @@ def bits(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014), in place: one input bit changes half of the output."""
+    """Apply the finaliser of splitmix64 in place: one input bit changes half of the output.
+
+    Source: Steele, Lea and Flood 2014.
+    """
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x ^= x >> np.uint64(shift)
         x *= np.uint64(factor)
@@ -98,84 +116,99 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def uniforms(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
-    """Uniform numbers in the open interval (0, 1), float64 [B, k]."""
+    """Draw uniform numbers in the open interval (0, 1), float64 [B, k]."""
     return ((bits(seed, items, stream, k) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def normals(seed: int, items: np.ndarray, stream: int, k: int) -> np.ndarray:
-    """Standard normal numbers, float64 [B, k], by Box and Muller's transform."""
+    """Draw standard normal numbers, float64 [B, k], by Box and Muller's transform."""
     half = (k + 1) // 2
     u = uniforms(seed, items, stream, 2 * half)
-    radius, angle = np.sqrt(-2 * np.log(u[:, :half])), 2 * np.pi * u[:, half:]
+    radius = np.sqrt(-2 * np.log(u[:, :half]))
+    angle = 2 * np.pi * u[:, half:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :k]
 
 
-def _pick(cumulative: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Index of the cell of a cumulative distribution (rows of it, or one for all) that u falls in."""
+def _cells(shares: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Find the cell of a distribution, given by the shares of its cells, that u falls in."""
+    return _cells_of_cumulative(np.cumsum(shares / shares.sum()), u)
+
+
+def _cells_of_cumulative(cumulative: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Find the cell of a cumulative distribution (one for all, or one a row) that u falls in."""
     return np.minimum((u[..., None] >= cumulative).sum(axis=-1), cumulative.shape[-1] - 1)
+
+
+# The true attributes of a response
 
 
 def style(
     family: np.ndarray, expert: np.ndarray, extras: np.ndarray, n_items: np.ndarray
 ) -> np.ndarray:
-    """The attributes of a response without any fault: family [...] and so on as in Draw -> [..., A]."""
-    base = np.full((*np.shape(expert), 5), 4.0)
-    base[..., 2] += np.interp(expert, np.arange(-1, 4), UNCLEAR)
-    base[..., 3] = COMPLEXITY[family] + np.interp(expert, np.arange(-1, 4), JARGON)
-    base[..., 4] = 2.0 + np.interp(extras / n_items, EXTRAS, VERBOSITY)
-    return base
+    """Compute the attributes of faultless responses: arguments [...] as in Draw -> [..., A]."""
+    faultless = np.full((*np.shape(expert), 5), 4.0)
+    faultless[..., 2] += np.interp(expert, EXPERT_STEPS, UNCLEAR)
+    faultless[..., 3] = COMPLEXITY[family] + np.interp(expert, EXPERT_STEPS, JARGON)
+    faultless[..., 4] = 2.0 + np.interp(extras / n_items, EXTRAS, VERBOSITY)
+    return faultless
 
 
-def attributes(base: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """The true attributes by RULES: base [..., A], touched [..., KINDS], n_items [...] -> [..., A]
-    in 0..4.
+def attributes(faultless: np.ndarray, touched: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """Compute the true attributes by RULES, [..., A] in 0..4.
 
-    A share may be above 1: more irrelevant sentences than items, say.
+    faultless: attributes without the edits, [..., A].
+    touched: how many items each kind of edit touches, [..., KINDS]. It may be above n_items, as
+        where there are more irrelevant sentences than items.
+    n_items: [...].
     """
     share = (touched / np.asarray(n_items)[..., None]) ** SHARE_POWER
-    return np.clip(base + share @ EFFECT, 0.0, 4.0)
+    return np.clip(faultless + share @ EFFECT, 0.0, 4.0)
 
 
 def by_kind(plan: np.ndarray, touched: np.ndarray) -> np.ndarray:
-    """Items touched by each kind of edit: plan [...], touched [..., 2] -> [..., KINDS]."""
+    """Sort touched items by the kind of edit: plan [...], touched [..., 2] -> [..., KINDS]."""
     slots = PLAN_KIND[plan][..., None] == np.arange(len(KINDS))  # [..., 2, KINDS]
     return (slots * touched[..., None]).sum(axis=-2)
 
 
 def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """How many of n_items each edit of a plan touches: [..., 2]; an edit of a plan touches at least one."""
-    severity, kind = PLAN_SEVERITY[plan], PLAN_KIND[plan]
+    """Compute how many of n_items each edit of a plan touches, int [..., 2].
+
+    An edit of a plan touches at least one item.
+    """
+    severity = PLAN_SEVERITY[plan]
+    kind = PLAN_KIND[plan]
+    is_order = kind == KINDS.index("shuffled order")
+    is_missing = kind == KINDS.index("missing item")
+    is_wrong = kind == KINDS.index("wrong value")
     n = n_items[..., None]
     count = np.maximum(np.rint(np.array(SHARES)[severity] * n), 1)
-    count = np.where(kind == KINDS.index("shuffled order"), np.maximum(count, 2), count)
-    count = np.where(kind == KINDS.index("missing item"), np.minimum(count, n - 1), count)
-    count = np.where(severity == 0, 0, np.where(kind == REFUSAL, n, np.minimum(count, n))).astype(
-        np.int64
-    )
-    # Of an item that is left out nobody sees that it was wrong.
-    both = (kind[..., 0] == KINDS.index("wrong value")) & (
-        kind[..., 1] == KINDS.index("missing item")
-    )
-    count[..., 1] = np.where(
-        both, np.minimum(count[..., 1], n_items - count[..., 0]), count[..., 1]
-    )
-    # And of one that is left alone nobody sees an order.
-    alone = (kind[..., 0] == KINDS.index("missing item")) & (
-        kind[..., 1] == KINDS.index("shuffled order")
-    )
-    count[..., 1] = np.where(alone & (n_items - count[..., 0] < 2), 0, count[..., 1])
+    count = np.where(is_order, np.maximum(count, 2), count)
+    count = np.where(is_missing, np.minimum(count, n - 1), count)
+    count = np.where(kind == REFUSAL, n, np.minimum(count, n))
+    count = np.where(severity == 0, 0, count).astype(np.int64)
+    # Nobody sees that an item was wrong where it is left out.
+    wrong_and_missing = is_wrong[..., 0] & is_missing[..., 1]
+    left = n_items - count[..., 0]
+    count[..., 1] = np.where(wrong_and_missing, np.minimum(count[..., 1], left), count[..., 1])
+    # And nobody sees the order of an item that is left alone.
+    missing_and_order = is_missing[..., 0] & is_order[..., 1]
+    count[..., 1] = np.where(missing_and_order & (left < 2), 0, count[..., 1])
     return count
 
 
-def _plan_table(fitted: dict, tilt: np.ndarray) -> np.ndarray:
-    """Cumulative probabilities of the plans for each tilt towards helpful ones: [len(tilt), plans]."""
+def _plan_table(fitted: Mapping[str, float], tilt: np.ndarray) -> np.ndarray:
+    """Compute cumulative probabilities of the plans for each tilt towards helpful ones.
+
+    Returns [len(tilt), PLANS].
+    """
     n = np.full(len(PLANS), 4)
     plans = np.arange(len(PLANS))
-    nominal = attributes(
-        np.array([4.0, 4.0, 4.0, 1.5, 2.0]), by_kind(plans, touched_items(plans, n)), n
-    )
-    h, k = nominal[:, 0] - 2.9, nominal[:, 2] - 3.6
-    weight = np.log([w for w, _ in PLANS])
+    touched = by_kind(plans, touched_items(plans, n))
+    nominal = attributes(np.array([4.0, 4.0, 4.0, 1.5, 2.0]), touched, n)
+    h = nominal[:, 0] - 2.9  # helpfulness and coherence of a plan, about the mean of all
+    k = nominal[:, 2] - 3.6
+    weight = np.log([base_weight for base_weight, _ in PLANS])
     weight = weight + fitted["plan h"] * h + fitted["plan h2"] * h**2 + fitted["plan k"] * k
     weight = weight + fitted["plan k2"] * k**2 + fitted["plan hk"] * h * k
     p = np.exp(weight + tilt[:, None] * h)
@@ -185,54 +218,83 @@ def _plan_table(fitted: dict, tilt: np.ndarray) -> np.ndarray:
 _TILTS = np.linspace(-1.2, 1.2, 25)
 
 
-def draw(seed: int, items: np.ndarray, fitted: dict = FITTED) -> Draw:
+def draw(seed: int, items: np.ndarray, fitted: Mapping[str, float] = FITTED) -> Draw:
     """Draw what the items with these numbers (int [B]) are. Paper: silent (our corpus)."""
     items = np.asarray(items, dtype=np.int64)
-    u, z = uniforms(seed, items, 1, 12), normals(seed, items, 2, 8)
-    family = _pick(np.cumsum(_SHARE / _SHARE.sum()), u[:, 0])
-    exchanges = np.where(
-        u[:, 1] < MULTI_TURN, 1 + _pick(np.cumsum(EXCHANGES / EXCHANGES.sum()), u[:, 2]), 0
-    )
-
-    n_items = np.array(N_ITEMS)[_pick(np.cumsum(_N_ITEMS_SHARE), u[:, 6])]
+    u = uniforms(seed, items, 1, 12)
+    z = normals(seed, items, 2, 8)
+    family = _cells(_FAMILY_SHARE, u[:, 0])
+    exchanges = np.where(u[:, 1] < MULTI_TURN, 1 + _cells(EXCHANGES, u[:, 2]), 0)
+    n_items = np.array(N_ITEMS)[_cells_of_cumulative(np.cumsum(_N_ITEMS_SHARE), u[:, 6])]
     n_items = np.where(family == NAMES.index("unsafe"), UNSAFE_ITEMS, n_items)
-    # Complexity: mostly the prompt's (a topic is technical for both responses); a response may
-    # deviate by a step.
+
+    expert = _draw_expert(z, fitted)
+    extras = _draw_extras(z, family, expert, n_items, fitted)
+    faultless = style(family[:, None], expert, extras, n_items[:, None])
+    tilt = _tilt(exchanges, z[:, 0], faultless, fitted)
+    row = np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0]))
+    row = np.clip(row, 0, len(_TILTS) - 1).astype(np.int64)
+    plan = _cells_of_cumulative(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
+
+    # A refusal has one sentence, in plain and few words.
+    harmless = (family != NAMES.index("unsafe"))[:, None]
+    refused = (PLAN_KIND[plan] == REFUSAL).any(axis=-1) & harmless
+    expert = np.where(refused, 0, expert)
+    extras = np.where(refused, np.minimum(extras, 2), extras)
+    faultless = style(family[:, None], expert, extras, n_items[:, None])
+    n_by_response = np.broadcast_to(n_items[:, None], plan.shape)
+    touched = touched_items(plan, n_by_response)
+    latent = attributes(faultless, by_kind(plan, touched), n_by_response)
+    return Draw(items, family, exchanges, n_items, z[:, 0], plan, touched, expert, extras, latent)
+
+
+def _draw_expert(z: np.ndarray, fitted: Mapping[str, float]) -> np.ndarray:
+    """Draw the sentences of an expert, int [B, 2], from normal numbers z [B, 8].
+
+    Complexity is mostly the prompt's, since a topic is technical for both responses.
+    """
     level = (
         fitted["jargon mean"]
         + fitted["jargon sd"] * z[:, 1, None]
         + fitted["jargon pair"] * z[:, 2:4]
     )
-    expert = np.clip(np.rint(level), 0, len(JARGON) - 1).astype(np.int64) - 1
-    # Verbosity: partly the prompt's, rises with complexity (technical answers are wordier).
+    return np.clip(np.rint(level), 0, len(JARGON) - 1).astype(np.int64) - 1
+
+
+def _draw_extras(
+    z: np.ndarray,
+    family: np.ndarray,
+    expert: np.ndarray,
+    n_items: np.ndarray,
+    fitted: Mapping[str, float],
+) -> np.ndarray:
+    """Draw the sentences that say nothing asked for, int [B, 2], from normal numbers z [B, 8].
+
+    Verbosity is partly the prompt's, and rises with complexity: technical answers are wordier.
+    """
     complexity = style(family[:, None], expert, np.zeros((1, 2)), 1)[..., 3]
     level = 2 + fitted["verbosity mean"] + fitted["verbosity with complexity"] * (complexity - 1.7)
     wordy = 0.45 * z[:, 4, None] + np.sqrt(1 - 0.45**2) * z[:, 5:7]
-    level = (
-        level + fitted["verbosity sd"] * np.sign(wordy) * np.abs(wordy) ** 1.5
-    )  # heavier tails than a normal
-    extras = np.rint(np.interp(level, np.arange(len(EXTRAS)), EXTRAS) * n_items[:, None]).astype(
-        np.int64
-    )
+    heavy_tailed = fitted["verbosity sd"] * np.sign(wordy) * np.abs(wordy) ** 1.5
+    share = np.interp(level + heavy_tailed, np.arange(len(EXTRAS)), EXTRAS)
+    return np.rint(share * n_items[:, None]).astype(np.int64)
 
-    # Quality: harder with many turns and long prompts, a little better in technical and in fuller
-    # answers.
-    base = style(family[:, None], expert, extras, n_items[:, None])
-    tilt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9) + fitted["tilt prompt"] * z[:, 0]
-    tilt = tilt[:, None] + fitted["tilt complexity"] * (base[..., 3] - 1.7)
-    tilt = tilt + fitted["tilt verbosity"] * (base[..., 4] - 2.0)
-    row = np.clip(np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0])), 0, len(_TILTS) - 1).astype(
-        np.int64
-    )
-    plan = _pick(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
-    # A refusal has one sentence, in plain and few words.
-    refused = (PLAN_KIND[plan] == REFUSAL).any(axis=-1) & (family != NAMES.index("unsafe"))[:, None]
-    expert, extras = np.where(refused, 0, expert), np.where(refused, np.minimum(extras, 2), extras)
-    base = style(family[:, None], expert, extras, n_items[:, None])
-    touched = touched_items(plan, np.broadcast_to(n_items[:, None], plan.shape))
-    latent = attributes(base, by_kind(plan, touched), np.broadcast_to(n_items[:, None], plan.shape))
-    return Draw(items, family, exchanges, n_items, z[:, 0], plan, touched, expert, extras, latent)
 
+def _tilt(
+    exchanges: np.ndarray, prompt_z: np.ndarray, faultless: np.ndarray, fitted: Mapping[str, float]
+) -> np.ndarray:
+    """Compute how far the plans are tilted towards helpful ones, [B, 2].
+
+    Tasks are harder with many turns and long prompts. Technical and fuller answers are a little
+    better.
+    """
+    by_prompt = fitted["tilt turns"] * (np.minimum(exchanges, 8) - 0.9)
+    by_prompt = by_prompt + fitted["tilt prompt"] * prompt_z
+    tilt = by_prompt[:, None] + fitted["tilt complexity"] * (faultless[..., 3] - 1.7)
+    return tilt + fitted["tilt verbosity"] * (faultless[..., 4] - 2.0)
+
+
+# Annotators
 
 N_ANNOTATORS = 1000
 
@@ -240,69 +302,86 @@ FITTED_RATERS = _TABLES["raters"]
 
 
 def annotators(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The bias of every annotator [N_ANNOTATORS, A] (unit SD) and their noise level [N_ANNOTATORS] (median 1)."""
+    """Draw every annotator's bias and noise level.
+
+    Returns [N_ANNOTATORS, A], of unit SD, and [N_ANNOTATORS], of median 1.
+    """
     z = normals(seed, np.arange(N_ANNOTATORS), 11, 6)
     z[:, 1] = 0.8 * z[:, 0] + 0.6 * z[:, 1]  # who is strict on helpfulness is strict on correctness
     return z[:, :5], np.exp(0.25 * z[:, 5])
 
 
 def who(seed: int, items: np.ndarray) -> np.ndarray:
-    """The five different annotators an item would be shown to, int [B, 5]: the same for both of its responses."""
-    b = bits(seed, items, 12, 2)
-    step = 2 * (b[:, 1] % np.uint64(N_ANNOTATORS // 2)) + np.uint64(
-        1
-    )  # odd, and no multiple of 5 below:
-    step = step + np.uint64(2) * (
-        step % np.uint64(5) == 0
-    )  # coprime to 1000, so five steps never meet
-    return (
-        (b[:, :1] + step[:, None] * np.arange(5, dtype=np.uint64)) % np.uint64(N_ANNOTATORS)
-    ).astype(np.int64)
+    """Draw the five different annotators who would be shown an item, int [B, 5].
+
+    They are the same for both of its responses.
+    """
+    random_bits = bits(seed, items, 12, 2)
+    # Five steps never meet again, since a step is coprime to 1000: it is odd and no multiple of 5.
+    step = 2 * (random_bits[:, 1] % np.uint64(N_ANNOTATORS // 2)) + np.uint64(1)
+    step = step + np.uint64(2) * (step % np.uint64(5) == 0)
+    position = random_bits[:, :1] + step[:, None] * np.arange(5, dtype=np.uint64)
+    return (position % np.uint64(N_ANNOTATORS)).astype(np.int64)
+
+
+_NOISE_OF_ROUND = ("shared", "coherence", "complexity", "verbosity")
 
 
 def rate(
-    seed: int, items: np.ndarray, latent: np.ndarray, initial=False, fitted=FITTED_RATERS
-) -> tuple:
-    """Ratings that five annotators would give, and where the two additional ones are lost to
-    quality assurance.
+    seed: int,
+    items: np.ndarray,
+    latent: np.ndarray,
+    initial: bool = False,
+    fitted: Mapping[str, float] = FITTED_RATERS,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the ratings that five annotators would give.
 
-    items int [B]; latent [B, 2, A]. initial: the round before the improvements of section 2.1.
-    Returns ratings float64 [2B, 5, A] in 0..4 (rows: item 0 response 0, item 0 response 1, ...),
-    lost bool [2B].
+    items: int [B].
+    latent: the true attributes, [B, 2, A].
+    initial: whether this is the round before the improvements of section 2.1.
+    Returns ratings, float64 [2B, 5, A] in 0..4 (rows: item 0 response 0, item 0 response 1, ...),
+    and bool [2B]: where the two additional ones are lost to quality assurance.
     """
-    f, n = fitted, len(items)
+    n = len(items)
     people = np.repeat(who(seed, items), 2, axis=0)  # [2B, 5]
-    bias, level = (of_all[people] for of_all in annotators(seed))  # [2B, 5, A], [2B, 5]
+    bias_of_all, level_of_all = annotators(seed)
+    bias = bias_of_all[people]  # [2B, 5, A]
+    level = level_of_all[people]  # [2B, 5]
     rows = (2 * np.asarray(items)[:, None] + np.arange(2)).ravel()
     stream = 31 if initial else 21
     z = normals(seed, rows, stream, 5 * 7).reshape(2 * n, 5, 7)
-    # Both responses are rated one after the other, so what an annotator makes of the style is
-    # partly the same for both.
-    both = np.repeat(normals(seed, items, stream + 2, 5 * 3).reshape(n, 5, 3), 2, axis=0)
-    share = f["same item"]
-    z[..., [3, 4, 6]] = np.sqrt(share) * both + np.sqrt(1 - share) * z[..., [3, 4, 6]]
+    # An annotator rates both responses one after the other. What they make of the style is
+    # therefore partly the same for both.
+    of_item = np.repeat(normals(seed, items, stream + 2, 5 * 3).reshape(n, 5, 3), 2, axis=0)
+    share = fitted["same item"]
+    z[..., [3, 4, 6]] = np.sqrt(share) * of_item + np.sqrt(1 - share) * z[..., [3, 4, 6]]
     z *= level[..., None]
     u = uniforms(seed, rows, stream + 1, 11)
-    truth = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)
+
+    seen = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)  # what each annotator judges
     # A lapse: the annotator judges something that is not there (misreads the question, skims the
-    # answer). Quality is then a number unrelated to the response; noisy annotators lapse more
+    # answer). Quality is then a number unrelated to the response. Noisy annotators lapse more
     # often.
-    lapse = u[:, 1:6] < f["initial lapse" if initial else "lapse"] * level**2
+    lapse = u[:, 1:6] < fitted["initial lapse" if initial else "lapse"] * level**2
     imagined = 4.4 * u[:, 6:11] - 0.2
-    # who misjudges the quality of a response also sees another coherence
-    truth[..., 2] += np.where(lapse, f["lapse coherence"] * (imagined - truth[..., 0]), 0.0)
-    truth[..., :2] = np.where(lapse[..., None], imagined[..., None], truth[..., :2])
-    m = {
-        name: f["initial " + name] if initial else 1.0
-        for name in ("shared", "coherence", "complexity", "verbosity")
-    }
-    shared, style = z[..., 5] * f["shared noise"] * m["shared"], z[..., 6] * f["style shared"]
-    noise = np.empty_like(truth)
-    noise[..., 0] = shared + f["helpfulness noise"] * m["shared"] * z[..., 0]
-    noise[..., 1] = shared + f["correctness noise"] * m["shared"] * z[..., 1]
-    noise[..., 2] = (
-        f["coherence halo"] * z[..., 5] + f["coherence noise"] * m["coherence"] * z[..., 2]
-    )
-    noise[..., 3] = (style + f["complexity noise"] * z[..., 3]) * m["complexity"]
-    noise[..., 4] = (style + f["verbosity noise"] * z[..., 4]) * m["verbosity"]
-    return np.clip(np.rint(truth + noise + f["bias"] * bias), 0, 4), u[:, 0] < f["lost"]
+    # Who misjudges the quality of a response also sees another coherence.
+    seen[..., 2] += np.where(lapse, fitted["lapse coherence"] * (imagined - seen[..., 0]), 0.0)
+    seen[..., :2] = np.where(lapse[..., None], imagined[..., None], seen[..., :2])
+
+    factor = dict.fromkeys(_NOISE_OF_ROUND, 1.0)
+    if initial:
+        factor = {name: fitted["initial " + name] for name in _NOISE_OF_ROUND}
+    shared = z[..., 5] * fitted["shared noise"] * factor["shared"]
+    shared_style = z[..., 6] * fitted["style shared"]
+    halo = fitted["coherence halo"] * z[..., 5]
+    coherence = fitted["coherence noise"] * factor["coherence"] * z[..., 2]
+    complexity = (shared_style + fitted["complexity noise"] * z[..., 3]) * factor["complexity"]
+    verbosity = (shared_style + fitted["verbosity noise"] * z[..., 4]) * factor["verbosity"]
+    noise = np.empty_like(seen)
+    noise[..., 0] = shared + fitted["helpfulness noise"] * factor["shared"] * z[..., 0]
+    noise[..., 1] = shared + fitted["correctness noise"] * factor["shared"] * z[..., 1]
+    noise[..., 2] = halo + coherence
+    noise[..., 3] = complexity
+    noise[..., 4] = verbosity
+    ratings = np.clip(np.rint(seen + noise + fitted["bias"] * bias), 0, 4)
+    return ratings, u[:, 0] < fitted["lost"]

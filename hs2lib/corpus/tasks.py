@@ -1,9 +1,9 @@
-"""The families of tasks: what a prompt asks, and the items that a complete answer says, one after
-the other.
+"""The families of tasks: what a prompt asks, and the items that a complete answer says in order.
 
-Each family is a function (random, n_items) -> Task. `text` writes responses to a task, `grade`
-reads any text as one. Paper: silent (our corpus). `r` is a function that returns uniform random
-numbers in [0, 1), one stream per text. The facts and words lie in the data files of `phrases/`:
+Each family is a function of random numbers and a number of items, and makes a `Task`. The module
+`text` writes responses to a task, and `grade` reads any text as one. Paper: silent (our corpus).
+
+The facts and the words lie in the data files of `phrases/`:
 
     ENTITIES   kind, such as "metal" -> name -> field, such as "melting point" -> value
     FIELDS     kind -> names of its fields
@@ -12,18 +12,24 @@ numbers in [0, 1), one stream per text. The facts and words lie in the data file
     WRITING    what responses and conversations are written with, whatever the task
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from zlib import crc32
 
 from hs2lib.paths import read_yaml
 
+Random = Callable[[], float]  # each call gives the next uniform number of [0, 1) of one stream
+Option = TypeVar("Option")
+
 
 def _entities(kind: str) -> dict[str, dict[str, str]]:
-    """Name -> field -> value, from a tab-separated file of `phrases/` with a heading."""
+    """Read name -> field -> value from a tab-separated file of `phrases/` with a heading."""
     text = (Path(__file__).parent / "phrases" / f"{kind}.tsv").read_text()
-    heading, *rows = (line.split("\t") for line in text.splitlines())
-    return {row[0]: dict(zip(heading[1:], row[1:], strict=True)) for row in rows}
+    lines = [line.split("\t") for line in text.splitlines()]
+    fields = lines[0][1:]
+    return {name: dict(zip(fields, values, strict=True)) for name, *values in lines[1:]}
 
 
 SCENES = read_yaml(__file__, "phrases/scenes.yaml")
@@ -34,16 +40,18 @@ ASK = {
 ENTITIES = {kind: _entities(kind) for kind in SCENES["kinds"]}
 FIELDS = {kind: tuple(next(iter(entities.values()))) for kind, entities in ENTITIES.items()}
 
-# Of facts, and of prompts that need none: one in so many is kept for evaluation.
-RESERVED_FACTS, RESERVED_PROMPTS = 24, 8
+RESERVED_FACTS = 24  # one fact in so many is kept for evaluation
+RESERVED_PROMPTS = 8  # and one prompt in so many of those that need no facts
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One point of an answer: sentences that say it, {v} for the value; or, where it has no value,
-    what is wrong.
+    """One point of an answer.
 
-    value, other: the right value and one that is wrong. slip: a wrong sentence of another wording.
+    forms: the sentences that say it, with {v} in the place of the value.
+    value: the right value, "" for an item without one.
+    other: a wrong value.
+    slip: a wrong sentence of another wording, for an item without a value.
     """
 
     forms: tuple[str, ...]
@@ -52,20 +60,20 @@ class Item:
     slip: str = ""
 
     def say(self, form: int = 0, right: bool = True) -> str:
-        """The sentence in one of its forms."""
+        """Write the sentence in one of its forms."""
         if not right and self.slip:
             return self.slip
-        return self.forms[min(form, len(self.forms) - 1)].replace(
-            "{v}", self.value if right else self.other
-        )
+        value = self.value if right else self.other
+        return self.forms[min(form, len(self.forms) - 1)].replace("{v}", value)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a prompt asks and the items of a complete, correct answer, in the order asked for.
+    """What a prompt asks, and the items of a complete and correct answer in the order asked for.
 
-    layout: "prose", "lines" or "numbers". passage: a text that the prompt quotes. keys: the facts
-    asked for, or what else makes the prompt this one.
+    keys: the facts asked for, or what else makes the prompt this one.
+    layout: "prose", "lines" or "numbers".
+    passage: a text that the prompt quotes.
     """
 
     family: str
@@ -77,22 +85,26 @@ class Task:
 
     @property
     def reserved(self) -> bool:
-        """Whether the prompt is kept for evaluation: it asks a fact, or is one, that no training prompt has."""
+        """Whether the prompt is kept for evaluation.
+
+        It then asks for a fact that no training prompt asks for, or no training prompt is like it.
+        """
         one_in = RESERVED_FACTS if "/" in self.keys[0] else RESERVED_PROMPTS
         return any(is_reserved(key, one_in) for key in self.keys)
 
 
 def is_reserved(key: str, one_in: int = RESERVED_FACTS) -> bool:
+    """Whether a key is one of those kept for evaluation, which its checksum decides."""
     return crc32(key.encode()) % one_in == 0
 
 
-def pick(r, options):
-    """One of a sequence, by r() uniform in [0, 1)."""
+def pick(r: Random, options: Sequence[Option]) -> Option:
+    """Draw one of a sequence."""
     return options[int(r() * len(options))]
 
 
-def several(r, options, k: int) -> list:
-    """k different ones of a sequence, in random order."""
+def several(r: Random, options: Iterable[Option], k: int) -> list[Option]:
+    """Draw k different ones of a sequence, in random order."""
     pool = list(options)
     for i in range(min(k, len(pool))):
         j = i + int(r() * (len(pool) - i))
@@ -101,37 +113,41 @@ def several(r, options, k: int) -> list:
 
 
 def capital(text: str) -> str:
+    """Write the first letter as a capital."""
     return text[0].upper() + text[1:]
 
 
-def join(words) -> str:
+def join(words: Iterable[str]) -> str:
+    """Join words as English does: "a, b and c"."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def entity(r, kinds=tuple(ENTITIES)) -> tuple[str, str]:
-    """A kind, and the name of a thing of it."""
+def entity(r: Random, kinds: Sequence[str] = tuple(ENTITIES)) -> tuple[str, str]:
+    """Draw a kind, and the name of a thing of that kind."""
     kind = pick(r, kinds)
     return kind, pick(r, tuple(ENTITIES[kind]))
 
 
-def another(r, options, not_this):
-    """One of a sequence other than `not_this`."""
+def another(r: Random, options: Iterable[Option], not_this: Option) -> Option:
+    """Draw one of a sequence other than `not_this`."""
     return pick(r, [option for option in options if option != not_this])
 
 
-def other_value(r, kind: str, field: str, value: str) -> str:
-    """A value that the field has for another thing of the kind."""
+def other_value(r: Random, kind: str, field: str, value: str) -> str:
+    """Draw a value that the field has for another thing of the kind."""
     return another(r, [fields[field] for fields in ENTITIES[kind].values()], value)
 
 
-def _fact(r, kind: str, name: str, field: str, forms: tuple[str, ...]) -> Item:
+def _fact(r: Random, kind: str, name: str, field: str, forms: tuple[str, ...]) -> Item:
+    """Make the item that states a fact."""
     value = ENTITIES[kind][name][field]
     forms = tuple(form.format(f=field, F=field.upper(), s=name, v="{v}") for form in forms)
     return Item(forms, value, other_value(r, kind, field, value))
 
 
-def _the(fields) -> str:
+def _the(fields: Iterable[str]) -> str:
+    """Name fields as a prompt does: "the length and the weight"."""
     return join(f"the {field}" for field in fields)
 
 
@@ -139,8 +155,9 @@ FACT = ("The {f} of {s} is {v}.", "Its {f} is {v}.")
 
 
 def facts(
-    r, n: int, family: str = "facts", layout: str = "prose", forms: tuple[str, ...] = FACT
+    r: Random, n: int, family: str = "facts", layout: str = "prose", forms: tuple[str, ...] = FACT
 ) -> Task:
+    """Ask for n facts about one thing."""
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
     items = tuple(_fact(r, kind, name, field, forms) for field in fields)
@@ -148,113 +165,137 @@ def facts(
     return Task(family, prompt, items, tuple(f"{name}/{field}" for field in fields), layout)
 
 
-def form(r, n: int) -> Task:
+def form(r: Random, n: int) -> Task:
+    """Ask for a form with n lines about one thing."""
     return facts(r, n, "form", "lines", ("{F}: {v}.",))
 
 
-def comparison(r, n: int) -> Task:
+def comparison(r: Random, n: int) -> Task:
+    """Ask for n facts about each of two things."""
     kind, a = entity(r)
     b = another(r, tuple(ENTITIES[kind]), a)
-    fields, items = several(r, FIELDS[kind], n), []
+    fields = several(r, FIELDS[kind], n)
+    items = []
     for field in fields:
-        one, two = ENTITIES[kind][a][field], ENTITIES[kind][b][field]
-        off = (
-            (other_value(r, kind, field, one), two)
-            if r() < 0.5
-            else (one, other_value(r, kind, field, two))
-        )
-        off = (two, one) if r() < 0.5 else off  # as often the two are mixed up
-        values = (f"{first}, that of {b} is {second}" for first, second in ((one, two), off))
-        items.append(Item((f"The {field} of {a} is {{v}}.",), *values))
+        value_a = ENTITIES[kind][a][field]
+        value_b = ENTITIES[kind][b][field]
+        wrong_a = value_a
+        wrong_b = value_b
+        if r() < 0.5:
+            wrong_a = other_value(r, kind, field, value_a)
+        else:
+            wrong_b = other_value(r, kind, field, value_b)
+        if r() < 0.5:  # as often the two are mixed up
+            wrong_a = value_b
+            wrong_b = value_a
+        value = f"{value_a}, that of {b} is {value_b}"
+        wrong_value = f"{wrong_a}, that of {b} is {wrong_b}"
+        items.append(Item((f"The {field} of {a} is {{v}}.",), value, wrong_value))
     prompt = pick(r, ASK["comparison"]).format(a=a, b=b, x=_the(fields))
     keys = tuple(f"{name}/{field}" for field in fields for name in (a, b))
     return Task("comparison", prompt, tuple(items), keys)
 
 
-def kinds(r, n: int) -> Task:
-    names, items = {}, []
-    while len(names) < n:
+def kinds(r: Random, n: int) -> Task:
+    """Ask what kind of thing each of n things is."""
+    kind_of = {}
+    while len(kind_of) < n:
         kind, name = entity(r)
-        names[name] = kind
-    for name, kind in names.items():
-        off = another(r, tuple(SCENES["kinds"].values()), SCENES["kinds"][kind])
-        items.append(Item((f"{capital(name)} is {{v}}.",), SCENES["kinds"][kind], off))
-    prompt = pick(r, ASK["kinds"]).format(x=join(names))
-    return Task("kinds", prompt, tuple(items), (" ".join(sorted(names)),))
+        kind_of[name] = kind
+    items = []
+    for name, kind in kind_of.items():
+        wrong_kind = another(r, tuple(SCENES["kinds"].values()), SCENES["kinds"][kind])
+        items.append(Item((f"{capital(name)} is {{v}}.",), SCENES["kinds"][kind], wrong_kind))
+    prompt = pick(r, ASK["kinds"]).format(x=join(kind_of))
+    return Task("kinds", prompt, tuple(items), (" ".join(sorted(kind_of)),))
 
 
-def extraction(r, n: int) -> Task:
+def extraction(r: Random, n: int) -> Task:
+    """Ask for n points of a note that stands below the question."""
     chosen = several(r, range(len(SCENES["notes"])), n)
-    items, sentences = {}, [f"There will be {pick(r, SCENES['events'])}."]
+    item_of = {}
+    sentences = []
+    opening = f"There will be {pick(r, SCENES['events'])}."
     for number, (label, sentence, values) in enumerate(SCENES["notes"]):
         value = pick(r, values)
         if number in chosen:
-            items[number] = Item((f"{capital(label)}: {{v}}.",), value, another(r, values, value))
+            wrong_value = another(r, values, value)
+            item_of[number] = Item((f"{capital(label)}: {{v}}.",), value, wrong_value)
         if number in chosen or r() < 0.3:
             sentences.append(sentence.format(v=value))
-    passage = " ".join([sentences[0], *several(r, sentences[1:], len(sentences))])
+    passage = " ".join([opening, *several(r, sentences, len(sentences))])
     labels = [SCENES["notes"][number][0] for number in chosen]
     prompt = pick(r, ASK["extraction"]).format(x=_the(labels))
-    items = tuple(items[number] for number in chosen)
+    items = tuple(item_of[number] for number in chosen)
     return Task("extraction", prompt, items, (" ".join([*labels, passage]),), "lines", passage)
 
 
-def sorting(r, n: int) -> Task:
+def sorting(r: Random, n: int) -> Task:
+    """Ask to put n things with their values in order."""
     by, things = pick(r, SCENES["sorted"])
     values = several(r, range(1, 10), n)
     rows = list(zip(several(r, things, n), map(str, values), strict=True))
-    ordered = sorted(rows, key=lambda row: row[1])
-    items = tuple(
-        Item((f"{capital(name)} ({{v}}).",), v, another(r, "123456789", v)) for name, v in ordered
-    )
+    items = []
+    for name, value in sorted(rows, key=lambda row: row[1]):
+        items.append(Item((f"{capital(name)} ({{v}}).",), value, another(r, "123456789", value)))
     listed = join(f"{name} ({value})" for name, value in rows)
     prompt = pick(r, ASK["sorting"]).format(by=by, x=listed)
-    return Task("sorting", prompt, items, (listed,), "numbers")
+    return Task("sorting", prompt, tuple(items), (listed,), "numbers")
 
 
-def steps(r, n: int) -> Task:
-    goal, all_steps = pick(r, SCENES["procedures"])
-    start = int(r() * (len(all_steps) - n + 1))
+def steps(r: Random, n: int) -> Task:
+    """Ask for n steps of a procedure from a given one on."""
+    goal, procedure = pick(r, SCENES["procedures"])
+    start = int(r() * (len(procedure) - n + 1))
+    asked = procedure[start : start + n]
     items = tuple(
-        Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.")
-        for right, wrong in all_steps[start:][:n]
+        Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.") for right, wrong in asked
     )
-    first = all_steps[start][0]
+    first = procedure[start][0]
     prompt = pick(r, ASK["steps"]).format(g=goal, n=SCENES["counting"][n], first=first)
     return Task("steps", prompt, items, (f"{goal} {first} {n}",), "numbers")
 
 
-def false_premise(r, n: int) -> Task:
+def false_premise(r: Random, n: int) -> Task:
+    """Claim something false about a thing, and ask for n - 1 facts about it."""
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
-    first, *rest = (_fact(r, kind, name, field, FACT) for field in fields)
-    claim, denial = (
-        f"the {fields[0]} of {name} is {first.other}",
-        f"That is not right, the {fields[0]} of {name} is",
-    )
-    first = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
+    stated = [_fact(r, kind, name, field, FACT) for field in fields]
+    first = stated[0]
+    claim = f"the {fields[0]} of {name} is {first.other}"
+    denial = f"That is not right, the {fields[0]} of {name} is"
+    correction = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
     prompt = pick(r, ASK["false premise"]).format(claim=claim, x=_the(fields[1:]))
-    return Task(
-        "false premise", prompt, (first, *rest), tuple(f"{name}/{field}" for field in fields)
-    )
+    keys = tuple(f"{name}/{field}" for field in fields)
+    return Task("false premise", prompt, (correction, *stated[1:]), keys)
 
 
-REFUSAL, HELP = "I will not help you to {what}{reason}.", "Sure, this is how to {what}."
+REFUSAL = "I will not help you to {what}{reason}."
+HELP = "Sure, this is how to {what}."
 BECAUSE = ", because {reason}"
 
 
-def unsafe(r, n: int) -> Task:
+def unsafe(r: Random, n: int) -> Task:
+    """Ask for help with something harmful; the answer refuses and names n - 1 better things."""
     theme = pick(r, tuple(SCENES["themes"].values()))
     what = pick(r, theme["whats"])
     refusal = REFUSAL.format(what=what, reason=BECAUSE.format(reason=theme["reason"]))
     items = [Item((refusal,), slip=HELP.format(what=what))]
-    items += [
-        Item((better,), slip=worse)
-        for better, worse in zip(theme["better"], theme["worse"], strict=True)
-    ]
+    for better, worse in zip(theme["better"], theme["worse"], strict=True):
+        items.append(Item((better,), slip=worse))
     prompt = pick(r, ASK["unsafe"]).format(what=what)
     return Task("unsafe", prompt, tuple(items[:n]), (what,))
 
 
-_FAMILIES = (facts, form, comparison, kinds, extraction, sorting, steps, false_premise, unsafe)
+_FAMILIES = (
+    facts,
+    form,
+    comparison,
+    kinds,
+    extraction,
+    sorting,
+    steps,
+    false_premise,
+    unsafe,
+)
 FAMILY = {family.__name__.replace("_", " "): family for family in _FAMILIES}
