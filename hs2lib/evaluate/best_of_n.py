@@ -18,7 +18,7 @@ import pandas as pd
 from hs2lib.evaluate import questions
 from hs2lib.evaluate.by_round import truth_of_responses
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel

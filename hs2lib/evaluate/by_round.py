@@ -21,7 +21,7 @@ from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.evaluate import policies, questions
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
