@@ -171,8 +171,7 @@ def means_by_level(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
                 values, level_numbers, len(steered.levels), part.prompt, **recipe.resampled
             )
             for number, level in enumerate(steered.levels):
-                mean, low, high = [float(by_level[number]) for by_level in means]
-                rows.append((attribute, reader, level, mean, low, high))
+                rows.append((attribute, reader, level, *map(float, means.at(number))))
     return pd.DataFrame(
         rows, columns=["attribute", "read by", "level", "mean", "95 % low", "95 % high"]
     )
