@@ -49,8 +49,8 @@ def multiple_choice(
         table = evaluate(truthful, answers_of_policy.truthfulqa, **resampled)
         tables.append(table.assign(policy=policy))
     columns = ["measure", "policy", "questions", "value", "low", "high", "chance"]
-    whole = pd.concat(tables)[columns]
-    return whole.sort_values("measure", kind="stable").reset_index(drop=True)
+    joined = pd.concat(tables)[columns]
+    return joined.sort_values("measure", kind="stable").reset_index(drop=True)
 
 
 def mc2_rows(choices: pd.DataFrame, title: str) -> pd.DataFrame:
@@ -114,11 +114,11 @@ def by_category(frames: Sequence[pd.DataFrame], questions: Questions) -> pd.Data
     frames: one a policy, of `Judged.by_question`.
     questions: that were answered.
     """
-    whole = pd.concat(frames)
-    measure = whole.columns[-1]
-    category = whole.prompt.map(questions.categories).rename("category")
-    means = whole.groupby([category, "policy"], sort=False)[measure].mean().unstack()
-    return means.reindex(columns=whole.policy.unique()).rename_axis(columns=None)
+    joined = pd.concat(frames)
+    measure = joined.columns[-1]
+    category = joined.prompt.map(questions.categories).rename("category")
+    means = joined.groupby([category, "policy"], sort=False)[measure].mean().unstack()
+    return means.reindex(columns=joined.policy.unique()).rename_axis(columns=None)
 
 
 def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
@@ -205,10 +205,10 @@ def wide(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
     A cell is as "7.96 [7.70, 8.21]", "not run: no judge", or a dash.
     """
-    whole = pd.concat(rows, ignore_index=True)
-    whole["cell"] = [_cell(*row) for row in whole[COLUMNS[2:]].itertuples(index=False)]
-    table = whole.pivot(index="policy", columns="measure", values="cell").fillna(DASH)
-    table = table.loc[whole.policy.unique(), whole.measure.unique()]
+    joined = pd.concat(rows, ignore_index=True)
+    joined["cell"] = [_cell(*row) for row in joined[COLUMNS[2:]].itertuples(index=False)]
+    table = joined.pivot(index="policy", columns="measure", values="cell").fillna(DASH)
+    table = table.loc[joined.policy.unique(), joined.measure.unique()]
     return table.rename_axis(columns=None).reset_index()
 
 
