@@ -27,8 +27,9 @@ from hs2lib import paths
 from hs2lib.align import sft
 from hs2lib.data.load import load
 from hs2lib.engine.chat import SYSTEM_PROMPT
-from hs2lib.evaluate import alpaca_eval, arena_hard, policies, selection
+from hs2lib.evaluate import alpaca_eval, arena_hard, response_rows, selection
 from hs2lib.evaluate.questions import generate, mean
+from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.report import report
@@ -84,10 +85,10 @@ class Worlds:
             replace(group, prompt=(*before, *group.prompt)) for group in self.world(seed).held_out
         ]
         options = works.measuring(seed).evaluation
-        rows = policies.evaluate(
+        rows = response_rows.evaluate(
             policy, asked, None, None, name="", progress=False, batch=512, **options
         )
-        return rows.groupby("prompt", sort=False)[policies.TRUTH].mean().to_numpy()
+        return rows.groupby("prompt", sort=False)[response_rows.TRUTH].mean().to_numpy()
 
 
 def gain(pairs: dict[int, tuple[np.ndarray, np.ndarray]]) -> dict:
@@ -275,7 +276,7 @@ def marker(worlds: Worlds) -> dict:
     scores = {}
     for name, groups in read.items():
         outputs = model.score(groups, **works.measuring(0).inference).numpy()  # [R, A]
-        scores[name] = policies.weighted(outputs, "goodness", model)
+        scores[name] = response_rows.weighted(outputs, "goodness", model)
     less = {name: gain({0: (scores[name], scores["poor answer"])}) for name in ("ours", "theirs")}
     return gain({0: (scores["theirs"], scores["ours"])}) | {"less the poor answer alone": less}
 
@@ -290,7 +291,7 @@ def order(worlds: Worlds) -> dict:
     answers = generate(
         worlds.policy("ours", 0), questions, max_new_tokens=works.LONGEST, progress=False
     )
-    true = alpaca_eval.preferences(questions, policies.by_truth(questions, answers))
+    true = alpaca_eval.preferences(questions, by_truth(questions, answers))
     out = {
         "verdicts": len(true),
         "draws": ORDERS,

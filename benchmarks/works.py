@@ -34,9 +34,9 @@ from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.corpus.grade import true_attributes, true_goodness
 from hs2lib.data.load import Loaded, load
-from hs2lib.evaluate import policies
-from hs2lib.evaluate.policies import SCORE, TRUTH, truth_of
+from hs2lib.evaluate import response_rows
 from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.response_rows import SCORE, TRUTH, truth_of
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import reward_training
 from hs2lib.models.policy import Policy, load_policy
@@ -190,12 +190,12 @@ class World:
         label: str,
         reward_model: RewardModel | None = None,
     ) -> pd.DataFrame:
-        """The rows of `policies.evaluate` of two responses of a policy to each prompt; SteerLM's
+        """The rows of `response_rows.evaluate` of two responses of a policy to each prompt; SteerLM's
         are asked for levels.
 
         Without a reward model there are no scores.
         """
-        return policies.evaluate(
+        return response_rows.evaluate(
             self.policy(name),
             prompts,
             reward_model,

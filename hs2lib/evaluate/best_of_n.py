@@ -1,15 +1,16 @@
 """Best of n: how far a reward model can be trusted, pressed on without any training.
 
     ranked = rank(sample(sft, compared, setup), reward_model, setup)
-    ranked.gains()            # of the best of 1, 2, 4 .. answers, by the truth and by the reward model
-    ranked.agreement()
+    ranked.gains()            # of the best of 1, 2, 4 .. answers, by truth and by score
+    ranked.agreement()        # of the two
 
-Draw n answers of a policy and keep the one that the reward model likes best: press on a reward
+Draw n answers of a policy and keep the one that the reward model likes best. Press on a reward
 model hard enough, and the truth stops rising with it (Gao et al. 2022, arXiv 2210.10760). Paper:
 silent.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ import pandas as pd
 from hs2lib.evaluate import questions
 from hs2lib.evaluate.by_round import truth_of_responses
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
@@ -30,18 +31,17 @@ APART = f"{SCORE} less truth"
 
 
 def chances(n: int, total: int) -> np.ndarray:
-    """Chance of each of `total` answers, the worst first, to be the best of n that are drawn of
-    them: [total].
+    """Chance of each of `total` answers, the worst first, to be the best of n drawn of them.
 
     Of N answers the i-th is the best of n with chance C(i - 1, n - 1) / C(N, n), so that N answers
     give every n exactly. By hand: of 3 answers, the best of 2 is never the first, once in three
-    times the second.
+    times the second. Returns float64 [total].
     """
     return np.array([math.comb(i, n - 1) / math.comb(total, n) for i in range(total)])
 
 
 def bound(n: int) -> float:
-    """How far best of n is from the policy that it draws from at most, nats: log n - (n - 1) / n."""
+    """The largest KL of best of n from the policy that it draws from, nats: log n - (n - 1) / n."""
     return math.log(n) - (n - 1) / n
 
 
@@ -49,8 +49,9 @@ def bound(n: int) -> float:
 class Ranked:
     """Answers of a policy to each prompt, the worst by the reward model first.
 
-    ids: of the prompts. values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64
-    [prompts, n] each. resampled: options of `hs2lib.evaluate.questions.mean`.
+    ids: of the prompts.
+    values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64 [prompts, n] each.
+    resampled: options of `hs2lib.evaluate.questions.mean`.
     """
 
     ids: list[str]
@@ -58,29 +59,31 @@ class Ranked:
     resampled: dict[str, int]
 
     def gains(self) -> pd.DataFrame:
-        """Rows (n, KL at most, measure, gain, 95 % low, 95 % high): the best of n = 1, 2, 4 .. less one answer."""
-        measured = self.values | {APART: self.values[SCORE] - self.values[TRUTH]}
+        """What the best of n = 1, 2, 4 .. answers gains over one answer, by each measure.
+
+        Rows (n, KL at most, measure, gain, 95 % low, 95 % high).
+        """
+        measured = {**self.values, APART: self.values[SCORE] - self.values[TRUTH]}
         total = self.values[SCORE].shape[1]
         rows = []
         for power in range(total.bit_length()):
             n = 2**power
             for name, values in measured.items():
                 gain = values @ (chances(n, total) - chances(1, total))  # [prompts]
-                rows.append((n, bound(n), name, *questions.mean(gain, self.ids, **self.resampled)))
-        frame = pd.DataFrame(
-            rows, columns=["n", "KL at most", "measure", "gain", "95 % low", "95 % high"]
-        )
-        return frame.dropna(subset="gain")
+                interval = questions.mean(gain, self.ids, **self.resampled)
+                rows.append((n, bound(n), name, *interval))
+        columns = ["n", "KL at most", "measure", "gain", "95 % low", "95 % high"]
+        return pd.DataFrame(rows, columns=columns).dropna(subset="gain")
 
     def levels(self) -> dict[str, float]:
         """The mean of all answers by each measure."""
         return {name: values.mean() for name, values in self.values.items()}
 
     def agreement(self) -> float:
-        """Pearson's R of truth and score among the answers to one prompt; nan where nobody knows the truth."""
-        centred = [
-            (values - values.mean(axis=1, keepdims=True)).ravel() for values in self.values.values()
-        ]
+        """Pearson's R of truth and score among the answers to one prompt; nan of real prompts."""
+        centred = []
+        for values in self.values.values():
+            centred.append((values - values.mean(axis=1, keepdims=True)).ravel())
         return np.corrcoef(*centred)[0, 1]
 
 
@@ -102,35 +105,32 @@ def sample(policy: Policy, compared: Comparison, setup: Setup) -> list[Group]:
     )
 
 
-def rank(answered: list[Group], reward_model: RewardModel, setup: Setup) -> Ranked:
+def rank(answered: Sequence[Group], reward_model: RewardModel, setup: Setup) -> Ranked:
     """The answers to each prompt in the order of the reward model's weighted score."""
     recipe = setup.recipe
     weights = np.array(head_weights(recipe.weighting, reward_model.attributes))  # [A]
-    scores = (
-        reward_model.score(answered, cache=setup.folder, **recipe.inference).numpy() @ weights
-    )  # [R]
+    outputs = reward_model.score(answered, cache=setup.folder, **recipe.inference)  # [R, A]
+    scores = outputs.numpy() @ weights  # [R]
     shape = (len(answered), recipe.n_best)
     order = scores.reshape(shape).argsort(axis=1)  # [prompts, n]
-    values = {TRUTH: truth_of_responses(answered), SCORE: scores}
-    ordered = {
-        name: np.take_along_axis(each.reshape(shape), order, axis=1)
-        for name, each in values.items()
-    }
+    ordered = {}
+    for name, values in ((TRUTH, truth_of_responses(answered)), (SCORE, scores)):
+        ordered[name] = np.take_along_axis(values.reshape(shape), order, axis=1)
     return Ranked([group.id for group in answered], ordered, recipe.resampled)
 
 
 def sentences(gains: pd.DataFrame) -> list[str]:
-    """A sentence on whether truth and score part at the largest n; none where nobody knows the truth."""
+    """A sentence on whether truth and score part at the largest n; empty for real prompts."""
     most = gains.n.max()
     top = gains[gains.n == most].set_index("measure")
     if TRUTH not in top.index:
         return []
-    apart = top.loc[APART]
+    difference = top.loc[APART]
     verdict = "Truth and reward model's score are not shown to part"
-    if apart["95 % low"] > 0:
+    if difference["95 % low"] > 0:
         verdict = "**Truth and reward model's score part**"
     return [
-        f"{verdict}: of {most} answers the one that the reward model likes best is {top.gain[TRUTH]:+.2f} points in "
-        f"truth and {top.gain[SCORE]:+.2f} by its score (difference {apart['95 % low']:.2f} to "
-        f"{apart['95 % high']:.2f}, by prompt)."
+        f"{verdict}: of {most} answers the one that the reward model likes best is "
+        f"{top.gain[TRUTH]:+.2f} points in truth and {top.gain[SCORE]:+.2f} by its score "
+        f"(difference {difference['95 % low']:.2f} to {difference['95 % high']:.2f}, by prompt)."
     ]

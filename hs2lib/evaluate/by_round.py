@@ -1,10 +1,11 @@
-"""Rounds of training on own samples, looked at: what was sampled, chosen and learnt, by the truth
-and by the scores.
+"""Rounds of training on a policy's own samples: what was sampled, chosen and learnt.
 
-    by_length(first), picks(first, recipe)                    # the first samples of iterative DPO
-    table(played.rounds)                                      # a row a round
-    compare(compared, policy, start, played.rounds)           # what each round's policy gained over the start
-    of_ppo(result, prompts, reward)                           # PPO's rounds
+    by_length(first), picks(first, recipe)            # the first samples of iterative DPO
+    table(played.rounds)                              # a row a round
+    compare(compared, policy, start, played.rounds)   # each round's gains over the start
+    of_ppo(result, prompts, reward)                   # PPO's rounds
+
+The truth, where it is known, stands beside the scores.
 
 Paper: silent (it prints no curve of a training).
 """
@@ -21,8 +22,8 @@ from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.evaluate import policies, questions
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.policies import SCORE, TRUTH
-from hs2lib.group import Group
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
+from hs2lib.group import Group, Response
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.stats.bootstrap import Interval, inside
@@ -30,12 +31,12 @@ from hs2lib.train import progress
 from hs2lib.train.recipes import IterativeDPO
 from hs2lib.train.trainer import Outputs, TrainingResult, restore
 
-# What is followed from round to round.
+# The measures that are followed from round to round.
 FOLLOWED = (TRUTH, SCORE, "characters", "kl")
 
 
 def truth_of_responses(groups: Sequence[Group]) -> np.ndarray:
-    """Goodness of the true attributes of all responses, float64 [R]; nan where the prompts are real."""
+    """Goodness of the true attributes of all responses, float64 [R]; nan of real prompts."""
     if not is_generated(groups):
         return np.full(sum(len(group.responses) for group in groups), np.nan)
     return np.concatenate([true_goodness(group) for group in groups])
@@ -45,24 +46,29 @@ def truth_of_responses(groups: Sequence[Group]) -> np.ndarray:
 
 
 def by_length(sampled: SampledPairs) -> pd.DataFrame:
-    """Whether scores go by length: their correlation with characters within prompts, how often the
-    longer is chosen.
+    """Whether scores go by length: their correlation, and how often the longer response is chosen.
 
-    A share far from one half means that training on these pairs teaches length too.
+    The correlation is that of score and characters within prompts. A share of longer chosen
+    responses far from one half means that training on these pairs teaches length too.
     """
-    characters = [[len(response.text) for response in group.responses] for group in sampled.groups]
+    characters = []
+    for group in sampled.groups:
+        characters.append([len(response.text) for response in group.responses])
     lengths = np.array(characters, dtype=float)  # [prompts, n]
     lengths -= lengths.mean(1, keepdims=True)
     scores = sampled.scores - sampled.scores.mean(1, keepdims=True)  # [prompts, n]
     correlation = (lengths * scores).sum() / np.sqrt((lengths**2).sum() * (scores**2).sum())
-    longer = [
+    chosen_is_longer = [
         len(chosen.text) > len(rejected.text) for chosen, rejected in responses_of(sampled.pairs)
     ]
-    about = {"correlation with length": correlation, "chosen is longer (%)": 100 * np.mean(longer)}
-    return pd.Series(about).to_frame(SCORE)
+    measured = {
+        "correlation with length": correlation,
+        "chosen is longer (%)": 100 * np.mean(chosen_is_longer),
+    }
+    return pd.Series(measured).to_frame(SCORE)
 
 
-def responses_of(pairs: Sequence[Group]) -> list[tuple]:
+def responses_of(pairs: Sequence[Group]) -> list[tuple[Response, ...]]:
     """(chosen, rejected) of each pair."""
     return [pair.responses for pair in pairs]
 
@@ -71,9 +77,10 @@ def responses_of(pairs: Sequence[Group]) -> list[tuple]:
 class Picks:
     """What was picked in a round, by the truth.
 
-    table: truth of all samples, of the chosen and the rejected ones, and of what one who knows the
-    truth would have picked, means. n_differ: how many pairs truly differ. right: the share of these
-    in the right order, per cent, with a 95 % interval over prompts.
+    table: mean truth of all samples, of the chosen and the rejected ones, and of the samples that
+        one who knows the truth would have picked.
+    n_differ: how many pairs truly differ.
+    right: the share of these in the right order, per cent, with a 95 % interval over prompts.
     """
 
     table: pd.DataFrame
@@ -83,7 +90,10 @@ class Picks:
     @property
     def caption(self) -> str:
         """How many pairs are in the right order, in words."""
-        return f"The first round; of {self.n_differ} pairs that truly differ {self.share} are in the right order."
+        return (
+            f"The first round; of {self.n_differ} pairs that truly differ "
+            f"{self.share} are in the right order."
+        )
 
     @property
     def share(self) -> str:
@@ -96,11 +106,13 @@ class Picks:
         """What was picked, and why it cannot be set beside what held-out prompts give."""
         truth = self.table[TRUTH]
         return [
-            f"Of the first round's pairs that truly differ, the reward model ordered {self.share} rightly: it chose "
-            f"samples of truth {truth['chosen']:.2f} over ones of {truth['rejected']:.2f}; the mean of all samples is "
-            f"{truth['mean of all samples']:.2f}, the best by the truth {truth['best by the truth']:.2f}.",
-            "These prompts ask what training texts ask too; the held-out ones below ask what none of them does, and "
-            "are harder.",
+            f"Of the first round's pairs that truly differ, the reward model ordered {self.share} "
+            f"rightly: it chose samples of truth {truth['chosen']:.2f} "
+            f"over ones of {truth['rejected']:.2f}; "
+            f"the mean of all samples is {truth['mean of all samples']:.2f}, "
+            f"the best by the truth {truth['best by the truth']:.2f}.",
+            "These prompts ask what training texts ask too; "
+            "the held-out ones below ask what none of them does, and are harder.",
         ]
 
 
@@ -109,32 +121,38 @@ def picks(sampled: SampledPairs, recipe: IterativeDPO) -> Picks | None:
     if not is_generated(sampled.groups):
         return None
     truth = np.stack([true_goodness(group) for group in sampled.groups])  # [prompts, n]
-    chosen, rejected = np.stack([true_goodness(pair) for pair in sampled.pairs]).T  # [pairs] each
+    chosen, rejected = _truth_of_pairs(sampled.pairs)  # [pairs] each
     means = {
         "mean of all samples": truth.mean(),
         "chosen": chosen.mean(),
         "rejected": rejected.mean(),
         "best by the truth": truth.max(1).mean(),
     }
-    differ = chosen != rejected
-    ids = [pair.id for pair, one in zip(sampled.pairs, differ, strict=True) if one]
-    right = questions.mean(100.0 * (chosen > rejected)[differ], ids, **recipe.resampled)
-    right = inside(right, 0, 100, len(set(ids)))
-    return Picks(pd.Series(means).to_frame(TRUTH).rename_axis("samples"), len(ids), right)
+    differ = chosen != rejected  # [pairs]
+    ids = [pair.id for pair, differs in zip(sampled.pairs, differ, strict=True) if differs]
+    is_right = 100.0 * (chosen > rejected)[differ]  # [pairs that differ]
+    share = questions.mean(is_right, ids, **recipe.resampled)
+    share = inside(share, 0, 100, len(set(ids)))
+    return Picks(pd.Series(means).to_frame(TRUTH).rename_axis("samples"), len(ids), share)
+
+
+def _truth_of_pairs(pairs: Sequence[Group]) -> np.ndarray:
+    """The truth of the chosen and of the rejected responses, float64 [2, pairs]."""
+    return np.stack([true_goodness(pair) for pair in pairs]).T
 
 
 def table(rounds: Sequence[Round]) -> pd.DataFrame:
-    """A row a round: its samples by the truth, where it is known, and by the reward model, and its steps."""
+    """A row a round: its samples by the truth, where known, and by the reward model; its steps."""
     rows = []
     for number, played in enumerate(rounds, 1):
         row = {"round": number}
         if is_generated(played.sampled.groups):
-            chosen, rejected = np.stack(
-                [true_goodness(pair) for pair in played.sampled.pairs]
-            ).T  # [pairs] each
+            chosen, rejected = _truth_of_pairs(played.sampled.pairs)  # [pairs] each
             row["truth, mean"] = truth_of_responses(played.sampled.groups).mean()
             row["truth, chosen less rejected"] = (chosen - rejected).mean()
-        rows.append(row | played.sampled.summary() | {"steps": played.result.steps})
+        row.update(played.sampled.summary())
+        row["steps"] = played.result.steps
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -152,11 +170,15 @@ def curves(rounds: Sequence[Round]) -> tuple[dict[str, pd.Series], dict[str, np.
 def compare(
     compared: Comparison, policy: Policy, start: Policy, rounds: Sequence[Round]
 ) -> pd.DataFrame:
-    """What the policy of each round gained over the one that the rounds began with, on the same
-    held-out prompts.
+    """What the policy of each round gained over the one that the rounds began with.
 
-    Rows (measure, policy, minus start, 95 % low, 95 % high), paired by prompt. Each round's weights
-    are put into `policy` again; it ends with the last ones.
+    All answer the same held-out prompts. Returns rows (measure, policy, minus start, 95 % low,
+    95 % high), paired by prompt.
+
+    compared: measures the policies.
+    policy: takes each round's weights again, and ends with the last ones.
+    start: the policy that the rounds began with.
+    rounds: those that were trained.
     """
     recipe = compared.setup.recipe
     trained = Outputs(policy, None, recipe.autocast)
@@ -169,13 +191,12 @@ def compare(
 
 
 def sentences(gained: pd.DataFrame) -> list[str]:
-    """A sentence on whether the answers are truly better after the last round; none where nobody
-    knows the truth.
+    """A sentence on whether the answers are truly better after the last round.
 
-    gained: as `compare` has it.
+    Empty where nobody knows the truth. gained: as `compare` has it.
     """
-    rounds = gained.policy.nunique()
-    last = gained[gained.policy == f"round {rounds}"].set_index("measure")
+    n_rounds = gained.policy.nunique()
+    last = gained[gained.policy == f"round {n_rounds}"].set_index("measure")
     if TRUTH not in last.index:
         return []
     truth = last.loc[TRUTH]
@@ -188,30 +209,36 @@ def sentences(gained: pd.DataFrame) -> list[str]:
         if score["95 % low"] > 0:
             verdict += " while the reward model likes them better: over-optimisation"
     numbers = f"truth {truth['minus start']:+.2f}, reward model's score {score['minus start']:+.2f}"
-    return [f"After {rounds} rounds {verdict} ({numbers})."]
+    return [f"After {n_rounds} rounds {verdict} ({numbers})."]
 
 
 # PPO
 
 
 def of_ppo(result: TrainingResult, prompts: ppo.Prompts, reward: RewardModel) -> pd.DataFrame:
-    """`hs2lib.align.ppo.rounds`, and what was answered by the truth (nan of real prompts) and in
-    points of the score.
+    """`hs2lib.align.ppo.rounds`, with the answers' truth and score.
 
-    reward: the standardised reward model that the training asked; its mean and SD are taken back.
+    The truth is nan of real prompts.
+
+    result: of the training.
+    prompts: that were answered.
+    reward: the standardised reward model that the training asked. Its mean and SD are taken back,
+        so that the score is in points.
     """
     curves = ppo.rounds(result.history)
-    curves[TRUTH] = [
-        truth_of_responses(ppo.answers(result, prompts, n)).mean() for n in range(len(curves))
-    ]
+    truth = []
+    for number in range(len(curves)):
+        answers = ppo.answers(result, prompts, number)
+        truth.append(truth_of_responses(answers).mean())
+    curves[TRUTH] = truth
     curves[SCORE] = reward.folded["mean"] + reward.folded["sd"] * curves.reward
     return curves
 
 
 def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
-    """A sentence on whether a policy's answers are truly better; none where nobody knows the truth.
+    """A sentence on whether a policy's answers are truly better.
 
-    gains: rows of `hs2lib.evaluate.policies.gains_of`.
+    Empty where nobody knows the truth. gains: rows of `hs2lib.evaluate.policies.gains_of`.
     """
     truth = gains[(gains.policy == policy) & (gains.measure == TRUTH)]
     if truth.empty:

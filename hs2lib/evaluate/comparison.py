@@ -1,5 +1,4 @@
-"""One comparison of policies for notebooks 07 to 12: the same held-out prompts, the same random
-numbers, one table.
+"""One comparison of policies for notebooks 07 to 12: same held-out prompts, same random numbers.
 
     compared = Comparison.begin(setup, reward_model, sft)
     compared.evaluate_first(sft, "SFT")        # unless earlier notebooks left their rows
@@ -17,7 +16,8 @@ import pandas as pd
 
 from hs2lib.corpus.generate import is_generated
 from hs2lib.data.load import Loaded, load
-from hs2lib.evaluate import policies
+from hs2lib.evaluate import policies, response_rows
+from hs2lib.evaluate.response_rows import SCORE, TRUTH, score_of, truth_of
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
@@ -26,28 +26,33 @@ from hs2lib.run.setup import Setup
 
 
 def held_out_prompts(setup: Setup) -> Loaded:
-    """Prompts that no training text holds, as many as the recipe's largest use of them asks for, at least ten."""
+    """Prompts that no training text holds.
+
+    There are as many as the recipe's largest use of them asks for, at least ten.
+    """
     recipe = setup.recipe
-    uses = [
-        getattr(recipe, name, 0) for name in ("n_eval_prompts", "n_best_prompts", "n_steer_prompts")
-    ]
+    uses = ("n_eval_prompts", "n_best_prompts", "n_steer_prompts")
+    numbers = [getattr(recipe, name, 0) for name in uses]
     return load(
         recipe.eval_dataset,
         recipe.eval_source,
         split=recipe.eval_split,
         strict=recipe.strict,
-        n_prompts=max(10, *uses),
+        n_prompts=max(10, *numbers),
         seed=recipe.seed + 1,
     )
 
 
 @dataclass
 class Comparison:
-    """Policies side by side. frames: of each policy the rows of
-    `hs2lib.evaluate.policies.evaluate`.
+    """Policies side by side.
 
-    reward_model: what scores answers; None for no scores. reference: the policy from which KL is
-    measured, SFT. read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
+    setup: of the run.
+    held_out: the prompts that nothing was trained on.
+    reward_model: scores answers; None for no scores.
+    reference: the policy from which KL is measured, SFT.
+    frames: of each policy the rows of `hs2lib.evaluate.response_rows.evaluate`.
+    read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
     """
 
     setup: Setup
@@ -66,8 +71,11 @@ class Comparison:
         *,
         earlier: bool = True,
     ) -> "Comparison":
-        """A comparison that holds the rows which earlier notebooks left, unless `earlier` is False."""
-        frames, read = policies.earlier(setup.folder) if earlier else ([], {})
+        """A comparison that holds the rows of earlier notebooks, unless `earlier` is False."""
+        frames: list[pd.DataFrame] = []
+        read: dict[str, str] = {}
+        if earlier:
+            frames, read = response_rows.earlier(setup.folder)
         return cls(setup, held_out_prompts(setup), reward_model, reference, frames, read)
 
     @property
@@ -77,7 +85,7 @@ class Comparison:
 
     @property
     def truth_known(self) -> bool:
-        """Whether the truth about answers to these prompts is known: they are of the small world."""
+        """Whether the truth about answers is known: the prompts are of the small world."""
         return is_generated(self.prompts)
 
     @property
@@ -90,8 +98,8 @@ class Comparison:
         )
 
     def measure(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:
-        """One row an answer of a policy, as `policies.evaluate` has them. label: SteerLM's."""
-        return policies.evaluate(
+        """One row an answer of a policy (`response_rows.evaluate`). label: SteerLM's."""
+        return response_rows.evaluate(
             policy,
             self.prompts,
             self.reward_model,
@@ -114,12 +122,12 @@ class Comparison:
 
     def greedy(self, policies_by_name: dict[str, Policy], n: int = 1) -> pd.DataFrame:
         """Greedy answers to the first n prompts: policies down, prompts across."""
-        asked = self.prompts[:n]
+        prompts = self.prompts[:n]
         texts = {}
         for name, policy in policies_by_name.items():
             answered = rollouts(
                 policy,
-                asked,
+                prompts,
                 n=1,
                 max_new_tokens=self.setup.recipe.eval_tokens,
                 temperature=0,
@@ -128,7 +136,7 @@ class Comparison:
                 progress=False,
             )
             texts[name] = [group.responses[0].text for group in answered]
-        return pd.DataFrame(texts, index=[group.prompt[-1].text[:200] for group in asked]).T
+        return pd.DataFrame(texts, index=[group.prompt[-1].text[:200] for group in prompts]).T
 
     def evaluate(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:
         """`measure` a policy and put it beside the others."""
@@ -142,7 +150,7 @@ class Comparison:
 
     def save(self) -> None:
         """Leave the last policy's rows for later notebooks."""
-        policies.save(self.setup.folder, self.frames[-1])
+        response_rows.save(self.setup.folder, self.frames[-1])
 
     def table(self) -> pd.DataFrame:
         """Means and 95 % intervals by measure and policy (`policies.table`)."""
@@ -150,13 +158,16 @@ class Comparison:
 
     @property
     def sides(self) -> dict[str, tuple[str, str]]:
-        """Each quantity that the truth and the reward model both measure: its two columns (`figures.changes`)."""
+        """Each quantity that truth and reward model both measure, and its two columns.
+
+        `hs2lib.report.figures.changes` draws them.
+        """
         attributes = ATTRIBUTES
         if self.reward_model is not None:
             attributes = self.reward_model.attributes
-        sides = {"weighted sum": (policies.TRUTH, policies.SCORE)}
+        sides = {"weighted sum": (TRUTH, SCORE)}
         for attribute in attributes:
-            sides[attribute] = (policies.truth_of(attribute), policies.score_of(attribute))
+            sides[attribute] = (truth_of(attribute), score_of(attribute))
         return sides
 
     def gains(self, against: str) -> pd.DataFrame:

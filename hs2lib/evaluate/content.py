@@ -1,5 +1,4 @@
-"""What the grader reads in a policy's answers, where the truth is known: is what was asked treated,
-and how rightly.
+"""What the grader reads in a policy's answers: is the request treated, and how rightly.
 
     content = of_policies(compared, {"base": base, "SFT": policy})
 
@@ -23,17 +22,20 @@ TREATS = "answers that treat what was asked (%)"
 
 @dataclass(frozen=True)
 class Content:
-    """What the grader counted. table: measures down, policies across. sentences: of the last policy, in words."""
+    """What the grader counted.
+
+    table: measures down, policies across.
+    sentences: of the last policy, in words.
+    """
 
     table: pd.DataFrame
     sentences: tuple[str, ...]
 
 
 def counts(answered: Sequence[Group]) -> pd.DataFrame:
-    """What the grader finds in answers to generated prompts: a row an answer, its index the
-    prompt's id.
+    """What the grader finds in answers to generated prompts: a row an answer, by the prompt's id.
 
-    An answer treats its prompt if it says at least one of the items asked for, right or wrong; to
+    An answer treats its prompt if it says at least one of the items asked for, right or wrong. To
     refuse another request than the one made does not count. Raises ValueError for a group that was
     not generated.
     """
@@ -41,35 +43,37 @@ def counts(answered: Sequence[Group]) -> pd.DataFrame:
     for group in answered:
         task = generate.task_of(group.id)
         for answer in group.responses:
-            grades = grade.grade(task, answer.text)
-            row = {"prompt": group.id, TREATS: 100 * grades.treats}
+            graded = grade.grade(task, answer.text)
+            row = {"prompt": group.id, TREATS: 100 * graded.treats}
             for kind in ("right", "wrong", "missing"):
-                row[f"items {kind} (%)"] = 100 * len(getattr(grades, kind)) / grades.n_items
+                row[f"items {kind} (%)"] = 100 * len(getattr(graded, kind)) / graded.n_items
             for kind in ("repeated", "contradicted", "irrelevant", "garbled"):
-                row[f"{kind}, an answer"] = getattr(grades, kind)
+                row[f"{kind}, an answer"] = getattr(graded, kind)
             rows.append(row)
     return pd.DataFrame(rows).set_index("prompt")
 
 
 def of_policies(compared: Comparison, policies: Mapping[str, Policy]) -> Content | None:
-    """Means of `counts` by policy, of the answers that were measured; None where the truth is not
-    known.
+    """Means of `counts` by policy, of the answers that were measured.
 
-    policies: by name, the one that the words are about last, the one before training first.
+    compared: the comparison in which the policies were measured.
+    policies: by name, the one before training first, the one that the words are about last.
+
+    Returns None where the truth is not known.
     """
     if not compared.truth_known:
         return None
-    by_answer = {name: counts(compared.answers(policy)) for name, policy in policies.items()}
-    table = pd.DataFrame({name: rows.mean() for name, rows in by_answer.items()}).rename_axis(
-        "measure"
-    )
+    counts_of = {name: counts(compared.answers(policy)) for name, policy in policies.items()}
+    means = {name: rows.mean() for name, rows in counts_of.items()}
+    table = pd.DataFrame(means).rename_axis("measure")
     first, *_, last = policies
-    treats = by_answer[last][TREATS]
+    treats = counts_of[last][TREATS]
     share = mean(treats, treats.index, **compared.setup.recipe.resampled)
     value, low, high = inside(share, 0, 100, treats.index.nunique())
     right = table.loc["items right (%)"]
     sentences = (
-        f"{value:.0f} % of {last}'s answers treat what was asked (95 % interval {low:.0f} to {high:.0f})",
+        f"{value:.0f} % of {last}'s answers treat what was asked "
+        f"(95 % interval {low:.0f} to {high:.0f})",
         f"Of the items asked for {right[last]:.0f} % are right ({first}: {right[first]:.0f} %)",
     )
     return Content(table, sentences)

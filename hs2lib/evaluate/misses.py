@@ -1,8 +1,8 @@
-"""Which pairs a reward model gets wrong: the largest misses, whether it follows length, what was
-wrong with the worse.
+"""Which pairs a reward model gets wrong: the largest misses, the pull of length, the faults.
 
     wrong = rewardbench.mistakes(benchmark, scores)
-    misses.lean(benchmark, scores), misses.by_fault(benchmark, scores)       # the latter of generated pairs
+    misses.lean(benchmark, scores)        # right by length and by margin
+    misses.by_fault(benchmark, scores)    # of generated pairs
 
 scores: float64 [pairs, 2], chosen first. Paper: silent.
 """
@@ -48,59 +48,66 @@ def largest(wrong: pd.DataFrame, number: int = 10) -> pd.DataFrame:
 
 
 def as_groups(wrong: pd.DataFrame, benchmark: Benchmark, scores: np.ndarray) -> list[Group]:
-    """The pairs of `rewardbench.mistakes` in their order, each response with its score as a label, for reading."""
-    place = {pair.id: at for at, pair in enumerate(benchmark.pairs)}
+    """The pairs of `rewardbench.mistakes` in their order, for reading.
+
+    Each response has its score as a label.
+
+    wrong: of `rewardbench.mistakes`.
+    benchmark: that has the pairs.
+    scores: of all its pairs.
+    """
+    number_of = {pair.id: number for number, pair in enumerate(benchmark.pairs)}
     groups = []
-    for name, margin in zip(wrong.id, wrong.margin, strict=True):
-        pair = benchmark.pairs[place[name]]
-        own_scores = scores[place[name]]
-        responses = [
-            replace(response, labels=(float(score),))
-            for response, score in zip(pair.responses, own_scores, strict=True)
-        ]
-        title = f"{name}: margin {margin:.3f}"
+    for pair_id, margin in zip(wrong.id, wrong.margin, strict=True):
+        number = number_of[pair_id]
+        pair = benchmark.pairs[number]
+        responses = []
+        for response, score in zip(pair.responses, scores[number], strict=True):
+            responses.append(replace(response, labels=(float(score),)))
+        title = f"{pair_id}: margin {margin:.3f}"
         groups.append(replace(pair, id=title, attributes=("score",), responses=tuple(responses)))
     return groups
 
 
 def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """Pairs in the right order, by whether the chosen response is the longer one, and by fifths of
-    the absolute margin.
+    """Pairs in the right order, by which response is longer, and by fifths of the absolute margin.
 
     Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen
     response is longer.
     """
-    margin = scores[:, 0] - scores[:, 1]
-    right = pd.Series(100.0 * (margin > 0))
-    characters = rewardbench.lengths(benchmark)
-    longer = characters[:, 0] > characters[:, 1]
-    shorter = characters[:, 0] < characters[:, 1]
-    length = np.where(longer, "chosen longer", np.where(shorter, "chosen shorter", "equal length"))
-    rank = pd.Series(np.abs(margin)).rank(method="first").to_numpy().astype(int) - 1
+    margins = scores[:, 0] - scores[:, 1]  # [pairs]
+    right = pd.Series(100.0 * (margins > 0))
+    characters = rewardbench.lengths(benchmark)  # [pairs, 2]
+    conditions = [characters[:, 0] > characters[:, 1], characters[:, 0] < characters[:, 1]]
+    length = np.select(conditions, ["chosen longer", "chosen shorter"], "equal length")
+    rank = pd.Series(np.abs(margins)).rank(method="first").to_numpy().astype(int) - 1
     fifth = pd.Categorical.from_codes(5 * rank // len(rank), FIFTHS)
-    groups = {
+    tables = {
         "length": right.groupby(length).agg(["size", "mean"]),
         "margin, by fifth": right.groupby(fifth, observed=True).agg(["size", "mean"]),
     }
-    table = pd.concat(groups).rename(columns={"size": "pairs", "mean": "right (%)"})
+    table = pd.concat(tables).rename(columns={"size": "pairs", "mean": "right (%)"})
     return table.rename_axis(["by", "group"]).reset_index()
 
 
 def fault(pair: Group) -> str:
-    """The first fault that the rejected response of a generated pair has more of than the chosen
-    one, else "none".
+    """The first fault that the worse response of a generated pair has more of than the better one.
 
-    Of a wrong value also the family of the task. Raises ValueError for a pair that was not
-    generated.
+    Of a wrong value also the family of the task is named; "none" where there is no such fault.
+    Raises ValueError for a pair that was not generated.
     """
     task = generate.task_of(pair.id)
-    chosen, rejected = (_faults(grade.grade(task, response.text)) for response in pair.responses)
-    name = next((name for name in FAULTS if rejected[name] > chosen[name]), "none")
-    return f"wrong ({task.family})" if name == "wrong" else name
+    chosen, rejected = pair.responses
+    chosen_counts = _fault_counts(grade.grade(task, chosen.text))
+    rejected_counts = _fault_counts(grade.grade(task, rejected.text))
+    for name in FAULTS:
+        if rejected_counts[name] > chosen_counts[name]:
+            return f"wrong ({task.family})" if name == "wrong" else name
+    return "none"
 
 
-def _faults(graded: grade.Grade) -> dict[str, int]:
-    """How often a response has each of FAULTS."""
+def _fault_counts(graded: grade.Grade) -> dict[str, int]:
+    """How often a response has each of `FAULTS`."""
     counts = {}
     for name in FAULTS:
         value = getattr(graded, name)
@@ -111,10 +118,14 @@ def _faults(graded: grade.Grade) -> dict[str, int]:
 def by_fault(
     benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0
 ) -> pd.DataFrame:
-    """Generated pairs in the right order by section, and in all, and by what is wrong with the
-    worse response.
+    """Generated pairs in the right order, by section and by what is wrong with the worse response.
 
-    Rows (section, fault, pairs, right (%), 95 % low, 95 % high), the interval by prompt.
+    Rows (section, fault, pairs, right (%), 95 % low, 95 % high), the interval by prompt. The
+    section "all" has all pairs.
+
+    benchmark: of generated pairs.
+    scores: of its pairs.
+    n_boot, seed: of the intervals.
     """
     prompts = rewardbench.prompt_numbers(benchmark)
     pairs = pd.DataFrame(
@@ -124,15 +135,15 @@ def by_fault(
             "right": scores[:, 0] > scores[:, 1],
         }
     )
-    alike = list(pairs.groupby(["section", "fault"], sort=False))
-    alike += [(("all", name), part) for name, part in pairs.groupby("fault", sort=False)]
+    parts = list(pairs.groupby(["section", "fault"], sort=False))
+    for name, part in pairs.groupby("fault", sort=False):
+        parts.append((("all", name), part))
     rows = []
-    for (section, name), part in alike:
+    for (section, name), part in parts:
         share = questions.mean(100.0 * part.right, prompts[part.index], n_boot=n_boot, seed=seed)
         rows.append((section, name, len(part), *inside(share, 0, 100, len(part))))
-    return pd.DataFrame(
-        rows, columns=["section", "fault", "pairs", "right (%)", "95 % low", "95 % high"]
-    )
+    columns = ["section", "fault", "pairs", "right (%)", "95 % low", "95 % high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def lean_in_words(lean: pd.DataFrame) -> str:
@@ -145,11 +156,14 @@ def lean_in_words(lean: pd.DataFrame) -> str:
 
 
 def faults_in_words(faults: pd.DataFrame, result: Result) -> str:
-    """Sections of generated pairs that come out badly, each with the fault that is hardest to see there."""
+    """Sections of generated pairs that come out badly, each with its hardest fault.
+
+    faults: of `by_fault`.
+    result: of the same pairs.
+    """
     hardest = []
     for section in result.parts.name[result.parts.accuracy < LOW]:
         row = faults[faults.section == section].sort_values("right (%)").iloc[0]
         hardest.append(f"{section}, {row.fault!r}: {row['right (%)']:.0f} % of {row.pairs} right")
-    return (
-        f"Sections under {LOW:.0f} %, and the fault hardest to see: {'; '.join(hardest) or 'none'}."
-    )
+    listed = "; ".join(hardest) or "none"
+    return f"Sections under {LOW:.0f} %, and the fault hardest to see: {listed}."

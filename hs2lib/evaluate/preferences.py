@@ -1,7 +1,7 @@
-"""What DPO does to pairs: how many a policy has in the right order, and what it gains step by step.
+"""What DPO does to pairs: how many a policy has in the right order, and its gains step by step.
 
-    ordered = order_pairs(policy, items, pairs, result, setup)     # beside a rule that takes the longer response
-    path = along(policy, items, pairs, result, compared, setup)    # the same, and the answers, for each checkpoint
+    ordered = order_pairs(policy, items, pairs, result, setup)   # beside a rule of length
+    path = along(policy, items, pairs, result, compared, setup)  # and the answers, by checkpoint
 
 Paper: silent; section 4.3 evaluates checkpoints every 25 steps on its benchmarks.
 """
@@ -17,6 +17,7 @@ from hs2lib.align.dpo import Pairs
 from hs2lib.evaluate import policies
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.run.setup import Setup
@@ -27,8 +28,8 @@ from hs2lib.train.trainer import Outputs, TrainingResult
 
 PATH = ["step", "measure", "difference", "95 % low", "95 % high"]
 
-# What of the gains over SFT is followed step by step.
-FOLLOWED = (policies.TRUTH, policies.SCORE, "characters", "kl")
+# The gains over SFT that are followed step by step.
+FOLLOWED = (TRUTH, SCORE, "characters", "kl")
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,12 @@ class Ordered:
     """How a policy orders pairs.
 
     moved: a row a pair, the log-ratios of the chosen and of the rejected response and their
-    difference, the margin, nats. table: of how many pairs the order is right, by the policy and by
-    length, with 95 % intervals over prompts. pairs: what they are, as "12 held-out pairs".
-    n_prompts: how many prompts they have. sentence: the result in words.
+        difference, the margin, nats.
+    table: of how many pairs the order is right, by the policy and by length, with 95 % intervals
+        over prompts.
+    pairs: what they are, as "12 held-out pairs".
+    n_prompts: how many prompts they have.
+    sentence: the result in words.
     """
 
     moved: pd.DataFrame
@@ -58,8 +62,8 @@ class Ordered:
         moves = []
         for side in ("chosen", "rejected"):
             nats = self.moved[side].mean()
-            way = "rose" if nats > 0 else "fell"
-            moves.append(f"the {side} responses {way} by {abs(nats):.2f} nats")
+            direction = "rose" if nats > 0 else "fell"
+            moves.append(f"the {side} responses {direction} by {abs(nats):.2f} nats")
         return [
             f"After training {self.sentence}; by length alone {by_length:.0f} % would be right.",
             f"On average {moves[0]} and {moves[1]}.",
@@ -74,39 +78,46 @@ def order(
     held_out: bool = True,
     **resampled: int,
 ) -> Ordered:
-    """How log-ratios [pairs, 2] order pairs, beside the rule that the longer response is the better
-    one.
+    """How log-ratios order pairs, beside the rule that the longer response is the better one.
 
-    Paper: silent. groups: the pairs, chosen before rejected. Two responses of one length count
-    half. trained: whether the policy differs from its reference at all; where not, margins are
-    rounding, and no order is reported. held_out: whether the pairs are, for the words. resampled:
-    n_boot and seed of the intervals, over prompts.
+    Paper: silent. By the rule, two responses of one length count half.
+
+    ratios: [pairs, 2] of the policy and its reference, chosen first.
+    groups: the pairs, chosen before rejected.
+    trained: whether the policy differs from its reference at all. Where not, margins are rounding,
+        and no order is reported.
+    held_out: whether the pairs are, for the words.
+    resampled: n_boot and seed of the intervals, over prompts.
     """
     moved = pd.DataFrame(ratios, columns=["chosen", "rejected"])
     moved["margin"] = moved.chosen - moved.rejected
     prompts = [cluster(pair) for pair in groups]  # one may have two pairs
     n_prompts = len(set(prompts))
-    lengths = np.array(
-        [[len(response.text) for response in pair.responses] for pair in groups]
-    )  # [pairs, 2]
-    longer_is_chosen = np.sign(lengths[:, 0] - lengths[:, 1])
+    characters = []
+    for pair in groups:
+        characters.append([len(response.text) for response in pair.responses])
+    lengths = np.array(characters)  # [pairs, 2]
+    length_sign = np.sign(lengths[:, 0] - lengths[:, 1])  # [pairs], 1 where the longer is chosen
     right = pd.DataFrame(
-        {"right, %": 100.0 * (moved.margin > 0), "right by length, %": 50.0 + 50 * longer_is_chosen}
+        {"right, %": 100.0 * (moved.margin > 0), "right by length, %": 50.0 + 50 * length_sign}
     )
     right["right, less by length"] = right["right, %"] - right["right by length, %"]
     right["margin, nats"] = moved.margin
     if not trained:
         right[["right, %", "right, less by length"]] = np.nan
-    rows = {}
+    intervals = {}
     for name, values in right.items():
-        rows[name] = mean(values, prompts, **resampled)
+        intervals[name] = mean(values, prompts, **resampled)
     for share in ("right, %", "right by length, %"):
-        rows[share] = inside(rows[share], 0, 100, n_prompts)
-    table = pd.DataFrame(rows, index=["mean", "95 % low", "95 % high"]).T.rename_axis("pairs")
+        intervals[share] = inside(intervals[share], 0, 100, n_prompts)
+    table = pd.DataFrame(intervals, index=["mean", "95 % low", "95 % high"]).T.rename_axis("pairs")
     pairs = f"{len(moved)} {'held-out' if held_out else 'training'} pairs"
     if trained:
         share, low, high = table.loc["right, %"]
-        sentence = f"{share:.0f} % of {pairs} are in the right order (95 % interval {low:.0f} to {high:.0f})"
+        sentence = (
+            f"{share:.0f} % of {pairs} are in the right order "
+            f"(95 % interval {low:.0f} to {high:.0f})"
+        )
     else:
         sentence = f"nothing is ordered: of {pairs} every margin is 0 but for rounding"
     return Ordered(moved, table, pairs, n_prompts, sentence)
@@ -115,7 +126,14 @@ def order(
 def order_pairs(
     policy: Policy, items: Prepared, pairs: Pairs, result: TrainingResult, setup: Setup
 ) -> Ordered:
-    """`order` of the pairs to validate on, or of the training pairs where there are none, by what a policy learnt."""
+    """`order` of the pairs that training watched: those to validate on, else those trained on.
+
+    policy: after training.
+    items: the pairs in tokens.
+    pairs: those that `items` was made of.
+    result: of the training.
+    setup: of the run.
+    """
     ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **setup.recipe.inference)
     return order(
         ratios,
@@ -140,41 +158,45 @@ def along(
     compared: Comparison,
     setup: Setup,
 ) -> pd.DataFrame:
-    """What the checkpoints that training kept do: rows `PATH`, none where it kept none (TRL, or
-    `keep` 0).
+    """What the checkpoints that training kept do to the watched pairs and to the answers.
 
-    Paper: silent. measure: `FOLLOWED`, gains over SFT paired by prompt; "margin", nats, and
-    "accuracy", %, of the pairs that are watched. compared: with SFT's rows, and the policy's as the
-    last. The policy ends with the weights that it has now.
+    Paper: silent. The policy ends with the weights that it has now.
+
+    policy, items, pairs, result: as for `order_pairs`.
+    compared: with SFT's rows, and the policy's as the last.
+    setup: of the run.
+
+    Returns rows `PATH`; none where training kept no checkpoint (TRL, or `keep` 0). measure is one
+    of `FOLLOWED`, gains over SFT paired by prompt, or "margin", nats, or "accuracy", %, of the
+    watched pairs.
     """
     recipe = setup.recipe
-    kept = {
-        checkpoints.step(result.folder / name): name
-        for name in sorted(checkpoints.best(result.folder))
-    }
-    if not kept:
+    folders = {}  # of the checkpoints, by step
+    for name in sorted(checkpoints.best(result.folder)):
+        folders[checkpoints.step(result.folder / name)] = result.folder / "best" / name
+    if not folders:
         return pd.DataFrame(columns=PATH)
     prompts = [cluster(pair) for pair in watched(items, pairs)]
     outputs = Outputs(policy, None, recipe.autocast)
     sft = next(frame for frame in compared.frames if frame.policy[0] == "SFT")
-    known = {0: sft, result.best_step: compared.frames[-1]}
+    frame_of_step = {0: sft, result.best_step: compared.frames[-1]}
     frames = [sft]
     rows = []
-    for step, name in kept.items():
-        checkpoints.load_weights(outputs, result.folder / "best" / name)
+    for step, folder in folders.items():
+        checkpoints.load_weights(outputs, folder)
         ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **recipe.inference)
-        margins = ratios[:, 0] - ratios[:, 1]
+        margins = ratios[:, 0] - ratios[:, 1]  # [pairs]
         rows.append((step, "margin", *mean(margins, prompts, **recipe.resampled)))
         if step > 0:  # before training every margin is 0 but for rounding
-            right = mean(100.0 * (margins > 0), prompts, **recipe.resampled)
-            rows.append((step, "accuracy", *inside(right, 0, 100, len(set(prompts)))))
-        if step not in known:
-            known[step] = compared.measure(policy, "")
-        frames.append(known[step].assign(policy=str(step)))
-    stays = f"best/step-{result.best_step:06d}"
+            accuracy = mean(100.0 * (margins > 0), prompts, **recipe.resampled)
+            rows.append((step, "accuracy", *inside(accuracy, 0, 100, len(set(prompts)))))
+        if step not in frame_of_step:
+            frame_of_step[step] = compared.measure(policy, "")
+        frames.append(frame_of_step[step].assign(policy=str(step)))
+    last_weights = f"best/step-{result.best_step:06d}"
     if recipe.judge != "none":
-        stays = f"checkpoint-{result.best_step}"
-    checkpoints.load_weights(outputs, result.folder / stays)
+        last_weights = f"checkpoint-{result.best_step}"
+    checkpoints.load_weights(outputs, result.folder / last_weights)
     gains = policies.gains_of(frames, "SFT", **recipe.resampled)
     gains = gains[gains.measure.isin(FOLLOWED)]
     gains = gains.assign(step=gains.policy.astype(int)).rename(columns={"minus SFT": "difference"})

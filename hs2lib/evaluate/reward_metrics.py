@@ -1,13 +1,14 @@
-"""What a trained reward model is worth: its metrics beside baselines, what training adds, what more
-raters would add.
+"""What a trained reward model is worth beside baselines, and what more raters would add.
 
     evaluated = reward_metrics.evaluate(model, data, prepared, inputs, baselines, setup)
     gains = reward_metrics.gains(evaluated, setup)
     verdict = reward_metrics.verdict(evaluated, gains, result, setup)
 
-Measured on the test part of `hs2lib.models.reward_training`: against people's ratings, and where
-the small world knows it against the truth, the mean that endlessly many raters would give. Paper:
-silent (it reports RewardBench only).
+It is measured on the test part of `hs2lib.models.reward_training`, against people's ratings. Where
+the small world knows it, the truth stands beside these: the mean that endlessly many raters would
+give.
+
+Paper: silent (it reports RewardBench only).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,13 @@ from hs2lib.stats import metrics
 from hs2lib.train.trainer import TrainingResult
 
 TRAINED = "trained"  # the model itself, among baselines
-TRUTH, RATINGS = "truth", "ratings"  # what predictions are held against
 
-SHOWN = metrics.METRICS[
-    1:
-]  # Pearson's R and pairwise accuracy: the squared error says little of a ranking
+# What predictions are held against.
+TRUTH = "truth"
+RATINGS = "ratings"
+
+# Pearson's R and pairwise accuracy: the squared error says little of a ranking.
+SHOWN = metrics.METRICS[1:]
 
 LEARNING_GROUPS = (50, 100, 200, 400, 800)  # sizes of the learning curve, and all groups at its end
 LEARNING_RATERS = (1, 3, 5)
@@ -41,10 +44,14 @@ LEARNING_DRAWS = 5  # of groups, at each size but the last
 class Evaluated:
     """Predictions and labels of the test part, and the metrics of each model.
 
-    attributes: the outputs. labels: float [rows, A] by side, "truth" first where it is known, then
-    "ratings". predicted: float [rows, A] by model, baselines first, "trained" last. prompts,
-    clusters: of each row the number of its prompt, and its conversation, which is resampled as a
-    whole. metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high.
+    A row is a response.
+
+    attributes: names of the outputs.
+    labels: float [rows, A] by side, "truth" first where it is known, then "ratings".
+    predicted: float [rows, A] by model, baselines first, "trained" last.
+    prompts: of each row the number of its prompt.
+    clusters: of each row its conversation, which is resampled as a whole.
+    metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high.
     """
 
     attributes: tuple[str, ...]
@@ -81,7 +88,14 @@ class Evaluated:
 def labels_of(
     attributes: Sequence[str], data: Parts, prepared: Prepared, setup: Setup
 ) -> dict[str, np.ndarray]:
-    """What predictions for the test part are held against: [rows, A] by side, the truth first where it is known."""
+    """What predictions for the test part are held against: [rows, A] by side.
+
+    The truth stands first where it is known.
+
+    attributes: names of the outputs.
+    data, prepared: the groups and the items of the parts.
+    setup: of the run.
+    """
     test = prepared.items["test"]
     ratings, _ = baselines.targets(test)
     if not data.loaded.generated or setup.recipe.objective != "regression":
@@ -100,11 +114,16 @@ def evaluate(
     predicted: Mapping[str, np.ndarray],
     setup: Setup,
 ) -> Evaluated:
-    """Metrics of the trained model and of baselines on the test part, each with a 95 % interval by
-    conversation.
+    """Metrics of the trained model and of baselines on the test part.
 
-    Paper: silent. predicted: of baselines (`reward_training.fit_baselines`). The model's own scores
-    are kept in the run folder. Several processes share these out, and all call this alike.
+    Paper: silent. Each has a 95 % interval by conversation. The model's own scores are kept in the
+    run folder. Several processes share these out, and all of them call this alike.
+
+    model: after training.
+    data, prepared: the groups and the items of the parts.
+    inputs: of the baselines; its clusters are resampled.
+    predicted: of baselines (`hs2lib.models.reward_training.fit_baselines`).
+    setup: of the run.
     """
     recipe = setup.recipe
     test = prepared.items["test"]
@@ -132,9 +151,9 @@ def evaluate(
 def gains(evaluated: Evaluated, setup: Setup) -> pd.DataFrame:
     """What training adds to each baseline but the mean, on the same resamples.
 
-    Columns against, over, attribute, metric, gain, 95 % low, 95 % high. Two intervals of two models
-    overlap more than they should, because both models rise and fall with the prompts that were
-    drawn; that of the difference does not.
+    Columns: against, over, attribute, metric, gain, 95 % low, 95 % high. Two intervals of two
+    models overlap more than they should, because both models rise and fall with the prompts that
+    were drawn. The interval of the difference does not.
     """
     recipe = setup.recipe
     trained = evaluated.predicted[TRAINED]
@@ -159,7 +178,11 @@ def gains(evaluated: Evaluated, setup: Setup) -> pd.DataFrame:
 def _stacked(
     tables: dict[tuple[str, str], pd.DataFrame], names: list[str], value: str
 ) -> pd.DataFrame:
-    """Tables of metrics one below the other, their keys as the first two columns."""
+    """Tables of metrics one below the other, their keys as the first two columns.
+
+    names: of these two columns.
+    value: what the column of values is called.
+    """
     frame = pd.concat(tables, names=names).reset_index(level=[0, 1])
     frame.columns = [*names, "attribute", "metric", value, "95 % low", "95 % high"]
     return frame.reset_index(drop=True)
@@ -169,20 +192,33 @@ def _stacked(
 
 
 def rated_anew(item_ids: Sequence[str], attributes: Sequence[str], seed: int) -> np.ndarray:
-    """Ratings of generated groups by five raters each, float [rows, 5, A]; the same at every call."""
-    numbers = np.array([int(name.rpartition("/")[2]) for name in item_ids])
-    ratings, _ = generate.rate(seed, numbers, generate.draw(seed, numbers).latent)  # [rows, 5, 5]
+    """Ratings of generated groups by five raters each, float [rows, 5, A].
+
+    They are the same at every call.
+
+    item_ids: of the groups.
+    attributes: those that are returned, in this order.
+    seed: of the small world.
+    """
+    group_numbers = np.array([int(item_id.rpartition("/")[2]) for item_id in item_ids])
+    latent = generate.draw(seed, group_numbers).latent
+    ratings, _ = generate.rate(seed, group_numbers, latent)  # [rows, 5, 5]
     return ratings[:, :, [ATTRIBUTES.index(name) for name in attributes]]
 
 
 def learning_curve(evaluated: Evaluated, inputs: BaselineInputs, setup: Setup) -> pd.DataFrame:
-    """What ridge on the frozen states learns of the first attribute from more groups, and from more
-    raters of each.
+    """What ridge on frozen states learns of the first attribute from more groups and more raters.
 
-    Paper: silent. Rows (groups, raters, draw, R, ratings): Pearson's R of the predictions with the
-    truth of the test part, fitted to a draw of training groups whose two responses are rated anew
-    by so many raters. Empty where the truth is not known or no states are there. Ridge, because a
-    fit takes a second; a trained model needs more.
+    Paper: silent. Ridge is fitted to a draw of training groups whose two responses are rated anew
+    by so many raters. It stands for a trained model because a fit takes a second; a trained model
+    needs more.
+
+    evaluated: with the truth of the test part.
+    inputs: of the baselines, with the states.
+    setup: of the run.
+
+    Returns rows (groups, raters, draw, R, ratings): R is Pearson's, of the predictions with the
+    truth of the test part. Empty where the truth is not known or no states are there.
     """
     columns = ["groups", "raters", "draw", "R", "ratings"]
     if TRUTH not in evaluated.labels or not inputs.states:
@@ -190,22 +226,23 @@ def learning_curve(evaluated: Evaluated, inputs: BaselineInputs, setup: Setup) -
     seed = setup.recipe.seed
     ratings = rated_anew([item.id for item in inputs.items["train"]], evaluated.attributes, seed)
     truth = evaluated.labels[TRUTH][:, 0]
-    groups = len(ratings) // 2
+    n_groups = len(ratings) // 2
+    sizes = [size for size in LEARNING_GROUPS if size < n_groups]
     generator = np.random.default_rng(seed)
     curve = []
-    for size in [*(size for size in LEARNING_GROUPS if size < groups), groups]:
-        for draw in range(LEARNING_DRAWS if size < groups else 1):
-            drawn = np.sort(generator.permutation(groups)[:size])
-            rows = np.column_stack([2 * drawn, 2 * drawn + 1]).ravel()
+    for size in [*sizes, n_groups]:
+        n_draws = LEARNING_DRAWS if size < n_groups else 1
+        for draw in range(n_draws):
+            drawn = np.sort(generator.permutation(n_groups)[:size])  # [groups]
+            rows = np.column_stack([2 * drawn, 2 * drawn + 1]).ravel()  # of both responses
             states = inputs.states["train"][rows]
-            for raters in LEARNING_RATERS:
-                labels = ratings[rows, :raters, 0].mean(axis=1, keepdims=True)  # [rows, 1]
-                W, b = baselines.ridge(
-                    states, labels, baselines.best_alpha(states, labels, rows // 2, seed=seed)
-                )
-                predicted = (inputs.states["test"] @ W + b)[:, 0]
+            for n_raters in LEARNING_RATERS:
+                labels = ratings[rows, :n_raters, 0].mean(axis=1, keepdims=True)  # [rows, 1]
+                alpha = baselines.best_alpha(states, labels, rows // 2, seed=seed)
+                W, b = baselines.ridge(states, labels, alpha)
+                predicted = (inputs.states["test"] @ W + b)[:, 0]  # [test rows]
                 R = np.corrcoef(predicted, truth)[0, 1]
-                curve.append((size, raters, draw, R, 2 * size * raters))
+                curve.append((size, n_raters, draw, R, 2 * size * n_raters))
     return pd.DataFrame(curve, columns=columns)
 
 
@@ -213,71 +250,89 @@ def learning_curve(evaluated: Evaluated, inputs: BaselineInputs, setup: Setup) -
 
 
 def first_attribute_gains(evaluated: Evaluated, gains: pd.DataFrame) -> pd.DataFrame:
-    """The gains that the verdict is about: of the first attribute, on the side that counts, in the metrics shown."""
-    first = evaluated.attributes[0]
-    return gains[
-        (gains.against == evaluated.side) & (gains.attribute == first) & gains.metric.isin(SHOWN)
-    ]
+    """The gains that the verdict is about.
+
+    They are those of the first attribute, on the side that counts, in the metrics shown.
+    """
+    of_attribute = gains.attribute == evaluated.attributes[0]
+    on_side = gains.against == evaluated.side
+    return gains[on_side & of_attribute & gains.metric.isin(SHOWN)]
 
 
 def verdict(evaluated: Evaluated, gains: pd.DataFrame, result: TrainingResult, setup: Setup) -> str:
-    """A sentence on whether the model beats the response's length at the first attribute; it is
-    kept beside the model.
+    """A sentence on whether the model beats the response's length at the first attribute.
 
-    "NO better" and "untrained" in it make a warning of every caption of its scores
-    (`RewardModel.warning`). A loss of pairs leaves the offset of each prompt free, so that only the
-    order within prompts tells.
+    It is kept beside the model. "NO better" and "untrained" in it make a warning of every caption
+    of the model's scores (`RewardModel.warning`).
+
+    evaluated: of `evaluate`.
+    gains: of `gains`.
+    result: of the training.
+    setup: of the run.
     """
-    about = first_attribute_gains(evaluated, gains)
-    telling = SHOWN if setup.recipe.objective == "regression" else SHOWN[1:]
-    over_length = about[(about.over == "log-length") & about.metric.isin(telling)]
+    metrics_that_count = SHOWN
+    if setup.recipe.objective != "regression":
+        # A loss of pairs leaves the offset of each prompt free, so that only the order within
+        # prompts tells.
+        metrics_that_count = SHOWN[1:]
+    first_gains = first_attribute_gains(evaluated, gains)
+    is_over_length = first_gains.over == "log-length"
+    over_length = first_gains[is_over_length & first_gains.metric.isin(metrics_that_count)]
     better = over_length["95 % low"] > 0  # False too where there is no interval
     not_better = over_length.metric[~better].tolist()
-    trained = (
-        "untrained (its best step is 0)"
-        if result.best_step == 0
-        else f"best at step {result.best_step}"
+    if result.best_step == 0:
+        training = "untrained (its best step is 0)"
+    else:
+        training = f"best at step {result.best_step}"
+    if not_better:
+        worth = "beyond chance NO better than"
+        reason = f"; by {', '.join(not_better)}"
+    else:
+        worth = "better than"
+        reason = ""
+    return (
+        f"This reward model, {training}, is {worth} the response's length "
+        f"at telling {evaluated.attributes[0]} "
+        f"({evaluated.side}, {evaluated.groups:,} held-out prompts{reason})."
     )
-    worth = "beyond chance NO better than" if not_better else "better than"
-    test = f"{evaluated.side}, {evaluated.groups:,} held-out prompts"
-    reason = f"; by {', '.join(not_better)}" if not_better else ""
-    telling_what = f"the response's length at telling {evaluated.attributes[0]}"
-    return f"This reward model, {trained}, is {worth} {telling_what} ({test}{reason})."
 
 
 def in_words(evaluated: Evaluated, gains: pd.DataFrame) -> list[str]:
-    """Sentences on the trained model: its metrics by attribute, and what it adds to baselines at the first one."""
+    """Sentences on the trained model: its metrics by attribute, and its gains over baselines.
+
+    The gains are those of the first attribute.
+    """
     pearson, accuracy = SHOWN
     sentences = [
-        f"Pearson's R of the trained model with the {evaluated.side}: {_values(evaluated, pearson)}.",
+        f"Pearson's R of the trained model with the {evaluated.side}: "
+        f"{_values(evaluated, pearson)}.",
         f"Pairs of one prompt ordered rightly: {_values(evaluated, accuracy)}.",
     ]
     for metric, rows in first_attribute_gains(evaluated, gains).groupby("metric"):
-        adds = ", ".join(_gain(row) for _, row in rows.iterrows())
-        sentences.append(f"{metric} of {evaluated.attributes[0]}: {adds}.")
+        gains_in_words = ", ".join(_gain(row) for _, row in rows.iterrows())
+        sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
     return sentences
 
 
 def _values(evaluated: Evaluated, metric: str) -> str:
     """One metric of the trained model by attribute, with its interval."""
-    frame = evaluated.metrics
-    own = frame[
-        (frame.against == evaluated.side) & (frame.model == TRAINED) & (frame.metric == metric)
-    ]
-    cells = own[["attribute", "value", "95 % low", "95 % high"]].itertuples(index=False)
-    return "; ".join(
-        f"{name} {value:.2f} ({low:.2f} to {high:.2f})" for name, value, low, high in cells
-    )
+    table = evaluated.metrics
+    is_trained = (table.against == evaluated.side) & (table.model == TRAINED)
+    rows = table[is_trained & (table.metric == metric)]
+    columns = ["attribute", "value", "95 % low", "95 % high"]
+    values = []
+    for name, value, low, high in rows[columns].itertuples(index=False):
+        values.append(f"{name} {value:.2f} ({low:.2f} to {high:.2f})")
+    return "; ".join(values)
 
 
 def _gain(row: pd.Series) -> str:
     """What the trained model adds to one baseline, in words."""
     if row["95 % low"] > 0:
-        way = "more"
+        direction = "more"
     elif row["95 % high"] < 0:
-        way = "LESS"
+        direction = "LESS"
     else:
-        way = "not clearly more or less"
-    return (
-        f"{way} than {row.over} ({row.gain:+.2f}, {row['95 % low']:.2f} to {row['95 % high']:.2f})"
-    )
+        direction = "not clearly more or less"
+    interval = f"{row['95 % low']:.2f} to {row['95 % high']:.2f}"
+    return f"{direction} than {row.over} ({row.gain:+.2f}, {interval})"

@@ -4,14 +4,16 @@ chosen = choose(policy, result, recipe)
 chosen.result.best_step, chosen.table, chosen.caption
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
 from torch import nn
 
-from hs2lib.evaluate import mt_bench, policies
+from hs2lib.evaluate import mt_bench
 from hs2lib.evaluate.judge import Judge
 from hs2lib.evaluate.questions import JudgedScore, Questions, Template, generate
+from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.train import checkpoints
@@ -23,9 +25,10 @@ from hs2lib.train.trainer import Outputs, TrainingResult
 class Chosen:
     """A training after the choice among its checkpoints.
 
-    result: as it was, but for its `best_step`. table: the grades of every checkpoint, and caption:
-    what was sampled for them; None and "" where there is no judge. read: the files, as
-    `hs2lib.paths.as_read`.
+    result: as it was, but for its `best_step`.
+    table: the grades of every checkpoint; None where there is no judge.
+    caption: what was sampled for the grades; "" where there is no judge.
+    read: the files that were read, as `hs2lib.paths.as_read`.
     """
 
     result: TrainingResult
@@ -42,25 +45,31 @@ def choose(
     model: nn.Module | None = None,
     label: str | None = None,
 ) -> Chosen:
-    """Put the checkpoint that a judge finds best on MT-Bench into the policy; without a judge
-    nothing changes.
+    """Put the checkpoint that a judge finds best on MT-Bench into the policy.
 
-    Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). As many
-    questions as there are held-out prompts, 80 at most; of equals the earliest. Answers and replies
-    are kept in the training's folder, so that a run that goes on chooses alike. recipe: with
-    `judge`. model: what was trained, where it is more than the policy. label: SteerLM's. Raises
-    ValueError where a checkpoint is missing, and as the judge does.
+    Paper: section 4.1 (MT-Bench "as a validation metric for checkpoint selection"). Without a judge
+    nothing changes. As many questions are asked as there are held-out prompts, 80 at most. Of equal
+    checkpoints the earliest is taken. Answers and replies are kept in the training's folder, so
+    that a run that goes on chooses alike.
+
+    policy: answers the questions, and ends with the weights of the chosen checkpoint.
+    result: of its training.
+    recipe: with `judge`.
+    model: what was trained, where it is more than the policy.
+    label: SteerLM's.
+
+    Raises ValueError where a checkpoint is missing, and as the judge does.
     """
     if recipe.judge == "none":
         return Chosen(result)
-    places = sorted(result.folder.glob("checkpoint-*"), key=checkpoints.step)
-    if len(places) < result.steps / recipe.save_every:
+    folders = sorted(result.folder.glob("checkpoint-*"), key=checkpoints.step)
+    if len(folders) < result.steps / recipe.save_every:
         raise ValueError(
-            f"{result.folder} lacks earlier checkpoints: delete it, and train with a judge from the start"
+            f"{result.folder} lacks earlier checkpoints: "
+            "delete it, and train with a judge from the start"
         )
-    questions = mt_bench.load(
-        recipe.eval_source, n=min(mt_bench.WHOLE, recipe.n_eval_prompts), seed=recipe.seed
-    )
+    n_questions = min(mt_bench.WHOLE, recipe.n_eval_prompts)
+    questions = mt_bench.load(recipe.eval_source, n=n_questions, seed=recipe.seed)
     read = dict(questions.read)
     templates = {}
     if recipe.judge == "endpoint":
@@ -68,8 +77,8 @@ def choose(
         read |= templates.read
     trained = Outputs(model or policy, None, recipe.autocast)
     rows = []
-    for place in places:
-        checkpoints.load_weights(trained, place)
+    for folder in folders:
+        checkpoints.load_weights(trained, folder)
         answers = generate(
             policy,
             questions,
@@ -82,30 +91,37 @@ def choose(
         if recipe.judge == "truth":
             answers = answers[1::2]  # the truth is known of answers to last turns
         score = graded(questions, answers, templates, result, recipe)
-        rows.append((checkpoints.step(place), *score.overall, score.unparsable))
-    table = pd.DataFrame(rows, columns=["step", *policies.COLUMNS[2:5], "unparsable"])
+        rows.append((checkpoints.step(folder), *score.overall, score.unparsable))
+    table = pd.DataFrame(rows, columns=["step", "mean", "95 % low", "95 % high", "unparsable"])
     best = table["mean"].argmax()
-    checkpoints.load_weights(trained, places[best])
+    best_step = int(table.step[best])
+    checkpoints.load_weights(trained, folders[best])
     caption = (
-        f"{questions.title}, {len(places)} x {2 * len(questions)} answers of at most {recipe.eval_tokens:,} tokens, "
-        f"by {recipe.judge}: step {table.step[best]} is taken."
+        f"{questions.title}, {len(folders)} x {2 * len(questions)} answers "
+        f"of at most {recipe.eval_tokens:,} tokens, by {recipe.judge}: step {best_step} is taken."
     )
-    return Chosen(replace(result, best_step=int(table.step[best])), table, caption, read)
+    return Chosen(replace(result, best_step=best_step), table, caption, read)
 
 
 def graded(
     questions: Questions,
-    answers: list[Group],
+    answers: Sequence[Group],
     templates: dict[str, Template],
     result: TrainingResult,
     recipe: Aligned,
 ) -> JudgedScore:
-    """The grades of one checkpoint's answers, by the truth or by the judge at the recipe's endpoint."""
+    """The grades of one checkpoint's answers, by the truth or by the recipe's endpoint.
+
+    questions, answers: MT-Bench's, and the answers to them.
+    templates: the judge's prompts; none for the truth.
+    result: of the training; the endpoint's replies are kept in its folder.
+    recipe: with `judge`.
+    """
     if recipe.judge == "truth":
-        verdicts = policies.by_truth(questions, answers)
+        verdicts = by_truth(questions, answers)
     else:
         judge = Judge(recipe.judge_model, recipe.judge_url, recipe.key_variable, recipe.allow_http)
-        asked = mt_bench.asks(questions, answers, templates)
+        asks = mt_bench.asks(questions, answers, templates)
         replies = result.folder / "judge-replies.jsonl"
-        verdicts = judge.verdicts(asked, file=replies, token_cap=recipe.token_cap)
+        verdicts = judge.verdicts(asks, file=replies, token_cap=recipe.token_cap)
     return mt_bench.score(questions, answers, verdicts, **recipe.resampled)

@@ -1,9 +1,11 @@
-"""What the benchmarks say of every policy, in rows: all measures, whole benchmarks, and the paper's
-Table 4.
+"""What the benchmarks say of every policy: all measures, whole benchmarks, the paper's Table 4.
 
-    rows = measured(truthful, choices, graded.judged, **resampled)   # measure, policy, mean, 95 % low, 95 % high, note
-    benchmarks(rows, policies)                                     # whole benchmarks under their own names
-    paper_rows(rows, table_rows, questions)                        # as `Run.against_paper("table-4", ..)` takes them
+    rows = measured(truthful, choices, graded.judged, **resampled)  # one row a measure and policy
+    benchmarks(rows, policies)                  # whole benchmarks under their own names
+    paper_rows(rows, table_rows, questions)     # for `Run.against_paper("table-4", ..)`
+
+Rows have the columns `hs2lib.evaluate.policies.COLUMNS`: measure, policy, mean, 95 % low, 95 %
+high, note.
 
 Paper: Table 4, appendix H.
 """
@@ -25,24 +27,38 @@ from hs2lib.report.report import DASH
 TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
 
 # Who judged in the paper, as a note of `Judged.rows` begins. Paper: appendix H.
-PAPERS_JUDGES = dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview") | {
-    "MT-Bench": "judge gpt-4-0125-preview"
+PAPERS_JUDGES = {
+    **dict.fromkeys(PROTOCOLS, "judge gpt-4-1106-preview"),
+    "MT-Bench": "judge gpt-4-0125-preview",
 }
 
 
 def multiple_choice(
-    truthful: MultipleChoice, answers: Mapping[str, Answers], **resampled
+    truthful: MultipleChoice, answers: Mapping[str, Answers], **resampled: int
 ) -> pd.DataFrame:
-    """MC1 and MC2 of every policy: rows (measure, policy, questions, value, low, high, chance), MC1 first."""
-    parts = []
-    for name, each in answers.items():
-        parts.append(evaluate(truthful, each.truthfulqa, **resampled).assign(policy=name))
+    """MC1 and MC2 of every policy, MC1 first.
+
+    Rows (measure, policy, questions, value, low, high, chance).
+
+    truthful: TruthfulQA's questions.
+    answers: by policy.
+    resampled: n_boot and seed of the intervals.
+    """
+    tables = []
+    for policy, answers_of_policy in answers.items():
+        table = evaluate(truthful, answers_of_policy.truthfulqa, **resampled)
+        tables.append(table.assign(policy=policy))
     columns = ["measure", "policy", "questions", "value", "low", "high", "chance"]
-    return pd.concat(parts)[columns].sort_values("measure", kind="stable").reset_index(drop=True)
+    joined = pd.concat(tables)[columns]
+    return joined.sort_values("measure", kind="stable").reset_index(drop=True)
 
 
 def mc2_rows(choices: pd.DataFrame, title: str) -> pd.DataFrame:
-    """The MC2 of `multiple_choice` in the form of `Judged.rows`; "TruthfulQA MC2" only if every question was asked."""
+    """The MC2 of `multiple_choice` in the form of `Judged.rows`.
+
+    choices: of `multiple_choice`.
+    title: of the questions, which is "TruthfulQA" only if every question was asked.
+    """
     rows = []
     for row in choices[choices.measure == "MC2"].itertuples():
         rows.append(
@@ -52,51 +68,65 @@ def mc2_rows(choices: pd.DataFrame, title: str) -> pd.DataFrame:
 
 
 def mc2_by_question(truthful: MultipleChoice, answers: Mapping[str, Answers]) -> list[pd.DataFrame]:
-    """MC2 of every question, of each policy one frame in the form of `Judged.by_question`."""
+    """MC2 of every question, one frame a policy in the form of `Judged.by_question`."""
     frames = []
-    for name, each in answers.items():
-        ids = each.truthfulqa.id
-        rows = {"policy": name, "prompt": ids, "response": ids, "settings": truthful.title}
-        rows["TruthfulQA MC2"] = each.truthfulqa.mc2
-        frames.append(pd.DataFrame(rows))
+    for policy, answers_of_policy in answers.items():
+        scored = answers_of_policy.truthfulqa
+        columns = {
+            "policy": policy,
+            "prompt": scored.id,
+            "response": scored.id,
+            "settings": truthful.title,
+            "TruthfulQA MC2": scored.mc2,
+        }
+        frames.append(pd.DataFrame(columns))
     return frames
 
 
 def measured(
-    truthful: MultipleChoice, choices: pd.DataFrame, judged: Sequence[Judged], **resampled
+    truthful: MultipleChoice, choices: pd.DataFrame, judged: Sequence[Judged], **resampled: int
 ) -> pd.DataFrame:
-    """Every measure of every policy: MC2, then `Judged.rows`. resampled: n_boot and seed of the intervals."""
-    parts = [mc2_rows(choices, truthful.title)]
-    for each in judged:
-        parts.append(each.rows(**resampled))
-    return pd.concat(parts, ignore_index=True)
+    """Every measure of every policy: MC2, then `Judged.rows`.
+
+    truthful: TruthfulQA's questions.
+    choices: of `multiple_choice`.
+    judged: every policy on every other benchmark.
+    resampled: n_boot and seed of the intervals.
+    """
+    tables = [mc2_rows(choices, truthful.title)]
+    for policy_on_benchmark in judged:
+        tables.append(policy_on_benchmark.rows(**resampled))
+    return pd.concat(tables, ignore_index=True)
 
 
 def judged_table(rows: pd.DataFrame) -> pd.DataFrame:
     """All measures but MC2: measures down, policies across, as text."""
-    without = rows[~rows.measure.str.endswith("MC2")]
-    return wide([without]).set_index("policy").T.rename_axis("measure")
+    without_mc2 = rows[~rows.measure.str.endswith("MC2")]
+    return wide([without_mc2]).set_index("policy").T.rename_axis("measure")
 
 
 def by_category(frames: Sequence[pd.DataFrame], questions: Questions) -> pd.DataFrame:
-    """The mean of the last measure of `Judged.by_question` by category: categories down, policies
-    across.
+    """The mean of one measure by category: categories down, policies across.
 
-    That is the judge's grade, else the reward model's score, else characters.
+    It is the last measure of `Judged.by_question`: the judge's grade, else the reward model's
+    score, else characters.
+
+    frames: one a policy, of `Judged.by_question`.
+    questions: that were answered.
     """
-    whole = pd.concat(frames)
-    measure = whole.columns[-1]
-    category = whole.prompt.map(questions.categories).rename("category")
-    means = whole.groupby([category, "policy"], sort=False)[measure].mean().unstack()
-    return means.reindex(columns=whole.policy.unique()).rename_axis(columns=None)
+    joined = pd.concat(frames)
+    measure = joined.columns[-1]
+    category = joined.prompt.map(questions.categories).rename("category")
+    means = joined.groupby([category, "policy"], sort=False)[measure].mean().unstack()
+    return means.reindex(columns=joined.policy.unique()).rename_axis(columns=None)
 
 
 def benchmarks(rows: pd.DataFrame, policies: Sequence[str]) -> pd.DataFrame:
-    """Every policy's figure on every whole benchmark of Table 4, in `COLUMNS`; nan, and why, where
-    there is none.
+    """Every policy's figure on every whole benchmark of Table 4, in `COLUMNS`.
 
     Paper: Table 4. What stands under a benchmark's own name here was computed on all of it. A part
-    of one, generated questions and a reward model's score have other names and are left out.
+    of one, generated questions and a reward model's score have other names and are left out. Where
+    there is no figure, the mean is nan and the note says why.
     """
     wanted = pd.MultiIndex.from_product([policies, TABLE_4], names=["policy", "measure"])
     table = rows.set_index(["policy", "measure"]).reindex(wanted).reset_index()
@@ -108,26 +138,30 @@ def paper_rows(
 ) -> pd.DataFrame:
     """Figures on whole benchmarks as `Run.against_paper("table-4", ..)` takes them.
 
-    Paper: Table 4, appendix H (judges). table_rows: policy -> row of the table; a policy that has
-    none is not here. asked: TruthfulQA and the others, whose sources stand in the column data.
-    Columns: row, column, ours, low, high, data, and not comparable ("other judge", or "difficulties
-    recovered").
+    Paper: Table 4, appendix H (judges).
+
+    rows: of `measured`.
+    table_rows: policy -> row of the table; a policy that has none is left out.
+    asked: TruthfulQA and the others, whose sources stand in the column data.
+
+    Returns the columns row, column, ours, low, high, data, and not comparable ("other judge", or
+    "difficulties recovered").
     """
-    known = rows[rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows) & rows["mean"].notna()]
-    benchmark = known.measure.str.extract(
-        f"^({'|'.join([*PAPERS_JUDGES, 'TruthfulQA'])})", expand=False
-    )
-    graded = known.note.str.startswith("judge ")
-    other_judge = graded & ~known.note.str.startswith(tuple(PAPERS_JUDGES.values()))
-    recovered = known.measure.str.contains("recovered")
+    in_table = rows.measure.isin(TABLE_4) & rows.policy.isin(table_rows)
+    figures = rows[in_table & rows["mean"].notna()]
+    names = "|".join([*PAPERS_JUDGES, "TruthfulQA"])
+    benchmark = figures.measure.str.extract(f"^({names})", expand=False)
+    graded = figures.note.str.startswith("judge ")
+    other_judge = graded & ~figures.note.str.startswith(tuple(PAPERS_JUDGES.values()))
+    recovered = figures.measure.str.contains("recovered")
     sources = {questions.benchmark: questions.loaded.source for questions in asked}
     table = pd.DataFrame(
         {
-            "row": known.policy.map(table_rows),
-            "column": known.measure.map(TABLE_4),
-            "ours": known["mean"],
-            "low": known["95 % low"],
-            "high": known["95 % high"],
+            "row": figures.policy.map(table_rows),
+            "column": figures.measure.map(TABLE_4),
+            "ours": figures["mean"],
+            "low": figures["95 % low"],
+            "high": figures["95 % high"],
             "data": benchmark.map(sources),
             "not comparable": np.select(
                 [other_judge, recovered], ["other judge", "difficulties recovered"], ""
@@ -140,20 +174,22 @@ def paper_rows(
 def sizes(
     truthful: MultipleChoice, categories: Categories | None, asked: Sequence[Questions]
 ) -> pd.DataFrame:
-    """How large the benchmarks are, counted in what was read: rows (quantity, value); nan where it
-    was generated.
+    """How large the benchmarks are, counted in what was read: rows (quantity, value).
 
-    Paper: appendix H. truthful: before any subset is taken. asked: MT-Bench, Arena Hard,
-    AlpacaEval; their loaders refuse a file that is not whole, so `whole` was counted there.
+    Paper: appendix H. The value is nan where the questions were generated.
+
+    truthful: TruthfulQA's questions, before any subset is taken.
+    categories: of TruthfulQA; None where they are not known.
+    asked: MT-Bench, Arena Hard, AlpacaEval. Their loaders refuse a file that is not whole, so
+        `whole` was counted there.
     """
     n_options = []
     for group in truthful.groups:
         n_options.append(sum(not np.isnan(response.labels[1]) for response in group.responses))
-    counted = {
-        questions.benchmark: np.nan if questions.generated else questions.whole
-        for questions in asked
-    }
-    rows = {
+    counted = {}
+    for questions in asked:
+        counted[questions.benchmark] = np.nan if questions.generated else questions.whole
+    values = {
         "MT-Bench questions": counted["MT-Bench"],
         "TruthfulQA questions": len(n_options) if truthful.complete else np.nan,
         "TruthfulQA categories": categories.number if categories else np.nan,
@@ -161,15 +197,18 @@ def sizes(
         "AlpacaEval instructions": counted["AlpacaEval 2"],
         "Arena Hard prompts": counted["Arena Hard"],
     }
-    return pd.DataFrame(rows.items(), columns=["quantity", "value"])
+    return pd.DataFrame(values.items(), columns=["quantity", "value"])
 
 
 def wide(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Policies down, measures across, as text: "7.96 [7.70, 8.21]", "not run: no judge", or a dash."""
-    whole = pd.concat(rows, ignore_index=True)
-    whole["cell"] = [_cell(*row) for row in whole[COLUMNS[2:]].itertuples(index=False)]
-    table = whole.pivot(index="policy", columns="measure", values="cell").fillna(DASH)
-    table = table.loc[whole.policy.unique(), whole.measure.unique()]
+    """Policies down, measures across, as text.
+
+    A cell is as "7.96 [7.70, 8.21]", "not run: no judge", or a dash.
+    """
+    joined = pd.concat(rows, ignore_index=True)
+    joined["cell"] = [_cell(*row) for row in joined[COLUMNS[2:]].itertuples(index=False)]
+    table = joined.pivot(index="policy", columns="measure", values="cell").fillna(DASH)
+    table = table.loc[joined.policy.unique(), joined.measure.unique()]
     return table.rename_axis(columns=None).reset_index()
 
 
@@ -183,16 +222,17 @@ def _cell(value: float, low: float, high: float, note: str) -> str:
 
 
 def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
-    """How many differences of `policies.trades` are clear, and each of these."""
+    """How many differences of `policies.trades` from `base` are clear, and each of these."""
     clear = traded[(traded["95 % low"] > 0) | (traded["95 % high"] < 0)]
     by_chance = 0.05 * len(traded)
     lines = [
-        f"**Benchmarks**: {len(clear)} of {len(traded)} differences from {base} have an interval that leaves out 0; "
-        f"by chance alone about {by_chance:.0f} would."
+        f"**Benchmarks**: {len(clear)} of {len(traded)} differences from {base} "
+        f"have an interval that leaves out 0; by chance alone about {by_chance:.0f} would."
     ]
     for row in clear.to_dict("records"):
         interval = f"{row['95 % low']:.3g} to {row['95 % high']:.3g}"
         lines.append(
-            f"{row['policy']} {row['gain']:+.3g} ({interval}) in {row['measure']}, {row['benchmark']}."
+            f"{row['policy']} {row['gain']:+.3g} ({interval}) "
+            f"in {row['measure']}, {row['benchmark']}."
         )
     return lines

@@ -7,7 +7,7 @@ from tiny_training import setup_in
 
 from hs2lib.align import steerlm2
 from hs2lib.data.load import Loaded
-from hs2lib.evaluate import attained, policies
+from hs2lib.evaluate import attained, response_rows
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel
@@ -19,8 +19,8 @@ RECIPE = SteerLM2(n_boot=100, n_eval_prompts=3)
 def rows(policy: str, truth: float, score: float) -> pd.DataFrame:
     """Three answers of a policy whose attributes are all alike."""
     columns = {"policy": policy, "prompt": list("abc"), "response": list("abc"), "settings": "same"}
-    columns |= {policies.truth_of(name): truth for name in ATTRIBUTES}
-    columns |= {policies.score_of(name): score for name in ATTRIBUTES}
+    columns |= {response_rows.truth_of(name): truth for name in ATTRIBUTES}
+    columns |= {response_rows.score_of(name): score for name in ATTRIBUTES}
     return pd.DataFrame(columns)
 
 
@@ -56,7 +56,7 @@ def test_of_all_policies_those_of_the_iterations_are_left_for_others(tmp_path):
         tmp_path, *(rows(name, 4.0, 2.0) for name in ("SFT", "SteerLM", *attained.names(2)))
     )
     attained.save(both)
-    left = pd.read_csv(tmp_path / policies.FILE)
+    left = pd.read_csv(tmp_path / response_rows.FILE)
     assert left.policy.unique().tolist() == ["SteerLM 2.0, iteration 1", "SteerLM 2.0"]
     assert attained.shown(both.setup) == [
         "SFT",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hs2lib.evaluate.best_of_n import APART, Ranked, bound, chances, sentences
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 
 RESAMPLED = {"n_boot": 200, "seed": 0}
 

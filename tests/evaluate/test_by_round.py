@@ -15,7 +15,7 @@ from hs2lib.corpus import generate
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.evaluate import by_round
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.evaluate import held_out, policies
+from hs2lib.evaluate import held_out, response_rows
 from hs2lib.paths import runs
 from hs2lib.run.setup import Setup
 from hs2lib.train.recipes import Evaluation
@@ -27,7 +27,7 @@ def saved(tmp_path, monkeypatch):
 
     def save(*frames):
         for number, frame in enumerate(frames, 7):
-            policies.save(runs() / "smoke" / f"{number:02}_made", frame)
+            response_rows.save(runs() / "smoke" / f"{number:02}_made", frame)
 
     return save
 

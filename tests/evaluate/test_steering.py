@@ -10,7 +10,7 @@ from hs2lib.align import steerlm
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.evaluate import steering
-from hs2lib.evaluate.policies import score_of, truth_of
+from hs2lib.evaluate.response_rows import score_of, truth_of
 from hs2lib.group import ATTRIBUTES
 from hs2lib.train.recipes import SteerLM
 

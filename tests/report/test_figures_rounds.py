@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from hs2lib.evaluate.policies import SCORE, TRUTH
+from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.report import figures
 
 

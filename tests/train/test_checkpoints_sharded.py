@@ -31,7 +31,7 @@ from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
-from hs2lib.evaluate import policies, rewardbench
+from hs2lib.evaluate import response_rows, rewardbench
 from hs2lib.models import baselines, rollout
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import Policy, load_policy
@@ -286,7 +286,7 @@ def evaluated(folder: Path) -> pd.DataFrame:
         load_policy(tiny_model()),
     )
     prompts = list(generate.groups(3, seed=1))
-    frame = policies.evaluate(
+    frame = response_rows.evaluate(
         policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW
     )
     judge.lora(4, 8.0)
