@@ -225,7 +225,7 @@ class Judged:
         """One row a response, in the form of `policies.evaluate`.
 
         Paper: silent. Columns: policy, prompt, response, settings and the measures. These are
-        characters, the scores of `rewards`, and the judge's. The judge's is a grade, or a question's
+        characters, the scores of `rewards`, and the judge's. The last is a grade, or a question's
         games or preference in per cent; it is nan where no verdict was read. Two policies can be
         paired by `prompt`, the question.
         """
