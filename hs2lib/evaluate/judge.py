@@ -297,7 +297,7 @@ class Ask(NamedTuple):
 class Verdict(NamedTuple):
     """A judge's answer to an `Ask`.
 
-    id: the ask's.
+    id: that of the ask.
     value: the verdict; None where none could be read in any of the replies.
     reply: the last reply.
     replies: how many replies it took.
@@ -324,8 +324,8 @@ class Judge:
         is not known.
     in_flight: requests at once.
     timeout: seconds that a whole request may take.
-    tries: of a request that may succeed later: after 429, 5xx, a timeout, a lost connection, or a
-        reply that is no chat completion.
+    tries: how often a request is sent at most. It is sent again after 429, 5xx, a timeout, a lost
+        connection, or a reply that is no chat completion.
     wait: seconds before the second try. The next waits are twice and four times as long, and so on.
         A server's Retry-After counts instead where there is one.
     longest_wait: seconds between two tries at most.

@@ -183,7 +183,7 @@ def generate(
 
     Paper: section 4.1, appendix H (greedy; 1,024 tokens for MT-Bench).
 
-    max_new_tokens: of an answer. A prompt that leaves no room for them loses its oldest turns.
+    max_new_tokens: of an answer. A prompt that leaves too little room loses its oldest turns.
     label: SteerLM's label string.
     options: file, batch, autocast, progress, backend and min_new_tokens of `rollout.rollouts`. With
         a file, samples are written as they come, and a run that was killed goes on.
@@ -216,18 +216,18 @@ def save(path: Path, model: str, answers: Sequence[Group]) -> Path:
 
     FastChat's tools and `read` take it.
     """
-    rows = []
+    file_rows = []
     for id, answers_to_one in groupby(answers, key=question_id):
         texts = [answer.responses[0].text for answer in answers_to_one]
         is_number = id.isdecimal() and str(int(id)) == id
-        rows.append(
+        file_rows.append(
             {
                 "question_id": int(id) if is_number else id,
                 "model_id": model,
                 "choices": [{"index": 0, "turns": texts}],
             }
         )
-    write(Path(path), json_lines(rows).encode(errors="replace"))
+    write(Path(path), json_lines(file_rows).encode(errors="replace"))
     return Path(path)
 
 
