@@ -3,7 +3,7 @@
     who = who_answers(setup)
     truthful = load_truthfulqa(setup).subset(setup.recipe.n_truthfulqa, setup.recipe.seed)
     asked = [load_mt_bench(setup), load_arena_hard(setup), load_alpaca_eval(setup)]
-    answers = respond(setup, who, truthful, asked)       # policy -> Answers; resumes where a kill stopped
+    answers = respond(setup, who, truthful, asked)  # policy -> Answers; resumes after a kill
 
 Paper: section 4.1, appendix H.
 """
@@ -24,17 +24,20 @@ from hs2lib.models.saved import device
 from hs2lib.paths import runs
 from hs2lib.run.setup import Setup
 
-SMALL = "small"  # the base that stands in at tier smoke for a policy that was not trained there
+# The base that stands in at tier smoke for a policy that was not trained there.
+SMALL = "small"
 
 
 @dataclass(frozen=True)
 class Answering:
     """The policies that answer.
 
-    places: title -> the folder or the name of its model. labels: title -> SteerLM's label, None for
-    the others. base: the one that the others are compared with. compared: title -> the row of the
-    paper's Table 4 that it is held against; empty unless the recipe says that these are the paper's
-    models. table: all that were asked for and where each comes from, in words.
+    places: title -> the folder or the name of its model.
+    labels: title -> SteerLM's label, None for the others.
+    base: the title of the policy that the others are compared with.
+    compared: title -> the row of the paper's Table 4 that it is compared with. It is empty unless
+        the recipe says that these are the paper's models.
+    table: all policies that were asked for and where each comes from, in words.
     """
 
     places: Mapping[str, str | Path]
@@ -47,17 +50,20 @@ class Answering:
 def who_answers(setup: Setup) -> Answering:
     """Every policy that a notebook makes, or the recipe's `models`, less those to `skip`.
 
-    A policy that was not run at this tier is left out, and the table says so; at tier smoke the
-    small base stands in. Raises ValueError for a title to skip that no policy has;
-    FileNotFoundError where fewer than two are there, or the one that the others are compared with
-    is not.
+    A policy that was not run at this tier is left out, and the table says so. At tier smoke the
+    small base stands in for it.
+
+    Raises ValueError for a title to skip that no policy has. Raises FileNotFoundError where fewer
+    than two policies are there, or the one that the others are compared with is not.
     """
     recipe = setup.recipe
-    made = policies.made(setup.tier, recipe.models)
-    unknown = sorted(set(recipe.skip) - set(made))
+    place_of = policies.made(setup.tier, recipe.models)
+    unknown = sorted(set(recipe.skip) - set(place_of))
     if unknown:
-        raise ValueError(f"skip: {unknown[0]!r} is no policy's title; titles: {', '.join(made)}")
-    wanted = {name: place for name, place in made.items() if name not in recipe.skip}
+        raise ValueError(
+            f"skip: {unknown[0]!r} is no policy's title; titles: {', '.join(place_of)}"
+        )
+    wanted = {name: place for name, place in place_of.items() if name not in recipe.skip}
     saved = {name: place for name, place in wanted.items() if place.is_dir()}
     answering = saved
     if setup.tier == "smoke":
@@ -66,16 +72,15 @@ def who_answers(setup: Setup) -> Answering:
     if recipe.models:
         base = next(iter(wanted), "")
     if base not in answering or len(answering) < 2:
-        place = runs() / setup.tier
+        folder = runs() / setup.tier
         raise FileNotFoundError(
-            f"expected SFT and another policy in {place}: run notebooks 07 and 08 at this tier"
+            f"expected SFT and another policy in {folder}: run notebooks 07 and 08 at this tier"
         )
     table_rows = _rows_of_table_4(wanted)
     rows = []
     for name, place in wanted.items():
-        rows.append(
-            (name, place.parent.name, _origin(name, saved, answering), table_rows.get(name, "none"))
-        )
+        origin = _origin(name, saved, answering)
+        rows.append((name, place.parent.name, origin, table_rows.get(name, "none")))
     table = pd.DataFrame(rows, columns=["policy", "notebook", "origin", "row of Table 4"])
     labels = {name: recipe.target if name.startswith("SteerLM") else None for name in answering}
     compared = table_rows if recipe.paper_models else {}
@@ -92,14 +97,17 @@ def _origin(name: str, saved: Mapping[str, Path], answering: Mapping[str, str | 
 
 
 def _rows_of_table_4(places: Mapping[str, Path]) -> dict[str, str]:
-    """The row of the paper's Table 4 of each policy that has one; a published model's title is its row."""
-    known = {row: row for row, _ in paper.TABLES["table-4"].rules} | paper.PAPER_ROWS
+    """The row of the paper's Table 4 of each policy that has one.
+
+    The title of a published model is its row.
+    """
+    row_of_title = {row: row for row, _ in paper.TABLES["table-4"].rules} | paper.PAPER_ROWS
     rows = {}
     for name, place in places.items():
         named_run = place.parent.name.partition("@")[2]
         title = f"{name}@{named_run}" if named_run else name
-        if title in known:
-            rows[name] = known[title]
+        if title in row_of_title:
+            rows[name] = row_of_title[title]
     return rows
 
 
@@ -141,7 +149,10 @@ def load_alpaca_eval(setup: Setup) -> Questions:
 
 
 def load_difficulties(setup: Setup) -> alpaca_eval.Published | None:
-    """AlpacaEval's difficulties, published or recovered; None where there are none, as of generated instructions."""
+    """AlpacaEval's difficulties, published or recovered.
+
+    None where there are none, as of generated instructions.
+    """
     if setup.recipe.source == "embedded":
         return None
     return alpaca_eval.difficulties(setup.recipe.difficulty)
@@ -150,7 +161,10 @@ def load_difficulties(setup: Setup) -> alpaca_eval.Published | None:
 def near_leaderboard(
     setup: Setup, published: alpaca_eval.Published | None
 ) -> alpaca_eval.Leaderboard | None:
-    """How near our length-controlled rates of public models come; None where no folder holds the leaderboard."""
+    """How near our length-controlled rates of public models come to the leaderboard's.
+
+    None where no folder holds the leaderboard.
+    """
     if setup.recipe.source != "folder":
         return None
     return alpaca_eval.near_leaderboard(published)
@@ -163,9 +177,11 @@ def near_leaderboard(
 class Answers:
     """What one policy answered.
 
-    truthfulqa: `truthfulqa.score` of its log-probabilities. by_benchmark: benchmark -> its answers,
-    one a turn. read, control_strings, scored_one_by_one: the policy's own, for the run's manifest;
-    the policy itself is let go.
+    policy: its title.
+    truthfulqa: `truthfulqa.score` of its log-probabilities.
+    by_benchmark: benchmark -> its answers, one a turn.
+    read, control_strings, scored_one_by_one: those attributes of the policy, for the run's
+        manifest. The policy itself does not stay in memory.
     """
 
     policy: str
@@ -183,12 +199,16 @@ def respond(
     asked: Sequence[Questions],
     callbacks: Sequence[Callable[[str], None]] = (),
 ) -> dict[str, Answers]:
-    """The answers of every policy, one policy in memory at a time; also saved as the benchmarks'
-    own tools read them.
+    """The answers of every policy, with one policy in memory at a time.
 
-    Paper: section 4.1, appendix H (greedy). Samples and log-probabilities are kept in the run's
-    folder as they come. callbacks: told in words which policy begins. Several processes call this
-    alike.
+    Paper: section 4.1, appendix H (greedy). Samples and log-probabilities are written into the
+    run's folder as they come. The answers are also saved there as the benchmarks' own tools read
+    them. Where a run has several processes, all of them call this in the same way.
+
+    who: of `who_answers`.
+    truthful: questions of TruthfulQA.
+    asked: questions of the other benchmarks.
+    callbacks: called with a line of text when a policy begins.
     """
     answers = {}
     for name, place in who.places.items():
@@ -207,42 +227,44 @@ def _answers(
     truthful: MultipleChoice,
     asked: Sequence[Questions],
 ) -> Answers:
-    """The answers of one policy. TruthfulQA's prompt has no place for a label."""
+    """The answers of one policy; TruthfulQA's prompt has no place for a label."""
     recipe = setup.recipe
     progress = setup.tier != "smoke"
     policy = load_policy(place).to(device())
     scored = truthfulqa.score(
         truthful, policy, kept=setup.folder / "truthfulqa", progress=progress, **recipe.inference
     )
-    if (
-        recipe.pair_tokens
-    ):  # a question and an answer may be longer than what the policy was trained on
+    if recipe.pair_tokens:
+        # A question and its answer may be longer than what the policy was trained on.
         policy.max_tokens = policy.backbone.config.max_position_embeddings
-    replies = {}
-    for each in asked:
-        longest = recipe.longest(each.benchmark)
-        replies[each.benchmark] = questions.generate(
+    by_benchmark = {}
+    for to_answer in asked:
+        by_benchmark[to_answer.benchmark] = questions.generate(
             policy,
-            each,
-            max_new_tokens=longest,
+            to_answer,
+            max_new_tokens=recipe.longest(to_answer.benchmark),
             label=label,
             file=setup.folder,
             progress=progress,
             **recipe.generation,
         )
     return Answers(
-        name, scored, replies, policy.read, policy.control_strings, policy.scored_one_by_one
+        policy=name,
+        truthfulqa=scored,
+        by_benchmark=by_benchmark,
+        read=policy.read,
+        control_strings=policy.control_strings,
+        scored_one_by_one=policy.scored_one_by_one,
     )
 
 
 def _save(folder: Path, answers: Answers) -> None:
     """Write answers as FastChat and Arena Hard read them, and as alpaca_eval does."""
+    policy = answers.policy
     for benchmark, replies in answers.by_benchmark.items():
-        questions.save(folder / benchmark / f"{answers.policy}.jsonl", answers.policy, replies)
+        questions.save(folder / benchmark / f"{policy}.jsonl", policy, replies)
         if benchmark == "AlpacaEval 2":
-            alpaca_eval.save_outputs(
-                folder / benchmark / f"{answers.policy}.json", answers.policy, replies
-            )
+            alpaca_eval.save_outputs(folder / benchmark / f"{policy}.json", policy, replies)
 
 
 def one_line(text: str, longest: int = 300) -> str:
@@ -251,9 +273,12 @@ def one_line(text: str, longest: int = 300) -> str:
 
 
 def examples(answers: Mapping[str, Answers]) -> pd.DataFrame:
-    """What every policy wrote in both turns of MT-Bench's first question, cut: policies down, turns across."""
+    """What every policy wrote in both turns of MT-Bench's first question, cut.
+
+    Policies are down, turns across.
+    """
     texts = {}
-    for name, each in answers.items():
-        both = each.by_benchmark["MT-Bench"][:2]
-        texts[name] = [one_line(answer.responses[0].text) for answer in both]
+    for name, of_policy in answers.items():
+        two_turns = of_policy.by_benchmark["MT-Bench"][:2]
+        texts[name] = [one_line(answer.responses[0].text) for answer in two_turns]
     return pd.DataFrame(texts, index=["turn 1", "turn 2"]).T.rename_axis("policy")

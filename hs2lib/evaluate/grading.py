@@ -1,17 +1,15 @@
-"""Who grades the policies' answers, and what was found: nobody, the truth, a reward model, or an
-endpoint.
+"""Grades of the policies' answers, by the truth, a reward model or a judge at an endpoint.
 
-    graders = appoint(setup, asked)                       # refused here, before hours are spent on answers
-    estimates(setup, graders, asked, answers)             # what an endpoint will take, before anything is sent
+    graders = appoint(setup, asked)  # refused here, before hours are spent on answers
+    estimates(setup, graders, asked, answers)  # what an endpoint will take; nothing is sent
     graded = grade(setup, graders, asked, answers, reward_model, published)
-    graded.judged                                         # policy by policy and benchmark by benchmark
+    graded.judged  # policy by policy and benchmark by benchmark
 
 Paper: section 4.1, appendix H (GPT-4-0125-preview for MT-Bench, GPT-4-1106-preview for the others).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +21,8 @@ from hs2lib.evaluate.policies import COLUMNS, SCORE, weighted
 from hs2lib.evaluate.questions import (
     JudgedScore,
     Questions,
+    Template,
+    Templates,
     characters,
     last_turns,
     mean,
@@ -38,18 +38,23 @@ PROTOCOLS = {"MT-Bench": mt_bench, "Arena Hard": arena_hard, "AlpacaEval 2": alp
 
 NOT_RUN = "not run: no judge"
 
+# In the run's folder. Replies are written as they come and never paid for twice.
+REPLIES = "judge-replies.jsonl"
+
 
 @dataclass(frozen=True)
 class Graders:
     """Who grades.
 
-    judge: "none", "truth", "reward_model" or "endpoint". endpoints, templates: of an endpoint by
-    benchmark the judge and its prompts. read: files of the prompts, as `hs2lib.paths.as_read`.
+    judge: "none", "truth", "reward_model" or "endpoint".
+    endpoints: the judge of each benchmark, where `judge` is endpoint.
+    templates: the prompts of each benchmark, where `judge` is endpoint.
+    read: files of the prompts, as `hs2lib.paths.as_read`.
     """
 
     judge: str
     endpoints: Mapping[str, Judge] = field(default_factory=dict)
-    templates: Mapping[str, Any] = field(default_factory=dict)
+    templates: Mapping[str, Template | Templates] = field(default_factory=dict)
     read: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, benchmark: str) -> str:
@@ -73,7 +78,10 @@ class Graders:
 
 
 def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
-    """Who grades, by the recipe's `judge`. Raises ValueError where the truth is to grade answers to real questions."""
+    """Who grades, by the recipe's `judge`.
+
+    Raises ValueError where the truth is to grade answers to real questions.
+    """
     recipe = setup.recipe
     if recipe.judge == "truth":
         for questions in asked:
@@ -87,13 +95,13 @@ def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
         "price": tuple(recipe.price) or None,
         "in_flight": recipe.in_flight,
     }
-    name_alone = {"reply_tokens": 16}
+    short_reply = {"reply_tokens": 16}  # a judge of AlpacaEval writes a name and nothing else
     if recipe.log_probs:
-        name_alone = {"reply_tokens": 1, "reasks": 0, "extra": alpaca_eval.LOG_PROBS}
+        short_reply = {"reply_tokens": 1, "reasks": 0, "extra": alpaca_eval.LOG_PROBS}
     endpoints = {
         "MT-Bench": Judge(recipe.judge_model, reply_tokens=recipe.reply_tokens, **server),
         "Arena Hard": Judge(recipe.pair_judge, reply_tokens=recipe.reply_tokens, **server),
-        "AlpacaEval 2": Judge(recipe.pair_judge, **name_alone, **server),
+        "AlpacaEval 2": Judge(recipe.pair_judge, **short_reply, **server),
     }
     templates = {
         benchmark: protocol.prompts(recipe.source) for benchmark, protocol in PROTOCOLS.items()
@@ -105,20 +113,25 @@ def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
 
 
 def reward_model(setup: Setup) -> RewardModel | None:
-    """The reward model whose scores stand beside the answers; None unless the recipe's `judge` is reward_model."""
+    """The reward model that scores the answers, where the recipe's `judge` is reward_model."""
     if setup.recipe.judge != "reward_model":
         return None
     return saved.reward_model(setup)
 
 
 def rewards(
-    model: RewardModel, answers: Sequence[Group], *, weighting: str = "goodness", **options
+    model: RewardModel,
+    answers: Sequence[Group],
+    *,
+    weighting: str = "goodness",
+    **options: object,
 ) -> pd.Series:
-    """The reward model's score of every response, by the answer's id; the model is named in the
-    series.
+    """The reward model's score of every response, by the answer's id.
 
-    Paper: section 4.3 (goodness .65, .8, .45). weighting: as `hs2lib.paper.head_weights`. options:
-    of RewardModel.score.
+    Paper: section 4.3 (goodness .65, .8, .45). The name of the series names the model.
+
+    weighting: as for `hs2lib.paper.head_weights`.
+    options: of `RewardModel.score`.
     """
     values = weighted(model.score(answers, **options).numpy(), weighting, model)  # [R]
     name = f"{SCORE}, {weighting} of {model.fingerprint()}"
@@ -130,39 +143,40 @@ def asks(
 ) -> list[Ask]:
     """What an endpoint is asked about one policy's answers to a benchmark."""
     benchmark = questions.benchmark
-    more = {}
+    options = {}
     if benchmark == "AlpacaEval 2":  # which answer stands first is drawn
-        more = {"seed": setup.recipe.seed}
-    return PROTOCOLS[benchmark].asks(questions, answers, graders.templates[benchmark], **more)
+        options = {"seed": setup.recipe.seed}
+    return PROTOCOLS[benchmark].asks(questions, answers, graders.templates[benchmark], **options)
 
 
 def estimates(
     setup: Setup, graders: Graders, asked: Sequence[Questions], answers: Mapping[str, Answers]
 ) -> pd.DataFrame:
-    """Requests, tokens and cost that an endpoint will take, by benchmark; empty without one. Nothing is sent."""
-    parts = []
+    """Requests, tokens and cost that an endpoint will take, by benchmark; empty without one.
+
+    Nothing is sent.
+    """
+    tables = []
     for questions in asked:
-        if questions.benchmark not in graders.endpoints:
+        benchmark = questions.benchmark
+        if benchmark not in graders.endpoints:
             continue
-        every = []
-        for each in answers.values():
-            every += asks(setup, graders, questions, each.by_benchmark[questions.benchmark])
-        estimate = graders.endpoints[questions.benchmark].estimate(every, setup.folder / REPLIES)
-        parts.append(estimate.assign(benchmark=questions.title))
-    return pd.concat(parts) if parts else pd.DataFrame()
-
-
-REPLIES = (
-    "judge-replies.jsonl"  # in the run's folder: each is kept as it comes and never paid for twice
-)
+        to_judge = []
+        for of_policy in answers.values():
+            to_judge += asks(setup, graders, questions, of_policy.by_benchmark[benchmark])
+        estimate = graders.endpoints[benchmark].estimate(to_judge, setup.folder / REPLIES)
+        tables.append(estimate.assign(benchmark=questions.title))
+    return pd.concat(tables) if tables else pd.DataFrame()
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One policy's answers to a benchmark, and what was found of them.
+    """One policy's answers to a benchmark, and their grades.
 
-    judge: "none", "reward_model", or the judge's name, and then `result` is what the benchmark's
-    `score` returned. reward: the scores of `rewards`.
+    policy: its title.
+    judge: "none", "reward_model", or the judge's name.
+    result: what the benchmark's `score` returned, where there is a judge.
+    reward: the scores of `rewards`, where the judge is reward_model.
     """
 
     policy: str
@@ -172,30 +186,31 @@ class Judged:
     result: JudgedScore | None = None
     reward: pd.Series | None = None
 
-    def rows(self, **resampled) -> pd.DataFrame:
-        """Rows (measure, policy, mean, 95 % low, 95 % high, note). resampled: n_boot and seed of
-        the intervals.
+    def rows(self, **resampled: int) -> pd.DataFrame:
+        """Rows (measure, policy, mean, 95 % low, 95 % high, note).
 
-        The judged measure is always there, empty with the note "not run: no judge" where no judge
-        was asked; with "reward_model" the scores of `rewards` are a measure of their own.
+        The judged measure is always there. Where no judge was asked it is nan, with the note "not
+        run: no judge". With "reward_model" the scores of `rewards` are a measure of their own.
         Characters are the mean length of a response.
+
+        resampled: n_boot and seed of the intervals.
         """
         ids = [question_id(answer) for answer in self.answers]
         rows = self._judged_rows()
         if self.judge == "reward_model":
             rows.append((self.reward.name, *mean(self.reward, ids, **resampled), "no judge"))
-        n_cut = sum(
-            not getattr(answer.responses[0], "finished", True) for answer in self.answers
-        )  # of samples known
+        # Only samples say whether they are finished, answers from a file do not.
+        n_cut = sum(not getattr(answer.responses[0], "finished", True) for answer in self.answers)
         note = f"{n_cut} of {len(self.answers)} cut at the limit" if n_cut else ""
         rows.append(("characters", *mean(characters(self.answers), ids, **resampled), note))
         named = [(f"{self.questions.title}: {name}", self.policy, *row) for name, *row in rows]
         return pd.DataFrame(named, columns=COLUMNS)
 
     def _judged_rows(self) -> list[tuple]:
-        """The judged measure, and what stands beside it without an interval."""
+        """The judged measure, and the numbers beside it, which have no interval."""
         if self.result is None:
-            return [(PROTOCOLS[self.questions.benchmark].MEASURE, np.nan, np.nan, np.nan, NOT_RUN)]
+            measure = PROTOCOLS[self.questions.benchmark].MEASURE
+            return [(measure, np.nan, np.nan, np.nan, NOT_RUN)]
         note = f"judge {self.judge}"
         if self.result.unparsable:
             note += f", {self.result.unparsable} unparsable"
@@ -207,12 +222,12 @@ class Judged:
         return rows
 
     def by_question(self) -> pd.DataFrame:
-        """One row a response, in the form of `policies.evaluate`: policy, prompt, response,
-        settings, the measures.
+        """One row a response, in the form of `policies.evaluate`.
 
-        Paper: silent. Characters, the scores of `rewards`, and the judge's: a grade, or in per cent
-        what a question's games or preference say; nan where no verdict was read. Two policies can
-        be paired by `prompt`, the question.
+        Paper: silent. Columns: policy, prompt, response, settings and the measures. These are
+        characters, the scores of `rewards`, and the judge's. The last is a grade, or a question's
+        games or preference in per cent; it is nan where no verdict was read. Two policies can be
+        paired by `prompt`, the question.
         """
         rows = {
             "policy": self.policy,
@@ -230,14 +245,22 @@ class Judged:
 
 @dataclass(frozen=True)
 class Graded:
-    """judged: every policy on every benchmark, policy after policy. unread: replies in which no verdict was read."""
+    """The grades of all answers.
+
+    judged: every policy on every benchmark, policy after policy.
+    unread: replies in which no verdict was read.
+    """
 
     judged: list[Judged]
     unread: pd.DataFrame
 
     def by_question(self, benchmark: str) -> list[pd.DataFrame]:
-        """Of each policy `Judged.by_question` of a benchmark."""
-        return [each.by_question() for each in self.judged if each.questions.benchmark == benchmark]
+        """`Judged.by_question` of a benchmark, for each policy."""
+        return [
+            judged.by_question()
+            for judged in self.judged
+            if judged.questions.benchmark == benchmark
+        ]
 
 
 def grade(
@@ -248,47 +271,49 @@ def grade(
     reward_model: RewardModel | None = None,
     published: alpaca_eval.Published | None = None,
 ) -> Graded:
-    """Every policy's answers to every benchmark, with what the graders found of them.
+    """Every policy's answers to every benchmark, with the grades that the graders give them.
 
-    By the truth answers to last turns alone are kept, which it can grade. reward_model: what
-    scores, where the judge is reward_model. published: AlpacaEval's difficulties. Raises as
-    `Judge.verdicts`.
+    Where the truth grades, only the answers to last turns remain, which it can grade.
+
+    asked: the questions of the benchmarks.
+    answers: of each policy, by its title.
+    reward_model: what scores, where the judge is reward_model.
+    published: AlpacaEval's difficulties.
+
+    Raises as `Judge.verdicts`.
     """
-    by_name: dict[tuple[str, str], Judged] = {}
+    recipe = setup.recipe
+    judged_by_name: dict[tuple[str, str], Judged] = {}
     unread = []
     for questions in asked:  # a judge is asked benchmark after benchmark
-        for name, each in answers.items():
-            replies = each.by_benchmark[questions.benchmark]
-            reward = result = None
+        benchmark = questions.benchmark
+        for policy, of_policy in answers.items():
+            replies = of_policy.by_benchmark[benchmark]
+            reward = None
+            result = None
             if graders.judge == "reward_model":
-                recipe = setup.recipe
                 reward = rewards(
                     reward_model, replies, weighting=recipe.weighting, **recipe.inference
                 )
             elif graders.judge == "truth":
                 replies = last_turns(questions, replies)
-                result = _score(
-                    setup,
-                    questions,
-                    replies,
-                    by_truth(questions, replies, seed=setup.recipe.seed),
-                    published,
-                )
-            elif graders.judge == "endpoint":
-                verdicts = _asked(setup, graders, questions, replies)
-                unread.append(
-                    unparsable(verdicts).assign(policy=name, benchmark=questions.benchmark)
-                )
+                verdicts = by_truth(questions, replies, seed=recipe.seed)
                 result = _score(setup, questions, replies, verdicts, published)
-            grader = graders.named(questions.benchmark)
-            by_name[name, questions.benchmark] = Judged(
-                name, questions, replies, grader, result, reward
+            elif graders.judge == "endpoint":
+                verdicts = _ask_endpoint(setup, graders, questions, replies)
+                unread.append(unparsable(verdicts).assign(policy=policy, benchmark=benchmark))
+                result = _score(setup, questions, replies, verdicts, published)
+            judged_by_name[policy, benchmark] = Judged(
+                policy, questions, replies, graders.named(benchmark), result, reward
             )
-    judged = [by_name[name, questions.benchmark] for name in answers for questions in asked]
+    judged = []
+    for policy in answers:
+        for questions in asked:
+            judged.append(judged_by_name[policy, questions.benchmark])
     return Graded(judged, pd.concat(unread, ignore_index=True) if unread else pd.DataFrame())
 
 
-def _asked(
+def _ask_endpoint(
     setup: Setup, graders: Graders, questions: Questions, replies: Sequence[Group]
 ) -> list[Verdict]:
     """An endpoint's verdicts on one policy's answers, within the caps."""
@@ -309,9 +334,7 @@ def _score(
     published: alpaca_eval.Published | None,
 ) -> JudgedScore:
     """What a benchmark's protocol makes of verdicts."""
-    more = {}
+    options = dict(setup.recipe.resampled)
     if questions.benchmark == "AlpacaEval 2":
-        more = {"published": published}
-    return PROTOCOLS[questions.benchmark].score(
-        questions, replies, verdicts, **setup.recipe.resampled, **more
-    )
+        options["published"] = published
+    return PROTOCOLS[questions.benchmark].score(questions, replies, verdicts, **options)

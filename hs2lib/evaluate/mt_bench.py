@@ -1,18 +1,18 @@
-"""MT-Bench: 80 questions of two turns, each response graded from 1 to 10 by a judge, the mean over
-160.
+"""MT-Bench: 80 questions of two turns, each response graded from 1 to 10 by a judge.
 
-    questions = load("folder")                                       # or "hub", "embedded"
-    asked = asks(questions, answers, prompts("folder"))              # 160 questions to a judge
-    result = score(questions, answers, judge.verdicts(asked, file=file, token_cap=2_000_000))
-    result.overall                                                   # the mean grade and its interval
+    questions = load("folder")  # or "hub", "embedded"
+    asked = asks(questions, answers, prompts("folder"))  # 160 questions to a judge
+    verdicts = judge.verdicts(asked, file=file, token_cap=2_000_000)
+    result = score(questions, answers, verdicts)
+    result.overall  # the mean of the 160 grades, and its interval
 
-Paper: section 4.1 and appendix H: single-answer grading by GPT-4-0125-preview, reference answers
-for maths, reasoning and coding. 13 of the 30 references that come with the benchmark are wrong; the
-paper had GPT-4-0125-preview write all 30 again and checked them by hand. Those are the default
-here.
+Paper: section 4.1 and appendix H: single-answer grading by GPT-4-0125-preview, with reference
+answers for maths, reasoning and coding. Of the 30 references that come with the benchmark 13 are
+wrong. The paper had GPT-4-0125-preview write all 30 again and checked them by hand. Those are the
+default here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import pandas as pd
 from hs2lib.data.load import locate
 from hs2lib.data.rows import rows
 from hs2lib.evaluate import questions as bench
-from hs2lib.evaluate.judge import RATING, Ask
+from hs2lib.evaluate.judge import RATING, Ask, Verdict
 from hs2lib.group import Group
 from hs2lib.names import one_of
 from hs2lib.paper import GRADE
@@ -47,7 +47,7 @@ REFERENCES = [
     name.partition("/")[2] for name in bench.FILES if name.startswith("MT-Bench references/")
 ]
 
-# The published judge prompts, by name, and the fields each has.
+# The published judge prompts by name, and the fields of each.
 FIELDS = {
     "single-v1": ("question", "answer"),
     "single-math-v1": ("question", "ref_answer_1", "answer"),
@@ -64,89 +64,112 @@ FIELDS = {
 
 
 def load(
-    source: str, folder=None, *, references="gpt-4-0125-preview", n: int = 0, seed: int = 0
+    source: str,
+    folder: str | Path | None = None,
+    *,
+    references: str = "gpt-4-0125-preview",
+    n: int = 0,
+    seed: int = 0,
 ) -> bench.Questions:
-    """The 80 questions with references for maths, reasoning and coding; n of them (0: all) spread
-    over categories.
+    """The 80 questions, with references for maths, reasoning and coding.
 
-    source: "folder" (default HS2_DATA_DIR), "hub" (GitHub at pinned commits) or "embedded"
-    (generated conversations in place of MT-Bench, and called so). references: gpt-4-0125-preview
-    (the paper's), gpt-4-1106-preview (SimPO's), gpt-4 (the benchmark's own, 13 wrong), or "" for
-    none (to generate answers only). Raises DataError for a file that is absent or not as it should
-    be.
+    source: "folder", "hub" (GitHub at pinned commits), or "embedded". "embedded" has generated
+        conversations in place of MT-Bench, and says so.
+    folder: of source "folder", by default HS2_DATA_DIR.
+    references: gpt-4-0125-preview (the paper's), gpt-4-1106-preview (SimPO's), gpt-4 (the
+        benchmark's own, 13 wrong), or "" for none (to generate answers only).
+    n, seed: how many questions (0: all), spread over the categories.
+
+    Raises DataError for a file that is absent or not as it should be.
     """
     one_of("references", references or "none", ("none", *REFERENCES))
-
-    def columns(line: int, row: dict):
-        return row.get("question_id"), row.get("category"), row.get("turns")
-
-    questions = bench.load("MT-Bench", WHOLE, 2, columns, source, folder, n, seed, CATEGORIES)
+    questions = bench.load("MT-Bench", WHOLE, 2, _columns, source, folder, n, seed, CATEGORIES)
     needed = tuple(
         group for group in questions.groups if questions.categories[group.id] in WITH_REFERENCE
     )
     if questions.generated or not references or not needed:
         return questions
-    path, provenance, read = locate(
-        bench.FILES[f"MT-Bench references/{references}"], source, folder
-    )
+    references_file = bench.FILES[f"MT-Bench references/{references}"]
+    path, provenance, read = locate(references_file, source, folder)
     texts: dict[str, tuple[str, ...]] = {}
     for answer in bench.read(path, replace(questions, groups=needed)):
-        texts[bench.question_id(answer)] = (
-            *texts.get(bench.question_id(answer), ()),
-            answer.responses[0].text,
-        )
+        id = bench.question_id(answer)
+        texts[id] = (*texts.get(id, ()), answer.responses[0].text)
     source = f"{questions.source}; {provenance}"
     return replace(questions, references=texts, source=source, read=questions.read | read)
 
 
+def _columns(line: int, row: dict) -> tuple[object, object, object]:
+    """The id, the category and the texts of a row of the file."""
+    return row.get("question_id"), row.get("category"), row.get("turns")
+
+
 def prompts(source: str, folder: str | Path | None = None) -> bench.Templates:
-    """The judge prompts for single-answer grading by name; for source "embedded" some of our own."""
+    """The judge prompts for single-answer grading by name; for "embedded" some of our own."""
+    return bench.prompts("MT-Bench", FIELDS, _parse_prompts, source, folder)
 
-    def parse(path: Path) -> dict[str, bench.Template]:
-        keys = ("name", "system_prompt", "prompt_template")
-        texts = [[row.get(key) for key in keys] for _, row in rows(path)]
-        return {str(name): bench.Template(*prompt) for name, *prompt in texts}
 
-    return bench.prompts("MT-Bench", FIELDS, parse, source, folder)
+def _parse_prompts(path: Path) -> dict[str, bench.Template]:
+    """All prompts in FastChat's file."""
+    templates = {}
+    for _, row in rows(path):
+        template = bench.Template(row.get("system_prompt"), row.get("prompt_template"))
+        templates[str(row.get("name"))] = template
+    return templates
 
 
 def asks(
-    questions: bench.Questions, answers: Sequence[Group], templates: dict[str, bench.Template]
+    questions: bench.Questions, answers: Sequence[Group], templates: Mapping[str, bench.Template]
 ) -> list[Ask]:
-    """What to ask the judge: a grade of each turn's response, ids "question/turn"; the second with
-    both turns in view.
+    """What to ask the judge: a grade of each turn's response, ids "question/turn".
 
-    Paper: appendix H (single-answer grading). Maths, reasoning and coding are asked with their
-    reference answers.
+    Paper: appendix H (single-answer grading). The judge of a second turn sees both turns. Maths,
+    reasoning and coding are asked with their reference answers.
+
+    templates: as `prompts` returns them.
     """
-    out = []
+    asked = []
     for answer in answers:
         references = questions.references.get(bench.question_id(answer), ())
         users = [turn.text for turn in answer.prompt if turn.role == "user"]
-        responses = [turn.text for turn in answer.prompt if turn.role == "assistant"] + [
-            answer.responses[0].text
-        ]
-        fields = {"question": users[0], "answer": responses[0]}
-        for name, texts in (("question", users), ("answer", responses), ("ref_answer", references)):
-            fields |= {f"{name}_{k}": text for k, text in enumerate(texts, 1)}
-        name = ("single-math-v1" if references else "single-v1") + "-multi-turn" * (len(users) > 1)
-        out.append(Ask(answer.id, templates[name].fill(**fields), RATING, tuple(responses)))
-    return out
+        responses = [turn.text for turn in answer.prompt if turn.role == "assistant"]
+        responses.append(answer.responses[0].text)
+        name = "single-math-v1" if references else "single-v1"
+        if len(users) > 1:
+            name += "-multi-turn"
+        fields = {
+            "question": users[0],
+            "answer": responses[0],
+            **_numbered("question", users),
+            **_numbered("answer", responses),
+            **_numbered("ref_answer", references),
+        }
+        messages = templates[name].fill(**fields)
+        asked.append(Ask(answer.id, messages, RATING, tuple(responses)))
+    return asked
+
+
+def _numbered(name: str, texts: Sequence[str]) -> dict[str, str]:
+    """The fields of a prompt that hold some texts: "answer_1", "answer_2" .."""
+    return {f"{name}_{number}": text for number, text in enumerate(texts, 1)}
 
 
 def score(
-    questions: bench.Questions, answers: Sequence[Group], verdicts, **resampled
+    questions: bench.Questions,
+    answers: Sequence[Group],
+    verdicts: Sequence[Verdict],
+    **resampled: int,
 ) -> bench.JudgedScore:
     """The mean grade, with a 95 % interval by bootstrap over questions.
 
     Paper: appendix H ("the mean across all prompts"); it prints no interval. A grade that could not
     be read counts in no mean and is counted beside it. Both turns of a question are drawn together.
-    Raises KeyError naming a missing verdict.
+
+    verdicts: on each answer. Raises KeyError naming a missing one.
+    resampled: n_boot and seed of the interval.
     """
-    graded, ids = (
-        {verdict.id: verdict.value for verdict in verdicts},
-        [bench.question_id(answer) for answer in answers],
-    )
-    grades = pd.Series([graded[answer.id] for answer in answers], dtype=float, name=GRADE)
-    overall = bench.share(grades.fillna(0), grades.notna(), ids, **resampled)
+    grade_of = {verdict.id: verdict.value for verdict in verdicts}
+    grades = pd.Series([grade_of[answer.id] for answer in answers], dtype=float, name=GRADE)
+    clusters = [bench.question_id(answer) for answer in answers]
+    overall = bench.share(grades.fillna(0), grades.notna(), clusters, **resampled)
     return bench.JudgedScore(MEASURE, overall, int(grades.isna().sum()), grades)

@@ -1,6 +1,7 @@
 """The truth as a judge: verdicts on answers to generated questions, in each benchmark's own form.
 
-    verdicts = by_truth(questions, answers)            # as a judge's, for the benchmark's own `score`
+    verdicts = by_truth(questions, answers)
+    result = mt_bench.score(questions, answers, verdicts)  # as with a judge's verdicts
 
 Paper: silent. Gao et al. 2022 (arXiv 2210.10760) grade by a model that stands for the truth; here
 the grader of the small world (`hs2lib.corpus.grade`) knows it.
@@ -33,19 +34,23 @@ def check_generated(questions: Questions) -> None:
 def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
     """Verdicts by the true attributes of answers to last turns, which alone have a task.
 
-    Paper: silent. MT-Bench: a grade of 1 to 10, linear in the weighted sum of the true attributes.
-    Arena Hard and AlpacaEval: the answer that is truly better than the baseline's or worse, or a
-    tie. answers: in the order of `questions.baseline`, where there is one. seed: of the order in
-    which AlpacaEval shows two answers. Raises ValueError as `check_generated`, and for answers to
-    other questions than the baseline's.
+    Paper: silent. In MT-Bench a verdict is a grade from 1 to 10, linear in the weighted sum of the
+    true attributes. In Arena Hard and AlpacaEval it says whether the answer is truly better than
+    the baseline's, worse, or equal.
+
+    answers: in the order of `questions.baseline`, where there is one.
+    seed: of the order in which AlpacaEval shows two answers.
+
+    Raises ValueError as `check_generated`, and for answers to other questions than the baseline's.
     """
     check_generated(questions)
     others = questions.baseline or answers
-    ours = [question_id(answer) for answer in answers]
-    theirs = [question_id(other) for other in others]
-    if ours != theirs:
+    our_ids = [question_id(answer) for answer in answers]
+    their_ids = [question_id(other) for other in others]
+    if our_ids != their_ids:
         raise ValueError(
-            f"{questions.title}: {len(ours)} answers are not to the baseline's {len(theirs)} questions"
+            f"{questions.title}: {len(our_ids)} answers are not to the baseline's "
+            f"{len(their_ids)} questions"
         )
     verdicts: dict[str, float | str] = {}
     for answer, other in zip(answers, others, strict=True):
@@ -55,14 +60,12 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
         if questions.benchmark == "MT-Bench":
             verdicts[answer.id] = 1 + 9 * truth / HIGHEST
         elif questions.benchmark == "Arena Hard":
-            verdicts[f"{id}/1"] = _better("A>B", "A=B", "B>A", difference)  # the model is B
-            verdicts[f"{id}/2"] = _better("B>A", "A=B", "A>B", difference)  # the model is A
-        elif alpaca_eval.shown_first(id, seed):
-            verdicts[id] = _better(
-                "M", alpaca_eval.TIE, "m", difference
-            )  # m is the answer shown first, the model's
+            verdicts[f"{id}/1"] = _by_sign(difference, "B>A", "A=B", "A>B")  # the model is B
+            verdicts[f"{id}/2"] = _by_sign(difference, "A>B", "A=B", "B>A")  # the model is A
+        elif alpaca_eval.shown_first(id, seed):  # "m" is the answer shown first, the model's
+            verdicts[id] = _by_sign(difference, "m", alpaca_eval.TIE, "M")
         else:
-            verdicts[id] = _better("m", alpaca_eval.TIE, "M", difference)
+            verdicts[id] = _by_sign(difference, "M", alpaca_eval.TIE, "m")
     return [Verdict(id, value, "", 1) for id, value in verdicts.items()]
 
 
@@ -71,8 +74,8 @@ def _truth(answer: Group) -> float:
     return true_attributes(answer)[0] @ WEIGHTS
 
 
-def _better(worse: str, tie: str, better: str, difference: float) -> str:
-    """Which verdict a difference of truth means, the model's answer less the other."""
+def _by_sign(difference: float, better: str, tie: str, worse: str) -> str:
+    """The verdict that a difference of truth means, the model's answer less the other."""
     if difference > 0:
         return better
     if difference < 0:
