@@ -307,7 +307,7 @@ VALUES = {
     "09": IN_PARTS,
     "10": EXACT,
     "11": IN_PARTS,
-    "12": IN_PARTS,
+    "12": IN_PARTS | {"batch": "4"},  # a group for each of four processes
     "13": EXACT,
 }
 STREAMED = ("05", "06", "08")  # these stages hold the models in parts from the first byte on
@@ -317,13 +317,20 @@ def notebooks(work: Path) -> dict:
     """05 to 13 at tier smoke: every stage by one, two and four processes, then the notebooks that read what these left.
 
     By one process means that the notebook computes for itself. Each number of processes has folders of its own, in
-    which a notebook reads the results of those before it.
+    which a notebook reads the results of those before it. A notebook that is done is not done again.
     """
     rows, seconds = {}, {}
     for processes in (1, 2, 4):
         home = work / "notebooks" / str(processes)
         for number in NUMBERS:
             key = f"{number}, {processes}"
+            record = home / f"{number}.json"
+            if record.exists():
+                done = json.loads(record.read_text())
+                seconds[key] = done["seconds"]
+                if processes > 1:
+                    rows[key] = done["row"]
+                continue
             words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
             for name, value in VALUES[number].items():
                 words += ["-p", f"{name}={value}"]
@@ -335,12 +342,14 @@ def notebooks(work: Path) -> dict:
             say(home, [*words, "--execute", number])
             seconds[key] = [time.time() - began]
             print(f"{key}: {seconds[key][0]:.0f} s", flush=True)
-            if processes == 1:
-                continue
-            after = stamps(home, number)
-            again = [name for name, at in before.items() if after[name] != at]
-            apart_by = tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number)
-            rows[key] = {"computed again": again, "kept by the stages": len(before), "tables": apart_by}
+            done = {"seconds": seconds[key]}
+            if processes > 1:
+                after = stamps(home, number)
+                again = [name for name, at in before.items() if after[name] != at]
+                apart_by = tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number)
+                rows[key] = {"computed again": again, "kept by the stages": len(before), "tables": apart_by}
+                done["row"] = rows[key]
+            paths.write(record, json.dumps(done))
     return {NOTEBOOKS: rows, "seconds": seconds}
 
 
@@ -364,9 +373,13 @@ def say(home: Path, words: list[str]) -> None:
 
 
 def stamps(home: Path, number: str) -> dict[str, int]:
-    """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities."""
+    """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities.
+
+    labelled.jsonl is no such file: a notebook writes it anew from kept scores, for its reader.
+    """
     (folder,) = home.glob(f"runs/smoke/{number}_*")
-    files = [*folder.glob("training-*/done.json"), *folder.rglob("*.jsonl")]
+    kept = [file for file in folder.rglob("*.jsonl") if file.name != "labelled.jsonl"]
+    files = [*folder.glob("training-*/done.json"), *kept]
     return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
 
 
