@@ -338,16 +338,22 @@ def notebooks(work: Path) -> dict:
             before = {}
             if processes > 1:
                 by_stages(home, number, processes, words)
-                before = stamps(home, number)
+                before = kept(home, number)
             say(home, [*words, "--execute", number])
             seconds[key] = [time.time() - began]
             print(f"{key}: {seconds[key][0]:.0f} s", flush=True)
             done = {"seconds": seconds[key]}
             if processes > 1:
-                after = stamps(home, number)
-                again = [name for name, at in before.items() if after[name] != at]
-                apart_by = tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number)
-                rows[key] = {"computed again": again, "kept by the stages": len(before), "tables": apart_by}
+                after = kept(home, number)
+                again = [name for name, lines in before.items() if after[name][: len(lines)] != lines]
+                rows[key] = {
+                    "computed again": again,
+                    "files kept by the stages": len(before),
+                    "lines that the notebook added to them": sum(
+                        len(after[name]) - len(before[name]) for name in before
+                    ),
+                    "tables": tables_apart(work / "notebooks/1/reports/smoke", home / "reports/smoke", number),
+                }
                 done["row"] = rows[key]
             paths.write(record, json.dumps(done))
     return {NOTEBOOKS: rows, "seconds": seconds}
@@ -372,15 +378,20 @@ def say(home: Path, words: list[str]) -> None:
         sys.exit(f"{' '.join(words)}: {done.stderr[-4000:]}")
 
 
-def stamps(home: Path, number: str) -> dict[str, int]:
-    """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities.
+def kept(home: Path, number: str) -> dict[str, list[str]]:
+    """What a notebook keeps, by file: when a training ended, and the lines of states, scores and log-probabilities.
 
-    labelled.jsonl is no such file: a notebook writes it anew from kept scores, for its reader.
+    Not what it writes anew for its readers: labelled.jsonl, and answers in the form of the benchmarks' own tools.
     """
     (folder,) = home.glob(f"runs/smoke/{number}_*")
-    kept = [file for file in folder.rglob("*.jsonl") if file.name != "labelled.jsonl"]
-    files = [*folder.glob("training-*/done.json"), *kept]
-    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
+    contents = {}
+    for file in folder.glob("training-*/done.json"):
+        contents[str(file.relative_to(folder))] = [str(file.stat().st_mtime_ns)]
+    for file in folder.rglob("*.jsonl"):
+        name = file.relative_to(folder)
+        if file.name != "labelled.jsonl" and name.parts[0] != "answers":
+            contents[str(name)] = file.read_text().splitlines()
+    return contents
 
 
 def tables_apart(one: Path, other: Path, number: str) -> dict:
@@ -443,7 +454,7 @@ def main(argv: list[str] | None = None) -> None:
     read = figures[NOTEBOOKS].values()
     tables = max(row["tables"]["largest difference"] for row in read)
     again = [name for row in read for name in (*row["computed again"], *row["tables"]["other words"])]
-    once = not again and all(row["kept by the stages"] for row in read)
+    once = not again and all(row["files kept by the stages"] for row in read)
     tied = figures["export"] == {"missing": [], "unexpected": [], "tied": 1}
     met = losses < 1e-3 and half <= 0.6 and after < 1e-3 and off < 0.1 and tied and once and tables < 1e-2
     if not options.dry:
