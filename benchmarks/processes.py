@@ -390,7 +390,7 @@ VALUES = {
     "09": IN_PARTS,
     "10": EXACT,
     "11": IN_PARTS,
-    "12": IN_PARTS,
+    "12": IN_PARTS | {"batch": "4"},  # a group for each of four processes
     "13": EXACT,
 }
 STREAMED = ("05", "06", "08")  # these stages hold the models in parts from the first byte on
@@ -401,13 +401,21 @@ def notebooks(work: Path) -> dict:
     read what these left.
 
     By one process means that the notebook computes for itself. Each number of processes has folders
-    of its own, in which a notebook reads the results of those before it.
+    of its own, in which a notebook reads the results of those before it. A notebook that is done is
+    not done again.
     """
     rows, seconds = {}, {}
     for processes in (1, 2, 4):
         home = work / "notebooks" / str(processes)
         for number in NUMBERS:
             key = f"{number}, {processes}"
+            record = home / f"{number}.json"
+            if record.exists():
+                done = json.loads(record.read_text())
+                seconds[key] = done["seconds"]
+                if processes > 1:
+                    rows[key] = done["row"]
+                continue
             words = ["-m", "hs2lib.run", "--tier", "smoke", "--name", "parts"]
             for name, value in VALUES[number].items():
                 words += ["-p", f"{name}={value}"]
@@ -415,22 +423,28 @@ def notebooks(work: Path) -> dict:
             before = {}
             if processes > 1:
                 by_stages(home, number, processes, words)
-                before = stamps(home, number)
+                before = kept(home, number)
             say(home, [*words, "--execute", number])
             seconds[key] = [time.time() - began]
             print(f"{key}: {seconds[key][0]:.0f} s", flush=True)
-            if processes == 1:
-                continue
-            after = stamps(home, number)
-            again = [name for name, at in before.items() if after[name] != at]
-            apart_by = tables_apart(
-                work / "notebooks/1/reports/smoke", home / "reports/smoke", number
-            )
-            rows[key] = {
-                "computed again": again,
-                "kept by the stages": len(before),
-                "tables": apart_by,
-            }
+            done = {"seconds": seconds[key]}
+            if processes > 1:
+                after = kept(home, number)
+                again = [
+                    name for name, lines in before.items() if after[name][: len(lines)] != lines
+                ]
+                rows[key] = {
+                    "computed again": again,
+                    "files kept by the stages": len(before),
+                    "lines that the notebook added to them": sum(
+                        len(after[name]) - len(before[name]) for name in before
+                    ),
+                    "tables": tables_apart(
+                        work / "notebooks/1/reports/smoke", home / "reports/smoke", number
+                    ),
+                }
+                done["row"] = rows[key]
+            paths.write(record, json.dumps(done))
     return {NOTEBOOKS: rows, "seconds": seconds}
 
 
@@ -461,11 +475,22 @@ def say(home: Path, words: list[str]) -> None:
         sys.exit(f"{' '.join(words)}: {done.stderr[-4000:]}")
 
 
-def stamps(home: Path, number: str) -> dict[str, int]:
-    """When what a notebook keeps was last written: trainings that ended, and states, scores and log-probabilities."""
+def kept(home: Path, number: str) -> dict[str, list[str]]:
+    """What a notebook keeps, by file: when a training ended, and the lines of states, scores and
+    log-probabilities.
+
+    Not what it writes anew for its readers: labelled.jsonl, and answers in the form of the
+    benchmarks' own tools.
+    """
     (folder,) = home.glob(f"runs/smoke/{number}_*")
-    files = [*folder.glob("training-*/done.json"), *folder.rglob("*.jsonl")]
-    return {str(file.relative_to(folder)): file.stat().st_mtime_ns for file in files}
+    contents = {}
+    for file in folder.glob("training-*/done.json"):
+        contents[str(file.relative_to(folder))] = [str(file.stat().st_mtime_ns)]
+    for file in folder.rglob("*.jsonl"):
+        name = file.relative_to(folder)
+        if file.name != "labelled.jsonl" and name.parts[0] != "answers":
+            contents[str(name)] = file.read_text().splitlines()
+    return contents
 
 
 def tables_apart(one: Path, other: Path, number: str) -> dict:
@@ -553,7 +578,7 @@ def main(argv: list[str] | None = None) -> None:
     again = [
         name for row in read for name in (*row["computed again"], *row["tables"]["other words"])
     ]
-    once = not again and all(row["kept by the stages"] for row in read)
+    once = not again and all(row["files kept by the stages"] for row in read)
     tied = figures["export"] == {"missing": [], "unexpected": [], "tied": 1}
     met = (
         losses < 1e-3
