@@ -136,7 +136,9 @@ class Decoder(nn.Module):
         return self if self.root else super().to(*args, **options)
 
     def frozen(self, autocast: str) -> Self:
-        """Let this model only be run from now on, in place; it can no longer be trained or saved.
+        """Let this model only be run from now on, in place.
+
+        It can then not be trained, exported or saved.
 
         With autocast "bfloat16" it then takes half the memory. Its projections are stored as what
         autocast makes of them at each call, so no number changes, nor the fingerprint. Embeddings,
