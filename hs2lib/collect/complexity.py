@@ -151,17 +151,7 @@ def local(
         talk = (Turn("user", question),)
         replies = [written(tokenizer, talk, f'{{"score": {level}}}') for level in LEVELS]
         sequences = [ids for ids, _ in encode(tokenizer, replies)]  # one for each level
-        start = next(  # of the score: before it the sequences are the same
-            position
-            for position, tokens in enumerate(zip(*sequences, strict=False))
-            if len(set(tokens)) > 1
-        )
-        score_tokens = [ids[start] for ids in sequences]
-        if len(set(score_tokens)) < len(LEVELS):
-            raise ValueError(
-                "this tokenizer does not tell the scores 1 to 5 apart by their first token"
-            )
-        prefix = sequences[0][:start]
+        prefix, score_tokens = _next_tokens(sequences)
         if len(prefix) > max_tokens:
             beginning = max_tokens // 2
             prefix = prefix[:beginning] + prefix[-(max_tokens - beginning) :]
@@ -170,3 +160,17 @@ def local(
         return json.dumps({"score": LEVELS[int(logits[score_tokens].argmax())]})
 
     return ask
+
+
+def _next_tokens(sequences: Sequence[list[int]]) -> tuple[list[int], list[int]]:
+    """The tokens that all sequences begin with, and the next token of each.
+
+    Raises:
+        ValueError: two sequences have the same next token, or they do not differ.
+    """
+    for position, tokens in enumerate(zip(*sequences, strict=False)):
+        if len(set(tokens)) == len(sequences):
+            return sequences[0][:position], list(tokens)
+        if len(set(tokens)) > 1:
+            break
+    raise ValueError("this tokenizer does not tell the scores 1 to 5 apart by their first token")
