@@ -161,8 +161,8 @@ def load_tokenizer(
         pad_token: one of the vocabulary that no text holds; None for the tokenizer's own.
 
     Raises:
-        ValueError: pad_token is not in the vocabulary, or none is named and the tokenizer has none
-            but its end token.
+        ValueError: pad_token is not in the vocabulary, or the tokenizer has no pad token but its
+            end token.
     """
     tokenizer = hf.AutoTokenizer.from_pretrained(
         where(name), revision=revision, trust_remote_code=False
@@ -266,7 +266,8 @@ def check_causal(name: str | Path, config: hf.PreTrainedConfig, processes: int =
         processes: how many share its weights out.
 
     Raises:
-        ValueError: it is no causal decoder, or its weights do not fit into this machine's memory.
+        ValueError: it is no causal decoder, or its weights take more memory than the GPU has, or
+            the machine where there is no GPU.
     """
     if not _is_causal(config):
         raise ValueError(
