@@ -1,18 +1,18 @@
-"""The annotation form: guidelines, ratings of a prompt's responses one after the other, written to
-a JSONL file.
+"""The annotation form: guidelines, and ratings of a prompt's responses, written to a JSONL file.
 
 Paper: section 2.1 ("rate two responses to the same prompt sequentially") and appendix G (flags,
-five axes from 0 to 4, check boxes, confidence, safe or not), the guidelines in our own words. Two
-files are written, a line a time: the ratings, with just the columns that `data.load("ratings",
-"folder", path=...)` reads, and beside it `*.notes.jsonl` with everything else. Annotators go by a
-pseudonym; of a flagged task nothing but its id is kept, as it may hold names.
+five axes from 0 to 4, check boxes, confidence, safe or not). The guidelines are in our own words.
+
+The form writes two files, one line at a time. The ratings have just the columns that
+`data.load("ratings", "folder", path=...)` reads. Everything else goes to `*.notes.jsonl` beside it.
+Annotators go by a pseudonym. Of a flagged task only the id is written, since it may hold names.
 """
 
 import html
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,9 +28,8 @@ _GUIDELINES = read_yaml(__file__, "guidelines.yaml")
 
 FLAGS: dict[str, str] = _GUIDELINES["flags"]
 
-SCALES: dict[str, dict] = _GUIDELINES[
-    "scales"
-]  # attribute -> question, and meanings of 0, 1, 2, 3 and 4
+# Of each attribute: the question, and the meanings of 0, 1, 2, 3 and 4.
+SCALES: dict[str, dict] = _GUIDELINES["scales"]
 
 BOXES: dict[str, list[str]] = _GUIDELINES["boxes"]
 
@@ -42,22 +41,27 @@ _PSEUDONYM = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 def notes_path(path: str | Path) -> Path:
-    """Where flags, check boxes, confidence, safety and times go: ratings.jsonl -> ratings.notes.jsonl."""
+    """The file of everything that is no rating: ratings.notes.jsonl for ratings.jsonl."""
     return Path(path).with_suffix(".notes.jsonl")
 
 
 def append(path: Path, row: dict) -> None:
-    """Add a row to a JSONL file in one write, on disk when this returns: a kill leaves all of it or nothing."""
+    """Add a row to a JSONL file, on disk when this returns.
+
+    The row is written at once: a process that is killed leaves all of it or nothing.
+    """
     line = json_lines([row]).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab+", buffering=0) as file:
-        if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
-            line = b"\n" + line  # a last line without its end, as some editors leave it
+        if file.tell() > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # some editors leave the last line without its end
+                line = b"\n" + line
         file.write(line)
         os.fsync(file.fileno())
 
 
-class Saved(OwnRating):
+class SavedRating(OwnRating):
     """A rating as the form wrote it: with a group and an annotator."""
 
     group: Text
@@ -65,15 +69,19 @@ class Saved(OwnRating):
 
 
 class Note(Row, extra="ignore"):
-    """What of a note the form reads again."""
+    """The fields of a note that the form reads again."""
 
     group: Text
     annotator: Text
     flags: list[str]
 
 
-def earlier(path: Path, model: type[Row]) -> list:
-    """The rows of a JSONL file, none where there is no file yet. Raises DataError naming a line that is of no use."""
+def read_rows(path: Path, model: type[Row]) -> list:
+    """The rows of a JSONL file, as `model`; none where there is no file yet.
+
+    Raises:
+        DataError: a line is faulty; the message names it.
+    """
     if not path.exists() or not path.stat().st_size:
         return []
     with Faults(path) as faults:
@@ -81,54 +89,50 @@ def earlier(path: Path, model: type[Row]) -> list:
 
 
 class AnnotationForm(widgets.VBox):
-    """A form that walks an annotator through groups, response by response, and resumes where the
-    file ends.
+    """A form that shows an annotator one response after the other, from where the file ends.
 
-    groups: prompts with their responses, ids unique, no text empty. path: the JSONL file, made when
-    the first rating is saved. annotator: a pseudonym, letters, digits, - and _; can be typed into
-    the form instead. Controls by name, for tests and for whoever lays them out anew: annotator,
-    flags, ratings, boxes, confidence, safe, save, flag, message. Raises ValueError for repeated ids
-    and empty responses, DataError for a file that cannot be continued.
+    Its controls have names, for tests and for whoever lays them out anew: annotator, flags,
+    ratings, boxes, confidence, safe, save, flag, message.
+
+    Args:
+        groups: prompts with their responses. Ids are unique and no text is empty.
+        path: the JSONL file, made when the first rating is saved.
+        annotator: a pseudonym of letters, digits, - and _. It can be typed into the form instead.
+
+    Raises:
+        ValueError: an id occurs twice, a response is empty, or the file does not end in .jsonl.
+        DataError: the file cannot be continued.
     """
 
-    def __init__(self, groups: Sequence[Group], path: str | Path, annotator: str = ""):
-        self.groups, self.path = tuple(groups), Path(path)
+    def __init__(self, groups: Sequence[Group], path: str | Path, annotator: str = "") -> None:
+        self.groups = tuple(groups)
+        self.path = Path(path)
         if self.path.suffix != ".jsonl":
             raise ValueError(
-                f"ratings are written as JSON lines: the file must end in .jsonl, got {self.path.name!r}"
+                "ratings are written as JSON lines: "
+                f"the file must end in .jsonl, got {self.path.name!r}"
             )
-        if repeated := [
-            id for id, times in Counter(group.id for group in self.groups).items() if times > 1
-        ]:
-            raise ValueError(f"group ids must be unique, {repeated[0]!r} occurs twice")
-        ids = Counter(response.id for group in self.groups for response in group.responses)
-        if repeated := [id for id, times in ids.items() if times > 1]:
-            raise ValueError(
-                f"response ids must be unique in all groups, {repeated[0]!r} occurs twice"
-            )
-        if empty := [r.id for group in self.groups for r in group.responses if not r.text.strip()]:
-            raise ValueError(
-                f"response {empty[0]!r} has no text that can be seen: leave its group out"
-            )
+        _check_groups(self.groups)
         self._check_file()
-        placeholder = {
-            "placeholder": "pseudonym",
-            "continuous_update": False,
-        }  # read when Enter is pressed
-        self.annotator = widgets.Text(annotator, description="annotator", **placeholder)
-        self.shown, self.message = widgets.HTML(), widgets.HTML()
+
+        self.annotator = widgets.Text(
+            annotator,
+            description="annotator",
+            placeholder="pseudonym",
+            continuous_update=False,  # its value is read when Enter is pressed
+        )
+        self.shown = widgets.HTML()
+        self.message = widgets.HTML()
         self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
-        scale = dict(options=range(5), value=None, style={"button_width": "3em"})
-        self.ratings = {
-            a: widgets.ToggleButtons(tooltips=SCALES[a]["meanings"], **scale) for a in ATTRIBUTES
-        }
-        self.boxes = {a: {name: _checkbox(name) for name in names} for a, names in BOXES.items()}
+        self.ratings = {name: _scale(SCALES[name]["meanings"]) for name in ATTRIBUTES}
+        self.boxes = {attribute: _checkboxes(names) for attribute, names in BOXES.items()}
         self.confidence = widgets.ToggleButtons(
             options=_GUIDELINES["confidence"], value=None, description="how sure?"
         )
         self.safe = widgets.ToggleButtons(options=("pass", "fail"), value=None, description="safe?")
         self.save = widgets.Button(description="Save rating", button_style="primary")
         self.flag = widgets.Button(description="Flag task, skip it", button_style="warning")
+
         self.annotator.observe(lambda _: self._next(), "value")
         self.save.on_click(lambda _: self._guarded(self._save))
         self.flag.on_click(lambda _: self._guarded(self._flag))
@@ -136,15 +140,17 @@ class AnnotationForm(widgets.VBox):
         self._next()
 
     def _layout(self) -> list[widgets.Widget]:
-        rows = []
+        """All controls, from top to bottom."""
+        rating_rows = []
         for name, scale in self.ratings.items():
             question, meanings = SCALES[name].values()
-            text = "; ".join(f"<b>{n}</b> {m}" for n, m in enumerate(meanings))
-            rows += [widgets.HTML(f"<b>{name}</b>: {question} <small>{text}</small>"), scale]
+            text = "; ".join(f"<b>{n}</b> {meaning}" for n, meaning in enumerate(meanings))
+            rating_rows.append(widgets.HTML(f"<b>{name}</b>: {question} <small>{text}</small>"))
+            rating_rows.append(scale)
             if name in BOXES:
-                rows.append(widgets.HBox(list(self.boxes[name].values())))
+                rating_rows.append(widgets.HBox(list(self.boxes[name].values())))
             if name == "correctness":
-                rows.append(self.confidence)
+                rating_rows.append(self.confidence)
         flags = widgets.VBox(
             [widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag]
         )
@@ -153,7 +159,7 @@ class AnnotationForm(widgets.VBox):
             self.annotator,
             self.shown,
             flags,
-            *rows,
+            *rating_rows,
             self.safe,
             advice,
             self.save,
@@ -161,62 +167,91 @@ class AnnotationForm(widgets.VBox):
         ]
 
     def _check_file(self) -> None:
-        """Every row must have what the loader needs, and a group's id must mean the same prompt as here."""
+        """Check that the loader can read every row, and that each group's id means the same prompt.
+
+        Raises:
+            DataError: a row is faulty, or its group has another prompt in this form.
+        """
         prompts = {group.id: group.prompt for group in self.groups}
-        for line, row in enumerate(earlier(self.path, Saved), 1):
+        for line, row in enumerate(read_rows(self.path, SavedRating), 1):
             if row.prompt != prompts.get(row.group, row.prompt):
-                what = f"group {row.group!r} has another prompt here"
-                raise DataError(self.path, line, "prompt", what, "name a new file")
-        earlier(notes_path(self.path), Note)
+                raise DataError(
+                    self.path,
+                    line,
+                    "prompt",
+                    f"group {row.group!r} has another prompt here",
+                    "name a new file",
+                )
+        read_rows(notes_path(self.path), Note)
 
     def done(self) -> tuple[dict[tuple[str, str], str], set[str]]:
-        """What the annotator has finished: ratings in words by (group id, response text), and ids of groups flagged."""
-        mine = self.annotator.value.strip()
-        rows = [row for row in earlier(self.path, Saved) if row.annotator == mine]
-        rated = {
-            (r.group, r.response): ", ".join(f"{a} {getattr(r, a):g}" for a in ATTRIBUTES)
-            for r in rows
-        }
-        notes = earlier(notes_path(self.path), Note)
-        return rated, {note.group for note in notes if note.annotator == mine and note.flags}
+        """What the annotator has finished.
+
+        Returns:
+            The ratings in words by (group id, response text), and the ids of the flagged groups.
+        """
+        annotator = self.annotator.value.strip()
+        rated = {}
+        for row in read_rows(self.path, SavedRating):
+            if row.annotator == annotator:
+                words = ", ".join(f"{name} {getattr(row, name):g}" for name in ATTRIBUTES)
+                rated[row.group, row.response] = words
+        notes = read_rows(notes_path(self.path), Note)
+        flagged = {note.group for note in notes if note.annotator == annotator and note.flags}
+        return rated, flagged
 
     def _next(self, message: str = "") -> None:
-        """Show the first response not yet rated; two identical responses to a prompt are rated once."""
+        """Show the first response not yet rated.
+
+        Two identical responses to a prompt are rated once.
+        """
         rated, flagged = self.done()
-        asked = [
-            (g, i) for g in self.groups if g.id not in flagged for i in range(len(g.responses))
+        tasks = [
+            (group, position)
+            for group in self.groups
+            if group.id not in flagged
+            for position in range(len(group.responses))
         ]
-        left = [
-            (group, i) for group, i in asked if (group.id, group.responses[i].text) not in rated
+        unrated = [
+            (group, position)
+            for group, position in tasks
+            if (group.id, group.responses[position].text) not in rated
         ]
-        self.current = left[0] if left else None
-        for control in (
-            *self.flags.values(),
-            *(box for boxes in self.boxes.values() for box in boxes.values()),
-        ):
-            control.value = False
-        for control in (*self.ratings.values(), self.confidence, self.safe):
-            control.value = None
-        self.save.disabled = self.flag.disabled = self.current is None
-        group, position = self.current or (None, 0)
-        shown = (
-            [(r, rated.get((group.id, r.text))) for r in group.responses[: position + 1]]
-            if group
-            else []
-        )
+        self.current = unrated[0] if unrated else None
+        self._clear()
+        self.save.disabled = self.current is None
+        self.flag.disabled = self.current is None
+
+        group = None
+        shown = []  # responses, each with its rating in words, None where it has none
+        if self.current:
+            group, position = self.current
+            for response in group.responses[: position + 1]:
+                shown.append((response, rated.get((group.id, response.text))))
         self.shown.value = _PAGE.render(
-            group=group, shown=shown, done=len(asked) - len(left), total=len(asked)
+            group=group, shown=shown, done=len(tasks) - len(unrated), total=len(tasks)
         )
         self.message.value = html.escape(message)
 
-    def _guarded(self, act) -> None:
-        """Run a button's action; what is wrong is said in the form, and nothing entered is lost."""
+    def _clear(self) -> None:
+        """Take back all that was ticked and chosen."""
+        boxes = list(self.flags.values())
+        for boxes_of_attribute in self.boxes.values():
+            boxes += boxes_of_attribute.values()
+        for box in boxes:
+            box.value = False
+        for control in (*self.ratings.values(), self.confidence, self.safe):
+            control.value = None
+
+    def _guarded(self, action: Callable[[], str]) -> None:
+        """Run a button's action, and show what is wrong in the form; nothing entered is lost."""
         try:
             if not _PSEUDONYM.fullmatch(self.annotator.value.strip()):
                 raise ValueError(
-                    "annotator: give a pseudonym of letters, digits, - or _, not a name or an address"
+                    "annotator: give a pseudonym of letters, digits, - or _, "
+                    "not a name or an address"
                 )
-            message = act()
+            message = action()
         except (ValueError, OSError) as error:
             self.message.value = (
                 f"<span style='color:#b00'>Not saved. {html.escape(str(error))}</span>"
@@ -225,6 +260,7 @@ class AnnotationForm(widgets.VBox):
             self._next(message)
 
     def _save(self) -> str:
+        """Write the rating of the response that is shown; returns what the form then says."""
         group, position = self.current
         response = group.responses[position]
         if any(box.value for box in self.flags.values()):
@@ -237,15 +273,13 @@ class AnnotationForm(widgets.VBox):
             "id": response.id,
             "prompt": prompt_string(group.prompt),
             "response": response.text,
+            "annotator": self.annotator.value.strip(),
         }
-        row |= {"annotator": self.annotator.value.strip()} | {
-            a: self.ratings[a].value for a in ATTRIBUTES
-        }
-        ticked = {
-            a: [name for name, box in boxes.items() if box.value] for a, boxes in self.boxes.items()
-        }
-        # Notes first: after a kill between the two, the response counts as unrated and is shown
-        # again.
+        for name in ATTRIBUTES:
+            row[name] = self.ratings[name].value
+        ticked = {attribute: _ticked(boxes) for attribute, boxes in self.boxes.items()}
+        # The note is written before the rating. A form that is killed between the two counts the
+        # response as unrated and shows it again.
         self._note(
             id=response.id,
             flags=[],
@@ -254,22 +288,60 @@ class AnnotationForm(widgets.VBox):
             safe=self.safe.value,
         )
         append(self.path, row)
-        return f"Saved: {', '.join(f'{a} {row[a]}' for a in ATTRIBUTES)}."
+        return f"Saved: {', '.join(f'{name} {row[name]}' for name in ATTRIBUTES)}."
 
     def _flag(self) -> str:
-        flags = [name for name, box in self.flags.items() if box.value]
+        """Write the flags of the group that is shown; returns what the form then says."""
+        flags = _ticked(self.flags)
         if not flags:
             raise ValueError(f"tick what is wrong with the task first: {', '.join(FLAGS)}")
         self._note(id=None, flags=flags)
         return f"Flagged as {', '.join(flags)}; both responses are skipped."
 
-    def _note(self, **more: object) -> None:
+    def _note(self, **fields: object) -> None:
+        """Add a note about the group that is shown."""
+        group, _ = self.current
         note = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "annotator": self.annotator.value.strip(),
+            "group": group.id,
+            **fields,
         }
-        append(notes_path(self.path), note | {"group": self.current[0].id, **more})
+        append(notes_path(self.path), note)
+
+
+def _check_groups(groups: Sequence[Group]) -> None:
+    """Raise ValueError where two groups or responses share an id, or a response has no text."""
+    group_ids = [group.id for group in groups]
+    if repeated := _repeated(group_ids):
+        raise ValueError(f"group ids must be unique, {repeated[0]!r} occurs twice")
+    responses = [response for group in groups for response in group.responses]
+    if repeated := _repeated(response.id for response in responses):
+        raise ValueError(f"response ids must be unique in all groups, {repeated[0]!r} occurs twice")
+    if empty := [response.id for response in responses if not response.text.strip()]:
+        raise ValueError(f"response {empty[0]!r} has no text that can be seen: leave its group out")
+
+
+def _repeated(ids: Iterable[str]) -> list[str]:
+    """The ids that occur more than once, in the order in which they first occur."""
+    return [id for id, times in Counter(ids).items() if times > 1]
+
+
+def _scale(meanings: Sequence[str]) -> widgets.ToggleButtons:
+    """Five buttons, 0 to 4, each with its meaning."""
+    return widgets.ToggleButtons(
+        options=range(5), value=None, tooltips=meanings, style={"button_width": "3em"}
+    )
 
 
 def _checkbox(text: str) -> widgets.Checkbox:
     return widgets.Checkbox(False, description=text, indent=False, layout={"width": "auto"})
+
+
+def _checkboxes(names: Sequence[str]) -> dict[str, widgets.Checkbox]:
+    return {name: _checkbox(name) for name in names}
+
+
+def _ticked(boxes: dict[str, widgets.Checkbox]) -> list[str]:
+    """The names of the boxes that are ticked."""
+    return [name for name, box in boxes.items() if box.value]

@@ -1,9 +1,9 @@
 """Multi-turn prompts from user turns alone: new assistant turns, each the best of n candidates.
 
-Paper: appendix F. The released prompts hold no assistant turn of ShareGPT's: a 22B model trained
-for it wrote new ones, knowing all user turns in advance, and each turn is the candidate of 16 with
-the best average rank of three scores. The sampler and the three scores are callables here: the
-paper's models were not released.
+Paper: appendix F. The released prompts hold no assistant turn of ShareGPT's. A 22B model trained
+for it wrote new ones and knew all user turns in advance. Each turn is the candidate of 16 with the
+best average rank under three scores. The paper's models were not released, so the sampler and the
+scores are callables here.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,20 +17,19 @@ from hs2lib.paths import read_yaml
 
 _HIDDEN: str = read_yaml(__file__, "patterns.yaml")["hidden"]
 
-Sampler = Callable[
-    [tuple[Turn, ...], int], list[str]
-]  # conversation ending with the user, n -> n candidates
+# (conversation that ends with the user, n) -> n candidates
+Sampler = Callable[[tuple[Turn, ...], int], list[str]]
 
-Score = Callable[
-    [tuple[Turn, ...], str, tuple[str, ...]], float
-]  # conversation, candidate, user turns to come
+# (conversation, candidate, user turns to come) -> a number, higher is better
+Score = Callable[[tuple[Turn, ...], str, tuple[str, ...]], float]
 
 
 def hidden_prompt(user_turns: Sequence[str]) -> str:
-    """The first user turn of the scheme: the whole conversation with the assistant's turns hidden,
-    then turn one.
+    """The first user turn of the scheme.
 
-    Paper: appendix F, step 3. Lets a model trained with an ordinary causal mask see the user turns
+    It shows the whole conversation with the assistant's turns hidden, and then turn one.
+
+    Paper: appendix F, step 3. A model trained with an ordinary causal mask then sees the user turns
     to come.
     """
     hidden = "\nAssistant: <hidden>\n".join(f"User: {turn}" for turn in user_turns)
@@ -38,30 +37,40 @@ def hidden_prompt(user_turns: Sequence[str]) -> str:
 
 
 def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[Turn, ...]:
-    """The conversation as the completing model sees it, up to the next assistant turn to be
-    written.
+    """The conversation as the completing model sees it, up to the next assistant turn.
 
-    Paper: appendix F: the first user turn is hidden_prompt, the later ones are as they were. Raises
-    ValueError where every user turn has its answer.
+    Paper: appendix F. The first user turn is `hidden_prompt`, the later ones are as they were.
+
+    Raises:
+        ValueError: every user turn has its answer.
     """
     if len(assistant_turns) >= len(user_turns):
         raise ValueError(
-            f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns: nothing is left to write"
+            f"{len(assistant_turns)} assistant turns for {len(user_turns)} user turns: "
+            "nothing is left to write"
         )
-    out = [Turn("user", hidden_prompt(user_turns))]
+    turns = [Turn("user", hidden_prompt(user_turns))]
     for reply, user in zip(assistant_turns, user_turns[1:], strict=False):
-        out += [Turn("assistant", reply), Turn("user", user)]
-    return tuple(out)
+        turns.append(Turn("assistant", reply))
+        turns.append(Turn("user", user))
+    return tuple(turns)
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """The average rank of each candidate under several scores, higher scores first: 1 is the best
-    rank.
+    """The average rank of each candidate under several scores; rank 1 has the highest score.
 
-    Paper: appendix F, step 5 (ranks, because the scores have no common unit). Paper silent on ties:
-    equal scores share the mean of their ranks, so that a score that cannot tell candidates apart
-    has no say. scores [candidates, scores]; returns float64 [candidates]. Raises ValueError for
-    nan, which has no rank.
+    Paper: appendix F, step 5 (ranks, because the scores have no common unit). The paper is silent
+    on ties. Here equal scores share the mean of their ranks, so that a score that cannot tell
+    candidates apart has no say.
+
+    Args:
+        scores: [candidates, scores], higher is better.
+
+    Returns:
+        float64 [candidates].
+
+    Raises:
+        ValueError: a score is nan, which has no rank.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 2 or np.isnan(scores).any():
@@ -72,19 +81,24 @@ def mean_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def best_mean_rank(scores: np.ndarray) -> int:
-    """The position of the candidate with the best average rank.
+    """The position of the candidate with the best average rank, of scores [candidates, scores].
 
     Paper: appendix F ("the response with best average rank among the 16 candidates is chosen").
-    Paper silent on ties: the better rank under the first score decides (it judges the whole
-    conversation), then the second and so on, then the earlier candidate.
+    The paper is silent on ties. Here the better rank under the first score decides (it judges the
+    whole conversation), then the second and so on, then the earlier candidate.
     """
     scores = np.asarray(scores, dtype=np.float64)
-    keys = np.column_stack([mean_ranks(scores).round(9), rankdata(-scores, method="min", axis=0)])
+    ranks = rankdata(-scores, method="min", axis=0)  # [candidates, scores]
+    keys = np.column_stack([mean_ranks(scores).round(9), ranks])  # [candidates, 1 + scores]
     return min(range(len(keys)), key=lambda i: (*keys[i], i))
 
 
 class Choice(NamedTuple):
-    """How one assistant turn was chosen: candidates, scores [candidates, scores], mean ranks, the one taken."""
+    """How one assistant turn was chosen.
+
+    candidates: the texts. scores: [candidates, scores]. ranks: the mean rank of each candidate.
+    taken: the position of the one that was chosen.
+    """
 
     candidates: tuple[str, ...]
     scores: np.ndarray
@@ -97,27 +111,43 @@ def complete(
 ) -> tuple[tuple[Turn, ...], list[Choice]]:
     """Write the assistant turns of a conversation of which only the user's are known.
 
-    Paper: appendix F, step 5: for each assistant turn, n candidates; the best average rank is kept;
-    then the next turn. `sample(scheme so far, n)` returns candidates; each `score(conversation,
-    candidate, user turns to come)` a number, higher is better, where the conversation is the plain
-    one (no hidden_prompt). The last user turn stays unanswered: it is what the responses to be
-    rated will answer. Returns (turns, user first and last; one Choice per assistant turn). Raises
-    ValueError for no user turn, no score, and a sampler that returns another number of candidates.
+    Paper: appendix F, step 5. Of n candidates for an assistant turn the one with the best average
+    rank is taken, and then comes the next turn. The last user turn stays unanswered: it is what the
+    responses to be rated will answer.
+
+    Args:
+        user_turns: the texts of the user, first to last.
+        sample: called with the scheme so far and n, it returns the candidates.
+        scores: each is called with the plain conversation (without `hidden_prompt`), a candidate
+            and the user turns to come. It returns a number, higher is better.
+        n: candidates for a turn.
+
+    Returns:
+        The turns, a user's first and last, and one `Choice` for each assistant turn.
+
+    Raises:
+        ValueError: there is no user turn or no score, or the sampler returns another number of
+            candidates.
     """
     if not user_turns or not scores:
         raise ValueError("complete needs at least one user turn and at least one score")
-    turns, choices = [Turn("user", user_turns[0])], []
+    turns = [Turn("user", user_turns[0])]
+    replies = []
+    choices = []
     for position in range(1, len(user_turns)):
-        candidates = list(sample(scheme(user_turns, [turn.text for turn in turns[1::2]]), n))
+        candidates = list(sample(scheme(user_turns, replies), n))
         if len(candidates) != n:
             raise ValueError(
                 f"the sampler was asked for {n} candidates and returned {len(candidates)}"
             )
         coming = tuple(user_turns[position:])
-        values = np.array(
-            [[float(score(tuple(turns), c, coming)) for score in scores] for c in candidates]
-        )
+        rows = []
+        for candidate in candidates:
+            rows.append([float(score(tuple(turns), candidate, coming)) for score in scores])
+        values = np.array(rows)  # [candidates, scores]
         taken = best_mean_rank(values)
         choices.append(Choice(tuple(candidates), values, mean_ranks(values), taken))
-        turns += [Turn("assistant", candidates[taken]), Turn("user", user_turns[position])]
+        replies.append(candidates[taken])
+        turns.append(Turn("assistant", candidates[taken]))
+        turns.append(Turn("user", user_turns[position]))
     return tuple(turns), choices

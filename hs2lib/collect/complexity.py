@@ -1,18 +1,25 @@
 """How complex a prompt is, from 1 to 5, as a language model answers the paper's question.
 
-    scored = complexity(prompts, Judge("model", "http://localhost:8000/v1", reply_tokens=32), file=file)
-    scored = complexity(prompts, local(model, tokenizer))           # or heuristic, which is no model
+    judge = Judge("model", "http://localhost:8000/v1", reply_tokens=32)
+    scores, unparsable = complexity(prompts, judge, file=file)
+    scores, unparsable = complexity(prompts, local(model, tokenizer))
+    scores, unparsable = complexity(prompts, heuristic)
 
 Paper: appendix E (the template) and section 2.1 (asked of Nemotron-2 43B). Three judges can be
-asked: a model behind an OpenAI-compatible server (`hs2lib.evaluate.judge`, with its caps, its file
-of replies and its care for the key), `local` (a transformers model, scored by probability) and
-`heuristic` (no model at all: it counts words, and is called a heuristic wherever its scores are
-shown).
+asked:
+
+- A model behind an OpenAI-compatible server. `hs2lib.evaluate.judge` has the caps, the file of
+  replies and the care for the key.
+- `local`, a transformers model, which is scored by probability.
+- `heuristic`, which is no model and counts words. It is called a heuristic wherever its scores are
+  shown.
 """
 
 import json
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,107 +29,148 @@ from hs2lib.evaluate.judge import Ask, Judge, Scale
 from hs2lib.group import Turn
 from hs2lib.paths import read_yaml
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 _WORDS = read_yaml(__file__, "patterns.yaml")
 
 TEMPLATE: str = _WORDS["template"]  # of appendix E, with {prompt}
 
 LEVELS = (1, 2, 3, 4, 5)
 
-TOKEN_CAP = (
-    1_000_000  # tokens that a server may take for one file of replies, unless another cap is set
-)
+# Tokens that a server may take for one file of replies, unless another cap is set.
+TOKEN_CAP = 1_000_000
 
-# Text and code fences around the JSON object are passed over, and so are other keys in it; single
+
+def _level(number: str) -> int | None:
+    """The score that a reply names, None where it is not one of LEVELS."""
+    score = float(number)
+    return int(score) if score in LEVELS else None
+
+
+# Text and code fences around the JSON object are passed over, and so are other keys in it. Single
 # quotes, a quoted number and 4.0 are read as meant. `{"score": score}`, the template sent back, is
 # no score, and neither is 3.5.
 COMPLEXITY = Scale(
     r"(?i:\{(?=[^{}]*\})[^{}]*?[\"']?\bscore[\"']?\s*:\s*[\"']?(-?\d+(?:\.\d+)?)[\"']?\s*(?:,[^{}]*)?\})",
-    lambda number: int(float(number)) if float(number) in LEVELS else None,
+    _level,
     'Now write the score alone, a number from 1 to 5 in JSON as in {"score": n}, and nothing else.',
 )
 
-TextJudge = Callable[[str], str]  # the filled-in template in, a reply with the score out
+TextJudge = Callable[[str], str]  # from the filled-in template to a reply that holds the score
 
 
 def asks(prompts: Sequence[str]) -> list[Ask]:
     """The question of appendix E about each prompt, for `Judge.estimate` and `Judge.verdicts`."""
-    messages = [(("user", TEMPLATE.format(prompt=prompt)),) for prompt in prompts]
-    return [Ask(str(i), one, COMPLEXITY, (prompts[i],)) for i, one in enumerate(messages)]
+    questions = []
+    for position, prompt in enumerate(prompts):
+        messages = (("user", TEMPLATE.format(prompt=prompt)),)
+        questions.append(Ask(str(position), messages, COMPLEXITY, (prompt,)))
+    return questions
 
 
 def complexity(
-    prompts: Sequence[str], judge: Judge | TextJudge, *, file=None, token_cap=TOKEN_CAP
+    prompts: Sequence[str],
+    judge: Judge | TextJudge,
+    *,
+    file: str | Path | None = None,
+    token_cap: int = TOKEN_CAP,
 ) -> tuple[np.ndarray, list[tuple[int, str]]]:
-    """Ask for the complexity of each prompt: (scores float64 [n], replies without a score as
-    (position, reply)).
+    """Ask for the complexity of each prompt.
 
-    Paper: appendix E. A reply without exactly one score from 1 to 5 is kept as it came and counted;
-    no score is made up for it, and its prompt has nan. file, token_cap: of `Judge.verdicts`, used
-    for a `Judge` only. Raises what the judge raises (a dead server, a cap): half a scoring is no
-    scoring.
+    Paper: appendix E. A reply without exactly one score from 1 to 5 is returned as it came. No
+    score is made up for it, and its prompt has nan.
+
+    Args:
+        prompts: n texts.
+        judge: a `Judge`, or a function of the filled-in template.
+        file: where a `Judge` keeps its replies.
+        token_cap: the tokens that a `Judge` may take for the file.
+
+    Returns:
+        The scores, float64 [n], and the replies without a score as (position, reply).
+
+    Raises:
+        JudgeError: verdicts of a server are missing, or a cap is reached: half a scoring is no
+            scoring.
     """
     questions = asks(prompts)
+    answers = []  # (score or None, reply) of each prompt
     if isinstance(judge, Judge):
-        verdicts = judge.verdicts(questions, file=file, token_cap=token_cap)
-        answers = [(verdict.value, verdict.reply) for verdict in verdicts]
+        for verdict in judge.verdicts(questions, file=file, token_cap=token_cap):
+            answers.append((verdict.value, verdict.reply))
     else:
         replies = [judge(question.messages[0][1]) for question in questions]
-        answers = [
-            (COMPLEXITY.parse(r, q.judged), r) for q, r in zip(questions, replies, strict=True)
-        ]
-    unparsable = [(i, reply) for i, (score, reply) in enumerate(answers) if score is None]
+        for question, reply in zip(questions, replies, strict=True):
+            answers.append((COMPLEXITY.parse(reply, question.judged), reply))
+    unparsable = [
+        (position, reply) for position, (score, reply) in enumerate(answers) if score is None
+    ]
     return np.array([score for score, _ in answers], dtype=float), unparsable
 
 
 def heuristic(question: str) -> str:
-    """A stand-in for a judge where there is no model: counts instructions and constraints by their
-    words.
+    """A stand-in for a judge where there is no model; it counts instructions and constraints.
 
-    Paper: none; it is not the paper's method and its scores say nothing about HelpSteer2. It
-    answers the filled-in template as a judge would, so that the same path runs. Level 1: at most
-    one instruction, no constraint; one level more for every two of (instructions beyond the first +
-    constraints), up to 5.
+    Paper: none. It is not the paper's method, and its scores say nothing about HelpSteer2. It
+    answers the filled-in template as a judge would, so that the same path runs.
+
+    Level 1 is at most one instruction and no constraint. Instructions beyond the first and
+    constraints count alike, and every two of them are one level more, up to 5.
     """
     prompt = question.partition("[prompt]: ")[2].lower()
     clauses = re.split(r"[.!?;:\n]+|,|\band\b|\bthen\b", prompt)
-    actions = sum(
-        bool(re.match(rf"\W*(please |can you |could you )?({_WORDS['actions']})\b", c))
-        for c in clauses
-    )
-    instructions = actions + prompt.count("?")
+    action = re.compile(rf"\W*(please |can you |could you )?({_WORDS['actions']})\b")
+    instructions = len([clause for clause in clauses if action.match(clause)]) + prompt.count("?")
     constraints = len(re.findall(_WORDS["constraints"], prompt, re.MULTILINE))
-    return json.dumps({"score": min(5, 1 + (max(instructions - 1, 0) + constraints + 1) // 2)})
+    demands = max(instructions - 1, 0) + constraints
+    level = 1 + (demands + 1) // 2  # rounded up: one demand alone is level 2
+    return json.dumps({"score": min(5, level)})
 
 
-def local(model, tokenizer, max_tokens: int = 1024) -> TextJudge:
-    """A judge that reads the probability of each score off a causal language model; its answer can
-    always be parsed.
+def local(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", max_tokens: int = 1024
+) -> TextJudge:
+    """A judge that reads the probability of each score off a causal language model.
 
-    Paper: appendix E, with the form of the answer fixed: after the chat turn and `{"score": `,
-    which of 1 to 5 is most likely next. One forward pass a prompt and no sampling, so
-    deterministic. model, tokenizer: of transformers, with a chat template. Texts above max_tokens
-    tokens lose their middle (the question stands at the start, the answer's form at the end).
-    Raises ValueError if the tokenizer does not begin the five scores with five different tokens.
+    Paper: appendix E, with the form of the answer fixed: after the chat turn and `{"score": `, it
+    is the most likely of 1 to 5. A prompt takes one forward pass and no sampling, so the answer is
+    deterministic, and it can always be parsed.
+
+    Args:
+        model: of transformers.
+        tokenizer: of transformers, with a chat template.
+        max_tokens: longer texts lose their middle, because the question stands at the start and the
+            form of the answer at the end.
+
+    Raises:
+        ValueError: the tokenizer does not begin the five scores with five different tokens.
     """
 
     def ask(question: str) -> str:
-        replies = [
-            written(tokenizer, (Turn("user", question),), f'{{"score": {n}}}') for n in LEVELS
-        ]
-        candidates = [ids for ids, _ in encode(tokenizer, replies)]
-        shared = next(
-            i for i, column in enumerate(zip(*candidates, strict=False)) if len(set(column)) > 1
-        )
-        tokens = [c[shared] for c in candidates]
-        if len(set(tokens)) < len(LEVELS):
-            raise ValueError(
-                "this tokenizer does not tell the scores 1 to 5 apart by their first token"
-            )
-        prefix = candidates[0][:shared]
+        talk = (Turn("user", question),)
+        replies = [written(tokenizer, talk, f'{{"score": {level}}}') for level in LEVELS]
+        sequences = [ids for ids, _ in encode(tokenizer, replies)]  # one for each level
+        prefix, score_tokens = _next_tokens(sequences)
         if len(prefix) > max_tokens:
-            prefix = prefix[: max_tokens // 2] + prefix[-(max_tokens - max_tokens // 2) :]
+            beginning = max_tokens // 2
+            prefix = prefix[:beginning] + prefix[-(max_tokens - beginning) :]
         with torch.inference_mode():
-            logits = model(torch.tensor([prefix], device=model.device)).logits[0, -1].float()
-        return json.dumps({"score": LEVELS[int(logits[tokens].argmax())]})
+            logits = model(torch.tensor([prefix], device=model.device)).logits[0, -1].float()  # [V]
+        return json.dumps({"score": LEVELS[int(logits[score_tokens].argmax())]})
 
     return ask
+
+
+def _next_tokens(sequences: Sequence[list[int]]) -> tuple[list[int], list[int]]:
+    """The tokens that all sequences begin with, and the next token of each.
+
+    Raises:
+        ValueError: two sequences have the same next token, or they do not differ.
+    """
+    for position, tokens in enumerate(zip(*sequences, strict=False)):
+        if len(set(tokens)) == len(sequences):
+            return sequences[0][:position], list(tokens)
+        if len(set(tokens)) > 1:
+            break
+    raise ValueError("this tokenizer does not tell the scores 1 to 5 apart by their first token")

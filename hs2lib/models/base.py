@@ -2,11 +2,14 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Self
 
 import torch
+import transformers as hf
 from peft import (
     LoraConfig,
     get_peft_model_state_dict,
@@ -29,63 +32,74 @@ from hs2lib.train.progress import progress_bar
 
 STATE = "hs2.json"
 
-CHUNK = (
-    64  # groups that each process computes before they are kept: a killed run loses at most these
-)
+# Groups that each process computes before their results are written. A run that is killed loses at
+# most these.
+CHUNK = 64
 
 
 class Decoder(nn.Module):
-    """A backbone that the engine runs, with how conversations are written for it; the base of two
-    classes.
+    """A backbone that the engine runs, with how conversations are written for it.
 
-    `base` and `revision` say what the model came from; `origin` is where the weights under its
-    adapters are read from again, a folder or a Hub repository (None: they are on no disk, because
-    adapters were merged into them).
+    `RewardModel` and `Policy` are its two subclasses.
+
+    Args:
+        backbone: of `load_backbone`.
+        tokenizer: of `load_tokenizer`; None for a model that runs on tokens alone.
+        template: "chat", the tokenizer's own, or "reference", that of the paper's code.
+        control_text: what is done with control strings in a text, "escape", "plain" or "refuse"
+            (see `hs2lib.engine.chat`).
+        max_tokens: the longest sequence; by default that of the backbone.
+        base: the name of the model that this one came from.
+        revision: the commit of `base`.
+        origin: where the weights under its adapters are read from again, a folder or a Hub
+            repository; by default `base`. The attribute is None where they are on no disk, because
+            adapters were merged into them.
     """
 
     attributes: tuple[str, ...] = ()
-    causal = False  # whether the backbone keeps its vocabulary projection
-    rounded: Mapping[
-        str, str
-    ] = {}  # of each weight its digest before `frozen` rounded some of them
-    root = None  # what gathers the weights where they are shared out over processes: `checkpoints.shard` sets it
-    kind, settings = (
-        "",
-        (),
-    )  # what errors call it, and what a subclass's constructor takes of hs2.json besides
+    causal = False  # whether the backbone has its vocabulary projection
+
+    # The digest of each weight before `frozen` rounded some of them.
+    rounded: Mapping[str, str] = {}
+
+    # What gathers weights that are shared out over processes; `checkpoints.shard` sets it.
+    root: nn.Module | None = None
+
+    kind = ""  # what errors call such a model
+    settings: tuple[str, ...] = ()  # arguments of a subclass that hs2.json has besides those above
 
     def __init__(
         self,
-        backbone: nn.Module,
-        tokenizer,
+        backbone: hf.PreTrainedModel,
+        tokenizer: hf.PreTrainedTokenizerBase | None,
         *,
-        template="chat",
-        control_text="escape",
-        max_tokens=None,
-        base="",
-        revision=None,
-        origin=None,
-    ):
+        template: str = "chat",
+        control_text: str = "escape",
+        max_tokens: int | None = None,
+        base: str = "",
+        revision: str | None = None,
+        origin: str | None = None,
+    ) -> None:
         super().__init__()
-        self.backbone, self.tokenizer, self.template, self.control_text = (
-            backbone,
-            tokenizer,
-            template,
-            control_text,
-        )
-        self.base, self.revision, self.origin = base, revision, origin or base
+        self.backbone = backbone
+        self.tokenizer = tokenizer
+        self.template = template
+        self.control_text = control_text
         self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
+        self.base = base
+        self.revision = revision
+        self.origin = origin or base
         self.adapter: dict | None = None
-        self.read: dict[str, str] = {}  # what the weights were read from, as `hs2lib.paths.as_read`
-        self.scored_one_by_one = alone(
-            backbone
-        )  # the backbone's class -> why, where its sequences were not grouped
-        self.reused: list[
-            Path
-        ] = []  # files of scores and samples by other code that were read (`--reuse`)
-        self.control_strings: dict[
-            tuple, bool
-        ] = {}  # (prompt, text) that spells some out -> whether it was set aside
+
+        # What the weights were read from, as `hs2lib.paths.as_read`.
+        self.read: dict[str, str] = {}
+        # The backbone's class and why, where its sequences were not grouped.
+        self.scored_one_by_one = alone(backbone)
+        # Files of scores and samples by other code that were read (`--reuse`).
+        self.reused: list[Path] = []
+        # Of each (prompt, text) that spells out control strings, whether it was set aside.
+        self.control_strings: dict[tuple, bool] = {}
+
         if hasattr(backbone, "hs2_weights"):
             checkpoints.shard(self, part=backbone)
 
@@ -96,13 +110,19 @@ class Decoder(nn.Module):
         *,
         revision: str | None = None,
         pad_token: str | None = None,
-        **options,
-    ):
-        """A model over the backbone `name` (of `NAMED`, a folder, a Hub repository); options as for
-        the class.
+        **options: object,
+    ) -> Self:
+        """A model over a backbone by name.
 
-        Raises ValueError where there is no such causal decoder, or its tokenizer lacks a pad token
-        of its own.
+        Args:
+            name: one of `backbones.NAMED`, a folder or a Hub repository.
+            revision: a commit or branch of the repository.
+            pad_token: as for `load_tokenizer`.
+            options: as for the class.
+
+        Raises:
+            ValueError: there is no such causal decoder, or its tokenizer has no pad token but its
+                end token.
         """
         backbone = load_backbone(name, revision=revision, head=cls.causal)
         commit = getattr(backbone.config, "_commit_hash", None) or revision
@@ -111,82 +131,97 @@ class Decoder(nn.Module):
         model.read = as_read(name, backbone.config)
         return model
 
-    def to(self, *args, **options):
+    def to(self, *args: object, **options: object) -> Self:
         """As of any module; a model that is shared out over processes stays where it is."""
         return self if self.root else super().to(*args, **options)
 
-    def frozen(self, autocast: str):
-        """Let this model only be run from now on, in place, in half the memory where `autocast` is
-        "bfloat16".
+    def frozen(self, autocast: str) -> Self:
+        """Let this model only be run from now on, in place.
 
-        Paper: silent. Its projections are kept as what autocast makes of them at each call, so that
-        no number changes, nor the fingerprint; embeddings, norms and heads stay float32. Where
-        weights are shared out they stay as they are. It cannot be trained, exported or saved.
+        It can then not be trained, exported or saved.
+
+        With autocast "bfloat16" it then takes half the memory. Its projections are stored as what
+        autocast makes of them at each call, so no number changes, nor the fingerprint. Embeddings,
+        norms and heads stay float32. Weights that are shared out over processes stay as they are.
+
+        Paper: silent.
         """
         if autocast == "bfloat16" and not self.root:
             self.rounded = {
                 name: checkpoints.weight_digest(name, weight)
                 for name, weight in self.state_dict().items()
             }
-            table, self.backbone.hs2_dtype = (
-                self.backbone.get_input_embeddings().weight,
-                torch.bfloat16,
-            )
+            embeddings = self.backbone.get_input_embeddings().weight
+            self.backbone.hs2_dtype = torch.bfloat16
             for module in self.backbone.modules():
-                if isinstance(module, nn.Linear) and module.weight is not table:
+                if isinstance(module, nn.Linear) and module.weight is not embeddings:
                     module.to(torch.bfloat16)
         return self.eval().requires_grad_(False)
 
     def fingerprint(self) -> str:
-        """A short name for what this model computes: it changes with the weights, the template or the length."""
+        """A short name for what this model computes.
+
+        It changes with the weights, the template, the length and the treatment of control strings.
+        """
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
-        return f"{Path(self.base).name or 'model'}-{checkpoints.weights_digest(self, json.dumps(settings).encode())}"
+        digest = checkpoints.weights_digest(self, json.dumps(settings).encode())
+        return f"{Path(self.base).name or 'model'}-{digest}"
 
     @property
-    def written(self) -> dict:
+    def written(self) -> dict[str, object]:
         """How a conversation is written for this model: the options of `chat.written`."""
         return {"template": self.template, "control_text": self.control_text}
 
-    def tokenise(self, groups: Iterable[Group], **options) -> Iterable[TokenGroup | None]:
+    def tokenise(self, groups: Iterable[Group], **options: object) -> Iterator[TokenGroup | None]:
         """Token groups in this model's template and length, as `chat.tokenise` makes them.
 
-        options: too_long.
+        Args:
+            groups: texts.
+            options: too_long and label, as for `chat.tokenise`.
         """
         return tokenise(
             groups, self.tokenizer, max_tokens=self.max_tokens, **self.written, **options
         )
 
     def refused(self, group: Group) -> list[bool]:
-        """Which responses are set aside: with control_text "refuse" those that spell out control
-        strings.
+        """Which responses of a group are set aside because they spell out control strings.
 
-        A prompt that does so refuses them all. `control_strings` of the model keeps all that do.
+        None is, but with control_text "refuse". A prompt that spells some out refuses all its
+        responses. The model's `control_strings` notes all texts that do so, refused or not.
+
         Paper: silent.
         """
-        aside, spelt = (
-            self.control_text == "refuse",
-            control_strings(group, self.tokenizer, self.template),
-        )
-        texts = [
-            response.text
-            for response, strings in zip(group.responses, spelt, strict=True)
-            if strings
-        ]
-        self.control_strings.update(((group.prompt, text), aside) for text in texts)
-        return [aside and bool(strings) for strings in spelt]
+        refuse = self.control_text == "refuse"
+        strings = control_strings(group, self.tokenizer, self.template)  # of each response
+        for response, spelt_out in zip(group.responses, strings, strict=True):
+            if spelt_out:
+                self.control_strings[group.prompt, response.text] = refuse
+        return [refuse and bool(spelt_out) for spelt_out in strings]
 
     def admitted(self, group: Group) -> Group:
         """The group without its refused responses."""
         refused = self.refused(group)
-        kept = tuple(
-            response for response, no in zip(group.responses, refused, strict=True) if not no
+        if not any(refused):
+            return group
+        responses = tuple(
+            response
+            for response, is_refused in zip(group.responses, refused, strict=True)
+            if not is_refused
         )
-        return replace(group, responses=kept) if any(refused) else group
+        return replace(group, responses=responses)
 
     def as_tokens(
-        self, groups: Iterable[Group] | Iterable[TokenGroup], **options
+        self, groups: Iterable[Group] | Iterable[TokenGroup], **options: object
     ) -> Iterable[TokenGroup]:
-        """Token groups as they are; groups tokenised, with the options of `tokenise`."""
+        """Token groups as they are; groups of texts tokenised.
+
+        Args:
+            groups: all of one kind.
+            options: of `tokenise`; none of them may be set for token groups.
+
+        Raises:
+            ValueError: an option is set for token groups.
+        """
         groups = list(groups)
         if not groups or not isinstance(groups[0], TokenGroup):
             return self.tokenise(groups, **options)
@@ -202,57 +237,79 @@ class Decoder(nn.Module):
         name: str,
         *,
         budget: int = BUDGET,
-        autocast="float32",
+        autocast: str = "float32",
         cache: Path | None = None,
-        progress=False,
+        progress: bool = False,
     ) -> torch.Tensor:
         """What this model computes of every response, float32 [R, ...], in the caller's order.
 
-        groups: whatever has sequences and starts, items too. budget: tokens a batch. autocast:
-        "bfloat16" for speed. cache: a folder or a .jsonl file; the results are kept there as they
-        come, under this name, by the weights, the tokens and the code that computes them, and read
-        again. A run that was killed goes on, and ends with the same numbers bit for bit. progress:
-        with a cache, a bar of groups. Several processes call this alike, share the batches out, and
-        all get all rows. Paper: silent. Raises ValueError for no groups.
+        With a cache, results are written as they come. They are read again where the weights, the
+        tokens and the code that computes them are the same. A run that was killed goes on, and ends
+        with the same numbers bit for bit.
+
+        Several processes call this alike. They share the batches out, and all get all rows.
+
+        Paper: silent.
+
+        Args:
+            groups: whatever has sequences and starts, items too.
+            name: what the rows are, for the file of the cache.
+            budget: tokens of a batch.
+            autocast: "bfloat16" for speed.
+            cache: a folder or a .jsonl file.
+            progress: whether to show a bar of groups; only with a cache.
+
+        Raises:
+            ValueError: there are no groups.
         """
         if cache is None:
             return self._computed(groups, budget, autocast)
         several = distributed.is_initialized()
         settings = {"model": self.fingerprint(), "autocast": autocast}
-        kept = Cache(
+        results = Cache(
             cache, settings, name=name, shared=several, code=code.digest(__name__, type(self))
         )
-        if kept.reused:
-            self.reused.append(kept.reused)
-        rows, groups, size = (
-            [],
-            list(groups),
-            CHUNK * (distributed.get_world_size() if several else 1),
-        )
+        if results.reused:
+            self.reused.append(results.reused)
+        groups = list(groups)
+        chunk_size = CHUNK * (distributed.get_world_size() if several else 1)
 
-        def computed() -> list[dict]:
-            return [{"value": value} for value in self._computed(part, budget, autocast).tolist()]
+        def compute(chunk: list[TokenGroup]) -> list[dict]:
+            values = self._computed(chunk, budget, autocast)  # [responses of the chunk, ...]
+            return [{"value": value} for value in values.tolist()]
 
+        rows = []
         with progress_bar(len(groups), "group", progress) as bar:
-            for start in range(0, len(groups), size):
-                part = groups[start : start + size]
-                both = [
-                    both
-                    for group in part
-                    for both in zip(group.sequences, group.starts, strict=True)
-                ]
-                rows += kept.computed([content_key(one, 32) for one in both], computed)
-                bar.update(len(part))
+            for start in range(0, len(groups), chunk_size):
+                chunk = groups[start : start + chunk_size]
+                keys = []
+                for group in chunk:
+                    responses = zip(group.sequences, group.starts, strict=True)
+                    keys += [content_key(response, 32) for response in responses]
+                rows += results.computed(keys, partial(compute, chunk))
+                bar.update(len(chunk))
         if not rows:
             raise ValueError("no groups to run")
         return torch.tensor([row["value"] for row in rows])
 
-    def lora(self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0):
-        """Freeze the backbone and put trainable low-rank adapters into its linear layers (peft), in
-        place.
+    def _computed(self, groups: Iterable[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
+        """What a subclass computes of every response, [R, ...], in order."""
+        raise NotImplementedError
 
-        seed: of their random half, so that a run killed before its first checkpoint begins again as
-        it began.
+    def lora(
+        self, rank: int = 16, alpha: float = 32.0, dropout: float = 0.0, *, seed: int = 0
+    ) -> Self:
+        """Freeze the backbone and put low-rank adapters (peft) into its linear layers, in place.
+
+        Args:
+            rank: of the adapters.
+            alpha: their scale times the rank.
+            dropout: of their inputs.
+            seed: of their random half. A run that is killed before its first checkpoint begins
+                again as it began.
+
+        Raises:
+            ValueError: the model has adapters already.
         """
         if self.adapter:
             raise ValueError("this model has adapters already")
@@ -266,18 +323,18 @@ class Decoder(nn.Module):
         self.adapter = {"rank": rank, "alpha": alpha, "dropout": dropout}
         return self
 
-    def merge(self):
-        """Add the adapters into the weights, in place, so that the model is a plain one, which can
-        be trained again.
+    def merge(self) -> Self:
+        """Add the adapters into the weights, in place; nothing happens where there are none.
 
-        Nothing to do without any.
+        The model is then a plain one, which can be trained again.
         """
         for name, module in list(self.backbone.named_modules()):
             if isinstance(module, BaseTunerLayer):
                 module.merge()
                 self.backbone.set_submodule(name, module.get_base_layer())
         if self.adapter:
-            self.adapter = self.origin = None
+            self.adapter = None
+            self.origin = None
             del self.backbone.peft_config
             self.backbone.requires_grad_(True)
         return self
@@ -285,89 +342,111 @@ class Decoder(nn.Module):
     def write(self, folder: Path, writes: bool = True) -> None:
         """Write backbone and tokenizer as transformers does.
 
-        Where processes share the weights out all call this alike, one tensor is gathered at a time,
-        and one `writes`.
+        Processes that share the weights out all call this alike. One tensor is gathered at a time.
+
+        Args:
+            folder: an existing folder.
+            writes: whether this process is the one that writes.
         """
         if self.root:
             checkpoints.export(
                 self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, writes
             )
-        own = self.backbone
-        parts = (own.config, getattr(own, "generation_config", None)) if self.root else (own,)
-        for part in filter(None, (*parts, self.tokenizer)) if writes else ():
-            part.save_pretrained(folder)
+        if not writes:
+            return
+        if self.root:
+            self.backbone.config.save_pretrained(folder)
+            generation_config = getattr(self.backbone, "generation_config", None)
+            if generation_config is not None:
+                generation_config.save_pretrained(folder)
+        else:
+            self.backbone.save_pretrained(folder)
+        if self.tokenizer is not None:
+            self.tokenizer.save_pretrained(folder)
 
     def save(self, folder: Path) -> Path:
-        """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..), all
-        or nothing.
+        """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..).
 
-        With adapters only these are written, not the backbone they sit on; load finds it where it
-        lay. Several processes call this alike, and the first one writes; where they share the
-        weights out, one tensor is gathered at a time. Raises ValueError where the backbone lies
-        nowhere, adapters put on weights that others had been merged into, and for weights that
-        `frozen` rounded.
+        All of it is written or nothing. With adapters only these are written, not the backbone
+        under them; `load` reads that from where it lay. Several processes call this alike, and the
+        first one writes. Where they share the weights out, one tensor is gathered at a time.
+
+        Returns:
+            The folder.
+
+        Raises:
+            ValueError: the weights were rounded by `frozen`, or the adapters sit on weights that
+                are on no disk, because others had been merged into them.
         """
         if self.rounded:
             raise ValueError("these weights were rounded when the model was frozen: save it before")
         if self.adapter and self.origin is None:
             raise ValueError(
-                "under these adapters lie weights with others merged in, on no disk: merge these too"
+                "under these adapters lie weights with others merged in, on no disk: "
+                "merge these too"
             )
         several = distributed.is_initialized()
-        first = not several or distributed.get_rank() == 0
-
-        def write(into: Path) -> None:
-            if self.adapter:
-                save_file(
-                    checkpoints.gathered(get_peft_model_state_dict(self.backbone)),
-                    into / "adapter.safetensors",
-                )
-                self.tokenizer.save_pretrained(into)
-            else:
-                self.write(into, first)
-            names = (
-                "attributes",
-                "template",
-                "control_text",
-                "max_tokens",
-                "base",
-                "revision",
-                "origin",
-                "adapter",
-            )
-            state = {name: getattr(self, name) for name in names} | self._save_more(into)
-            (into / STATE).write_text(json.dumps(state, indent=1) + "\n")
-
-        if first:
-            replace_folder(folder, write)
+        is_first = not several or distributed.get_rank() == 0
+        if is_first:
+            replace_folder(folder, partial(self._write_all, writes=True))
         else:
-            with tempfile.TemporaryDirectory() as nowhere:
-                write(Path(nowhere))
+            with tempfile.TemporaryDirectory() as unused:
+                self._write_all(Path(unused), writes=False)
         if several:
             distributed.barrier()
         return Path(folder)
 
-    def _save_more(self, into: Path) -> dict:
-        """What a subclass writes besides, and adds to hs2.json."""
+    def _write_all(self, folder: Path, writes: bool) -> None:
+        """Write all that `load` reads into an existing folder.
+
+        Every process calls this, because they gather the weights together. Those whose files are
+        not wanted pass a temporary folder, and `writes` False, which spares them the weights.
+        """
+        if self.adapter:
+            weights = checkpoints.gathered(get_peft_model_state_dict(self.backbone))
+            save_file(weights, folder / "adapter.safetensors")
+            self.tokenizer.save_pretrained(folder)
+        else:
+            self.write(folder, writes)
+        state = {
+            "attributes": self.attributes,
+            "template": self.template,
+            "control_text": self.control_text,
+            "max_tokens": self.max_tokens,
+            "base": self.base,
+            "revision": self.revision,
+            "origin": self.origin,
+            "adapter": self.adapter,
+            **self._save_more(folder),
+        }
+        (folder / STATE).write_text(json.dumps(state, indent=1) + "\n")
+
+    def _save_more(self, folder: Path) -> dict:
+        """What a subclass writes into the folder besides; returns what it adds to hs2.json."""
         return {}
 
     @classmethod
-    def load(cls, folder: Path):
-        """Read what `save` wrote, a whole model or adapters. Raises ValueError where the folder has none."""
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote, a whole model or adapters.
+
+        Raises:
+            ValueError: the folder has no such model, or its adapters do not fit their backbone.
+        """
         folder = Path(folder)
         if not (folder / STATE).is_file():
             raise ValueError(f"{folder} holds no {cls.kind} of hs2lib ({STATE} is not there)")
         state = json.loads((folder / STATE).read_text())
-        if (kind := "reward model" if state["attributes"] else "policy") != cls.kind:
+        kind = "reward model" if state["attributes"] else "policy"
+        if kind != cls.kind:
             raise ValueError(f"{folder} holds a {kind}, no {cls.kind}")
-        # Weights that are all here are what new adapters will sit on; adapters sit where they did.
+        # A whole model's own folder is what new adapters will sit on. Saved adapters sit where they
+        # did.
         origin = state["origin"] if state["adapter"] else str(folder.absolute())
-        names = ("template", "control_text", "max_tokens", "base", "revision", *cls.settings)
         revision = state["revision"] if origin == state["base"] else None
         backbone = load_backbone(origin, revision=revision, head=cls.causal)
-        model = cls(
-            backbone, load_tokenizer(folder), origin=origin, **{name: state[name] for name in names}
-        )
+        names = ("template", "control_text", "max_tokens", "base", "revision", *cls.settings)
+        options = {name: state[name] for name in names}
+        model = cls(backbone, load_tokenizer(folder), origin=origin, **options)
         model.read = paths.as_read(folder) | as_read(origin, backbone.config)
         model._load_more(folder, state)
         if state["adapter"]:

@@ -1,5 +1,4 @@
-"""Training a reward model: its rows in three parts, its items, what the frozen base knows, the run,
-the folder.
+"""Training a reward model: its rows, its items, its baselines, the run and the folder.
 
     data = reward_training.load_parts(setup)
     model = reward_training.new_model(data, setup)
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -29,17 +28,19 @@ from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.saved import device
 from hs2lib.run.setup import Setup
-from hs2lib.train import items, objectives, progress
+from hs2lib.train import items, objectives, progress, recipes
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective
-from hs2lib.train.recipes import Recipe
 from hs2lib.train.trainer import TrainingResult, fit
 
-ItemMaker = Callable[
-    ..., tuple[list[Item], dict[str, int]]
-]  # of (model, groups, too_long=..), as `items.rated`
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
 
-SAVED = 1e-4  # how far a score of the saved model may be from that of the trained one: devices round otherwise
+# Makes items of (model, groups, too_long=..), and counts them, as `items.rated` does.
+ItemMaker = Callable[..., tuple[list[Item], dict[str, int]]]
+
+# How far a score of the saved model may be from that of the trained one: devices round otherwise.
+SAVED = 1e-4
 
 
 # Data
@@ -49,10 +50,12 @@ SAVED = 1e-4  # how far a score of the saved model may be from that of the train
 class Parts:
     """Groups to train on, to choose the checkpoint by, and to measure on.
 
-    groups: by part, "validation", "test" and "train" in this order; a part may be absent. loaded:
-    the data set that was cut. held_out: the split that the test part comes from, None where it was
-    cut off `loaded`. chosen_on_test: whether the rows that choose the checkpoint are those that it
-    is measured on.
+    Args:
+        groups: by part, "validation", "test" and "train" in this order; a part may be absent.
+        loaded: the data set that was cut.
+        held_out: the split that the test part comes from, None where it was cut off `loaded`.
+        chosen_on_test: whether the rows that choose the checkpoint are those that it is measured
+            on.
     """
 
     groups: dict[str, list[Group]]
@@ -61,11 +64,10 @@ class Parts:
     chosen_on_test: bool = False
 
 
-def has_own_test_split(recipe: Any) -> bool:
+def has_own_test_split(recipe: recipes.RewardModel) -> bool:
     """Whether the rows that are measured on come from a split that nothing is trained on.
 
-    A file of the user's own has no splits, and split "both" would be tested on rows that it trained
-    on.
+    A file of the user's own has no splits. Split "both" would be tested on rows that it trained on.
     """
     return not recipe.path and {recipe.split, recipe.test_split} == {"train", "validation"}
 
@@ -78,23 +80,28 @@ def load_parts(setup: Setup) -> Parts:
     as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
     """
     recipe = setup.recipe
-    options = {"path": recipe.path or None, "strict": recipe.strict, "seed": recipe.seed}
-    loaded = load(
-        recipe.dataset, recipe.source, split=recipe.split, n_prompts=recipe.n_prompts, **options
+    load_split = partial(
+        load,
+        recipe.dataset,
+        recipe.source,
+        path=recipe.path or None,
+        strict=recipe.strict,
+        seed=recipe.seed,
     )
+    loaded = load_split(split=recipe.split, n_prompts=recipe.n_prompts)
     own_split = has_own_test_split(recipe)
+    validation_share = recipe.validation_share
+    test_share = 0.0 if own_split else recipe.test_share
     shares = {
-        "validation": recipe.validation_share,
-        "test": 0.0 if own_split else recipe.test_share,
+        "validation": validation_share,
+        "test": test_share,
+        "train": 1 - (validation_share + test_share),
     }
-    shares["train"] = 1 - sum(shares.values())
     groups = items.cut(loaded.groups, shares, recipe.seed)
     if not own_split:
         return Parts(groups, loaded)
-    generated = max(10, round(recipe.test_share * recipe.n_prompts))
-    held_out = load(
-        recipe.dataset, recipe.source, split=recipe.test_split, n_prompts=generated, **options
-    )
+    generated_prompts = max(10, round(recipe.test_share * recipe.n_prompts))
+    held_out = load_split(split=recipe.test_split, n_prompts=generated_prompts)
     groups["test"] = held_out.groups
     if groups["validation"]:
         return Parts(groups, loaded, held_out)
@@ -106,29 +113,36 @@ def load_parts(setup: Setup) -> Parts:
 
 
 def unrated(data: Parts, setup: Setup) -> list[str]:
-    """The recipe's attributes that no response to train on is rated for; [] for a loss of pairs, which has none."""
+    """The recipe's attributes that no response to train on is rated for.
+
+    A loss of pairs has no attributes: [].
+    """
     if setup.recipe.objective != "regression":
         return []
-    train = data.groups["train"]
-    return [
-        name for name in setup.recipe.attributes if np.isnan(items.labels_of(train, name)).all()
-    ]
+    names = []
+    for name in setup.recipe.attributes:
+        labels = items.labels_of(data.groups["train"], name)  # [R]
+        if np.isnan(labels).all():
+            names.append(name)
+    return names
 
 
 def new_model(data: Parts, setup: Setup) -> RewardModel:
-    """A reward model under a fresh head, an output for each rated attribute; for a loss of pairs
-    one, "reward".
+    """A reward model with a fresh head, with an output for each rated attribute.
 
-    Paper: section 3 (a linear layer on the state of the last token). Where nothing is rated the
-    recipe's attributes are kept, and `prepare` refuses the rows. Raises as `RewardModel.new`.
+    Paper: section 3 (a linear layer on the state of the last token).
+
+    For a loss of pairs the one output is "reward". Where nothing is rated the model has all of the
+    recipe's attributes, and `prepare` refuses the rows. Raises as `RewardModel.new`.
     """
     recipe = setup.recipe
-    outputs = ["reward"]
     if recipe.objective == "regression":
         absent = unrated(data, setup)
-        outputs = [name for name in recipe.attributes if name not in absent] or list(
-            recipe.attributes
-        )
+        outputs = [name for name in recipe.attributes if name not in absent]
+        if not outputs:
+            outputs = list(recipe.attributes)
+    else:
+        outputs = ["reward"]
     model = RewardModel.new(
         recipe.model_name, attributes=outputs, seed=recipe.seed, **recipe.written
     )
@@ -140,11 +154,14 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Items by part, and how many there are and were left out: a row for each number, a column for
-    each part.
+    """What `prepare` returns.
 
-    arguments: what `prepare` was asked to do in another way than the recipe's, for the run's
-    manifest.
+    Args:
+        items: by part.
+        counts: how many items there are and were left out, a row for each number, a column for
+            each part.
+        arguments: what `prepare` was asked to do in another way than the recipe's, for the run's
+            manifest.
     """
 
     items: dict[str, list[Item]]
@@ -152,7 +169,7 @@ class Prepared:
     arguments: dict[str, object] = field(default_factory=dict)
 
 
-def item_maker(recipe: Any) -> ItemMaker:
+def item_maker(recipe: recipes.RewardModel) -> ItemMaker:
     """How the recipe's loss takes a group: its ratings, or which of its responses is better."""
     if recipe.objective == "regression":
         return items.rated
@@ -164,16 +181,21 @@ def prepare(
 ) -> Prepared:
     """Every group of every part as an item of token sequences and targets.
 
-    make: another way to make items, of (model, groups, too_long=..), such as one with labels dealt
-    at random. Raises ValueError as `items.rated`, for rows without any label and groups that are
-    too long.
+    Args:
+        model: whose tokenizer and outputs they are for.
+        data: the groups.
+        setup: with the recipe.
+        make: another way to make items than the recipe's, such as one with labels dealt at random.
+
+    Raises:
+        ValueError: as `items.rated`, for rows without any label and groups that are too long.
     """
-    chosen = make or item_maker(setup.recipe)
-    made = {}
+    make_items = make or item_maker(setup.recipe)
+    items_of = {}
     counts = {}
     for part, groups in data.groups.items():
-        made[part], counts[part] = chosen(model, groups, too_long=setup.recipe.too_long)
-    return Prepared(made, pd.DataFrame(counts), {"make": make} if make else {})
+        items_of[part], counts[part] = make_items(model, groups, too_long=setup.recipe.too_long)
+    return Prepared(items_of, pd.DataFrame(counts), {"make": make} if make else {})
 
 
 # What needs no training
@@ -181,13 +203,17 @@ def prepare(
 
 @dataclass(frozen=True)
 class BaselineInputs:
-    """What baselines read of each response, by part; of "train" only of the first `ridge_groups`
-    groups.
+    """What baselines read of each response, by part.
 
-    items: the groups. clusters: of each row its conversation (`items.cluster`), text [rows].
-    states: of each row the frozen base's state at its last token, float32 [rows, hidden]; no part
-    has them where nothing asks for them. known: the parts that baselines are fitted to, which are
-    never those that they are measured on.
+    Of part "train" these are the first `ridge_groups` groups.
+
+    Args:
+        items: the groups.
+        clusters: the conversation of each row (`items.cluster`), text [rows].
+        states: the frozen base's state at the last token of each row, float32 [rows, hidden]. No
+            part has them where nothing asks for them.
+        known: the parts that baselines are fitted to, which are never those that they are measured
+            on.
     """
 
     items: dict[str, list[Item]]
@@ -199,20 +225,21 @@ class BaselineInputs:
 def baseline_inputs(
     model: RewardModel, data: Parts, prepared: Prepared, setup: Setup
 ) -> BaselineInputs:
-    """The frozen base's states and the conversations of all rows; to be called before the model is
-    trained.
+    """The frozen base's states and the conversations of all rows, before the model is trained.
 
-    Paper: silent. States are kept in the run folder. Several processes share them out, and all call
-    this alike.
+    Paper: silent. States are written to the run folder and read from there again. Several processes
+    share them out, and all call this alike.
     """
     recipe = setup.recipe
-    used = {**prepared.items, "train": prepared.items["train"][: recipe.ridge_groups or None]}
+    items_of = dict(prepared.items)
+    if recipe.ridge_groups:
+        items_of["train"] = items_of["train"][: recipe.ridge_groups]
     conversation = {
         group.id: items.cluster(group) for groups in data.groups.values() for group in groups
     }
     clusters = {}
     states = {}
-    for part, part_items in used.items():
+    for part, part_items in items_of.items():
         clusters[part] = np.array(
             [conversation[item.id] for item in part_items for _ in item.sequences]
         )
@@ -221,38 +248,40 @@ def baseline_inputs(
                 model, part_items, autocast=recipe.autocast, cache=setup.folder
             )
     known = ("train",) if data.chosen_on_test else ("train", "validation")
-    return BaselineInputs(used, clusters, states, known)
+    return BaselineInputs(items_of, clusters, states, known)
 
 
 def fit_baselines(inputs: BaselineInputs, setup: Setup) -> dict[str, np.ndarray]:
-    """Predictions float64 [rows, A] for the test part by name: of the mean, of the log-length, of
-    ridge on the states.
+    """Predictions for the test part, float64 [rows, A], by the name of the baseline.
 
-    Paper: silent. Each is fitted to the known parts, ridge's alpha chosen by attribute in folds of
-    whole conversations.
+    Paper: silent.
+
+    There is the mean, ridge on the log-length, and ridge on the states where there are any. Each is
+    fitted to the known parts. The alpha of ridge is chosen by attribute, in folds of whole
+    conversations.
     """
-    labels = np.concatenate(
-        [baselines.targets(inputs.items[part])[0] for part in inputs.known]
-    )  # [rows, A]
+    targets = [baselines.targets(inputs.items[part])[0] for part in inputs.known]
+    labels = np.concatenate(targets)  # [rows, A]
     clusters = np.concatenate([inputs.clusters[part] for part in inputs.known])  # [rows]
 
-    def fitted(by_part: dict[str, np.ndarray]) -> np.ndarray:
-        X = np.concatenate([by_part[part] for part in inputs.known])  # [rows, d]
+    def fit_ridge(features: dict[str, np.ndarray]) -> np.ndarray:
+        X = np.concatenate([features[part] for part in inputs.known])  # [rows, d]
         alpha = baselines.best_alpha(X, labels, clusters, seed=setup.recipe.seed)  # [A]
         W, b = baselines.ridge(X, labels, alpha)  # [d, A], [A]
-        return by_part["test"] @ W + b
+        return features["test"] @ W + b
 
     lengths = {part: baselines.log_lengths(inputs.items[part]) for part in (*inputs.known, "test")}
-    predicted = {"mean": np.tile(baselines.column_means(labels), (len(lengths["test"]), 1))}
-    predicted["log-length"] = fitted(lengths)
+    predictions = {
+        "mean": np.tile(baselines.column_means(labels), (len(lengths["test"]), 1)),
+        "log-length": fit_ridge(lengths),
+    }
     if inputs.states:
-        predicted["ridge on frozen states"] = fitted(inputs.states)
-    return predicted
+        predictions["ridge on frozen states"] = fit_ridge(inputs.states)
+    return predictions
 
 
 def start_head(model: RewardModel, inputs: BaselineInputs, setup: Setup) -> None:
-    """Put the head where the recipe says: at the ridge solution of the training part, or leave it
-    fresh.
+    """Put the head at the ridge solution of the training part, where the recipe says so.
 
     Paper: section 3 has a fresh head. See `baselines.start_head` on the other way.
     """
@@ -274,14 +303,21 @@ def train(
     setup: Setup,
     *,
     objective: Objective | None = None,
-    callbacks: Sequence = (),
+    callbacks: "Sequence[TrainerCallback]" = (),
 ) -> TrainingResult:
     """Train a reward model in place and leave it with the weights of its lowest validation loss.
 
     Paper: section 3 (squared error, two epochs, the checkpoint with the lowest validation loss).
-    All weights, or adapters with `method: lora`. objective: another loss than the recipe's; the
-    result's `arguments` name it. callbacks: transformers' own, as `progress.Live`. Under torchrun
-    every process calls this alike. Raises as `hs2lib.train.trainer.fit`.
+
+    All weights are trained, or adapters with `method: lora`. Under torchrun every process calls
+    this alike. Raises as `hs2lib.train.trainer.fit`.
+
+    Args:
+        model: is changed.
+        prepared: items to train on and to choose the checkpoint by.
+        setup: with the recipe and the folder.
+        objective: another loss than the recipe's; the result's `arguments` name it.
+        callbacks: of transformers, such as `progress.Live`.
     """
     recipe = setup.recipe
     if recipe.method == "lora":
@@ -302,15 +338,17 @@ def train(
 
 
 def shortest_differing(groups: Sequence[Group], number: int = 4) -> list[Group]:
-    """The groups with the shortest responses of which no two are equal: of equal ones none can be learnt as better."""
-    differing = [
-        group
-        for group in groups
-        if len({one.text for one in group.responses}) == len(group.responses)
-    ]
-    return sorted(differing, key=lambda group: sum(len(one.text) for one in group.responses))[
-        :number
-    ]
+    """The groups with the shortest responses, of which no two are equal.
+
+    Of two equal responses none can be learnt as better.
+    """
+    differing = []  # (characters of the responses, group)
+    for group in groups:
+        texts = [response.text for response in group.responses]
+        if len(set(texts)) == len(texts):
+            differing.append((sum(map(len, texts)), group))
+    differing.sort(key=lambda pair: pair[0])
+    return [group for _, group in differing[:number]]
 
 
 def learn_by_heart(
@@ -320,25 +358,31 @@ def learn_by_heart(
     *,
     objective: Objective | None = None,
 ) -> pd.Series:
-    """The loss of the small base at each of fifty steps on a few groups: what a sound trainer
-    brings near zero.
+    """The loss of the small base at each of fifty steps on a few groups.
 
-    Paper: silent. It checks the trainer and the loss, not the base that the recipe trains.
-    attributes: the outputs.
+    A sound trainer brings it near zero. It checks the trainer and the loss, not the base that the
+    recipe trains. Paper: silent.
+
+    Args:
+        groups: to learn.
+        attributes: the outputs.
+        setup: with the recipe and the folder.
+        objective: another loss than the recipe's.
     """
     recipe = setup.recipe
     model = RewardModel.new("small", attributes=attributes, seed=recipe.seed)
-    by_heart, _ = item_maker(recipe)(model, groups)
-    quick = Recipe(
+    make_items = item_maker(recipe)
+    train_items, _ = make_items(model, groups)
+    quick = recipes.Recipe(
         steps=50,
-        batch=len(by_heart),
+        batch=len(train_items),
         learning_rate=2e-3,
         warmup=0,
         autocast="float32",
         save_every=50,
     )
     result = fit(
-        model, by_heart, [], objective or objectives.named(recipe.objective), quick, setup.folder
+        model, train_items, [], objective or objectives.named(recipe.objective), quick, setup.folder
     )
     training, _ = progress.curves(result.history)
     return training.loss
@@ -348,13 +392,23 @@ def learn_by_heart(
 
 
 def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -> Path:
-    """Save the model in the run folder, whole or not at all, with its verdict; other notebooks
-    score with it.
+    """Save the model in the run folder, with its verdict; other notebooks score with it.
 
-    Paper: silent. verdict: a sentence on what the model is worth,
-    `hs2lib.evaluate.reward_metrics.verdict`; who loads the model has it as its `warning` where it
-    warns. Under torchrun every process calls this alike. Raises ValueError where the model that is
-    read back scores the first test groups otherwise.
+    It is saved whole or not at all. Under torchrun every process calls this alike. Paper: silent.
+
+    Args:
+        model: trained.
+        prepared: whose first test groups are scored again by what was saved.
+        verdict: a sentence on what the model is worth, of
+            `hs2lib.evaluate.reward_metrics.verdict`. Where it warns, it is the `warning` of the
+            model that is loaded.
+        setup: with the folder.
+
+    Returns:
+        The model's folder.
+
+    Raises:
+        ValueError: the model that is read back scores otherwise.
     """
     folder = model.save(setup.folder / "model")
     sequences = [item.sequences for item in prepared.items["test"][:4]]
@@ -363,7 +417,8 @@ def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -
     if not torch.allclose(saved, trained, rtol=SAVED, atol=SAVED):
         largest = (saved - trained).abs().max().item()
         raise ValueError(
-            f"{folder}: read back, the model scores otherwise, by up to {largest:.2g}: train it again"
+            f"{folder}: read back, the model scores otherwise, by up to {largest:.2g}: "
+            "train it again"
         )
     paths.write(folder / "verdict.txt", verdict + "\n")
     return folder

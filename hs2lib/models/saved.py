@@ -18,10 +18,16 @@ def device() -> str:
 
 
 def name_of(setup: Setup, chosen: str, notebook: str, part: str = "policy") -> str | Path:
-    """What to load: the model that the recipe chose, else the folder in which `notebook` saves its
-    own at this tier.
+    """What to load: the model that the recipe chose, else the one that `notebook` saved.
 
-    Tier smoke stands alone: where that notebook has not been run there, it is the small base.
+    That is the notebook's folder at this tier. Tier smoke stands alone: where the notebook has not
+    been run there, it is the small base.
+
+    Args:
+        setup: of this run.
+        chosen: the recipe's choice, "" for none.
+        notebook: that saves the model.
+        part: of its folder, "policy" or "model".
     """
     if chosen:
         return chosen
@@ -37,19 +43,27 @@ def base_policy(setup: Setup) -> Policy:
 
 
 def starting_policy(setup: Setup, notebook: str = "07_sft", *, frozen: bool = False) -> Policy:
-    """The policy that training begins with: the recipe's `start`, else the one that `notebook`
-    saved at this tier.
+    """The policy that training begins with: the recipe's `start`, else the one `notebook` saved.
 
-    frozen: for a reference, as for `policy`.
+    Args:
+        setup: of this run.
+        notebook: that saved the policy at this tier.
+        frozen: for a reference, as for `policy`.
     """
     return policy(setup, setup.recipe.start, notebook, frozen=frozen)
 
 
 def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) -> Policy:
-    """A policy, named or saved by `notebook`, on the device that runs it. Raises ValueError where
-    there is none.
+    """A policy, named or saved by `notebook`, on the device that runs it.
 
-    frozen: for one that is only run (`hs2lib.models.base.Decoder.frozen`).
+    Args:
+        setup: of this run.
+        chosen: its name, or "" for the one that the notebook saved.
+        notebook: that saves a policy.
+        frozen: for a policy that is only run (`hs2lib.models.base.Decoder.frozen`).
+
+    Raises:
+        ValueError: there is no such policy.
     """
     written = getattr(setup.recipe, "written", {})
     loaded = load_policy(name_of(setup, chosen, notebook), **written)
@@ -59,17 +73,24 @@ def policy(setup: Setup, chosen: str, notebook: str, *, frozen: bool = False) ->
 
 
 def save(policy: Policy, setup: Setup) -> Path:
-    """Save a policy where later notebooks look for it, its adapters merged into the weights; returns the folder."""
+    """Save a policy where later notebooks look for it; returns the folder.
+
+    Its adapters are merged into the weights.
+    """
     return policy.merge().save(setup.folder / "policy")
 
 
 def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
-    """The reward model that scores answers: the recipe's `reward`, else that of notebook 05 at this
-    tier.
+    """The reward model that scores answers: the recipe's `reward`, else that of notebook 05.
 
-    None where the recipe says "none". One whose head was never trained says so in its `warning`,
-    which every caption repeats. frozen: for one that is only run
-    (`hs2lib.models.base.Decoder.frozen`).
+    A model whose head was never trained says so in its `warning`, which every caption repeats.
+
+    Args:
+        setup: of this run.
+        frozen: for a model that is only run (`hs2lib.models.base.Decoder.frozen`).
+
+    Returns:
+        None where the recipe says "none".
     """
     if setup.recipe.reward == "none":
         return None
@@ -87,7 +108,15 @@ def reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel | None:
 
 
 def required_reward_model(setup: Setup, *, frozen: bool = False) -> RewardModel:
-    """`reward_model`, for a method that cannot do without one. Raises ValueError where the recipe says "none"."""
+    """`reward_model`, for a method that cannot do without one.
+
+    Args:
+        setup: of this run.
+        frozen: as for `reward_model`.
+
+    Raises:
+        ValueError: the recipe says "none".
+    """
     model = reward_model(setup, frozen=frozen)
     if model is None:
         raise ValueError(

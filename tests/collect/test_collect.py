@@ -257,6 +257,19 @@ def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
     assert complexity.COMPLEXITY.parse(long) in range(1, 6)
 
 
+@pytest.mark.parametrize(
+    "ends", [[[7]] * 5, [[3], [3], [4], [5], [6]], [[], [3], [4], [5], [6]]], ids=str
+)
+def test_a_tokenizer_that_does_not_tell_the_scores_apart_is_refused(ends, monkeypatch):
+    """Where all five are the same tokens, unknown ones say, a StopIteration left the judge."""
+    monkeypatch.setattr(
+        complexity, "encode", lambda tokenizer, replies: [([1, 2, *end], []) for end in ends]
+    )
+    judge = complexity.local(None, backbones.load_tokenizer("small"))
+    with pytest.raises(ValueError, match="does not tell the scores 1 to 5 apart"):
+        judge("?")
+
+
 # --- completion
 
 
