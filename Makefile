@@ -101,7 +101,7 @@ check: lint ## lint, then the fast tests, in under a minute: for while you work
 test: lint ## lint, then all tests, on all cores: before a commit
 	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
 
-bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=load_rows
+bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=score_pairs
 	@export CUDA_VISIBLE_DEVICES=; \
 	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/make_base.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
 
