@@ -500,7 +500,7 @@ class _Tree:
         A window makes it one call with a dense mask: what lies beyond it is cut out of all ranges.
         """
         if (window, dtype) not in self._calls:
-            own, cross = self.batch.own, self.batch.cross
+            own, cross = self.batch.self_calls, self.batch.cross_calls
             if window:
                 own, cross = ((0, len(self.batch.tokens), True),), ()
             masks = [
