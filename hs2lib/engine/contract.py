@@ -174,7 +174,7 @@ def unequal(
 
 
 def examples(model: "PreTrainedModel") -> list[list[list[int]]]:
-    """Two groups of random tokens, the same at every call: one short, one longer than any window."""
+    """Two groups of random tokens, the same at every call: one short, one beyond any window."""
     rng = np.random.default_rng(0)
     config = model.config.get_text_config()
     most = 4096 if model.device.type == "cuda" else 1024  # tokens
