@@ -78,7 +78,7 @@ def _stored_key(model: "PreTrainedModel", what: str, dtype: torch.dtype) -> str:
     config = model.config.to_diff_dict()
     config = {option: value for option, value in config.items() if option != "_name_or_path"}
     # The attention that transformers itself runs, also of a model that `prepare` has changed.
-    attention = getattr(model, "hs2_own", model.config._attn_implementation)
+    attention = getattr(model, "hs2_previous_attention", model.config._attn_implementation)
     return content_key(
         [
             what,
