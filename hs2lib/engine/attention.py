@@ -11,7 +11,7 @@ A training step, its rows R in the order of the call:
     ends = end_states(model, batch, hidden)    # [R, H] at each sequence's last token (reward head)
     logp = log_probs(model, batch, hidden)     # [P] of each token to predict
     total = per_sequence(logp, batch)          # [R] summed; batch.owner [P] is each token's row
-    before = predicting_states(batch, hidden)  # [P, H] the state before each (PPO's value head)
+    read = predicting_states(batch, hidden)    # [P, H] the state that predicts each (PPO's critic)
 
 Many groups, and their rows in the caller's order:
 

@@ -380,11 +380,10 @@ def decode(
 
     def advance(cohort: Cohort, logits: Tensor) -> list[Row]:
         """Give each row its next token; those that are done leave and are returned."""
-        draws = np.array([row.draws[len(row.tokens)] for row in cohort.rows])  # [R]
+        uniform = [row.draws[len(row.tokens)] for row in cohort.rows]
+        draws = torch.from_numpy(np.array(uniform))  # [R]
         early = forbidden if len(cohort.rows[0].tokens) < min_new_tokens else None
-        tokens, log_probs = choose(
-            logits, torch.from_numpy(draws), forbidden=early, **sampling
-        )  # [R] each
+        tokens, log_probs = choose(logits, draws, forbidden=early, **sampling)  # [R] each
         if shared:
             distributed.broadcast(tokens, 0)
             distributed.broadcast(log_probs, 0)

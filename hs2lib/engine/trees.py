@@ -316,11 +316,13 @@ def block_mask(
     last_padded = last_padded.view(n_blocks, size)  # [blocks, size]
     first = torch.arange(n_blocks, device=last.device) * size  # [blocks]
     earlier = first[None] < first[:, None]  # [query block, key block]
-    full = earlier & (last_padded.amin(1)[None] >= first[:, None] + size - 1)  # [as above]
+    all_seen = last_padded.amin(1)[None] >= first[:, None] + size - 1  # [query block, key block]
+    full = earlier & all_seen
     # The last block of queries is filled up with none: it needs the mask too.
     full &= (first + size <= n_tokens)[:, None]
     same = first[None] == first[:, None]  # [query block, key block]
-    partial = (earlier & (last_padded.amax(1)[None] >= first[:, None])) | same
+    some_seen = last_padded.amax(1)[None] >= first[:, None]  # [query block, key block]
+    partial = (earlier & some_seen) | same
 
     def listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
         """The number of marked key blocks of each query block, and the marked ones first."""
