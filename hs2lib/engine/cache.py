@@ -17,29 +17,35 @@ from hs2lib.paths import content_key, json_lines
 
 
 class Cache(dict):
-    """key -> row (a dict of JSON values), read from a file and appended to it as results come.
+    """Results by key, each a dict of JSON values, read from a file and appended to it as they come.
 
         cache = Cache(folder, {"model": model.fingerprint()}, name="scores")
         rows = cache.computed(keys, lambda: [{"score": x} for x in model.score(these)])
 
-    place: a .jsonl file; any other path is a folder, in which each settings have a file of their
-    own; None: memory alone. settings: what all rows share and no key says, the file's first line;
-    {} where the keys say it all. check: whether a row is one (it has its "key"); with it a line
-    that is no row is an error, without it counts as none. A last line that a kill cut short always
-    counts as none: what was in it is computed again.
+    A last line that a kill cut short counts as none: its rows are computed again. Several processes
+    may add to one file. `reused` is the file of other code whose rows are read besides, or None.
+    Paper: silent.
 
-    code: the digest of the code that computes the rows (`hs2lib.code`), where they are to be made
-    again when that changes. It stands in the first line and in the file's name; where a file of
-    your own name holds rows of other code, the code's digest is added to that name.
-    `hs2lib.code.kept_policy` says whether rows of other code are read all the same; `reused` is
-    then the file that they came from, and new rows go into today's own.
-
-    shared: for processes that have to compute alike, as they share the work out or hold one model
-    in parts: what the first of them read holds for all, and it alone writes.
-
-    Several processes may add to one file. Paper: silent. Raises ValueError for a file of other
-    settings, naming them: one model's numbers must not pass for another's. Raises
-    `hs2lib.code.MadeByOtherCode` where that is to be asked.
+    Args:
+        place: a .jsonl file, or a folder that gets one file for each set of settings. With None the
+            results stay in memory.
+        settings: what all rows share and no key says. It is the file's first line. {} where the
+            keys say it all.
+        name: what a row is, in the plural, for error messages and for the file's name in a folder.
+        check: says whether a row, which holds its "key", is a valid one. With it any other line is
+            an error; without it such a line is skipped.
+        shared: for processes that have to compute alike, because they share the work out or hold
+            one model in parts. The rows that the first process read then hold for all, and it alone
+            writes.
+        code: the digest of the code that computes the rows (`hs2lib.code`), where a change of that
+            code calls for new rows. It stands in the first line and in the file's name. If the
+            .jsonl file that you name holds rows of other code, the digest is added to its name.
+            `hs2lib.code.kept_policy` says whether those rows are read all the same. New rows go
+            into today's own file.
+    Raises:
+        ValueError: for a file of other settings, naming them. One model's numbers must not pass for
+            another's.
+        hs2lib.code.MadeByOtherCode: where the user wants to be asked about rows of other code.
     """
 
     def __init__(
@@ -48,17 +54,15 @@ class Cache(dict):
         settings: Mapping,
         *,
         name: str,
-        check: Callable | None = None,
-        shared=False,
+        check: Callable[[dict], bool] | None = None,
+        shared: bool = False,
         code: str = "",
-    ):
+    ) -> None:
         super().__init__()
-        self.settings, self.name, self.check, self.shared = (
-            json.loads(json.dumps(settings)),
-            name,
-            check,
-            shared,
-        )
+        self.settings = json.loads(json.dumps(settings))
+        self.name = name
+        self.check = check
+        self.shared = shared
         self.file = None if place is None else Path(place)
         self.reused: Path | None = None
         if shared and distributed.get_rank():
@@ -73,7 +77,7 @@ class Cache(dict):
         self.share()
 
     def _choose(self, code: str) -> None:
-        """Settle which file holds the rows that this code computed, and which of other code is read besides."""
+        """Settle which file this code writes, and which file of other code is read besides."""
         self.settings["code"] = code
         if not self.file:
             return
@@ -81,10 +85,12 @@ class Cache(dict):
         stem = self.file.stem.removesuffix(f"-{code[:8]}")
         others = []
         for file in self.file.parent.glob(f"{glob.escape(stem)}*.jsonl"):
-            before = _settings_of(file)
-            if before is not None and before.get("code") != code and same == _without_code(before):
+            settings = _settings_of(file)
+            if settings is None or settings.get("code") == code:
+                continue
+            if _without_code(settings) == same:
                 others.append(file)
-        if self.file in others:  # of a name that the caller chose
+        if self.file in others:  # a name that the caller chose
             self.file = _of_code(self.file, code)
         if kept_policy() == "reuse" or not self.file.exists():
             others.sort(key=lambda file: file.stat().st_mtime)
@@ -93,47 +99,55 @@ class Cache(dict):
             )
 
     def share(self) -> None:
-        """Where it is shared, give all processes the rows of the first one; all of them call this alike."""
+        """Give all processes the first one's rows if it is shared; all of them call this alike."""
         if self.shared:
             rows = [dict(self)]
             distributed.broadcast_object_list(rows)
             self.update(rows[0])
 
     def computed(self, keys: Sequence[str], compute: Callable[[], Iterable[Mapping]]) -> list[dict]:
-        """The rows of these keys. Where one is missing, `compute` makes the rows of all, in order,
-        and they are added.
+        """The rows of these keys; where one is missing all of them are computed and added.
 
-        All or none, so that what is computed together does not depend on where a run was killed:
-        its numbers end the same bit for bit.
+        Computing all or none makes the numbers independent of where a run was killed: they end the
+        same bit for bit.
+
+        Args:
+            keys: of the rows that are asked for.
+            compute: makes the rows of all the keys, in their order.
         """
         if any(key not in self for key in keys):
             self.add(dict(zip(keys, compute(), strict=True)))
         return [self[key] for key in keys]
 
     def add(self, rows: Mapping[str, Mapping]) -> None:
-        """Keep rows by key, appended to the file in one write. A key that has its row already keeps that."""
+        """Add rows by key, in one write to the file; a key that has a row keeps that row."""
         new = {key: dict(row) for key, row in rows.items() if key not in self}
         self.update(new)
         if not self.file or not new:
             return
-        lines = [{"settings": self.settings}] * (not self._begun) + [
-            {"key": key, **row} for key, row in new.items()
-        ]
-        content = ("\n" * self._torn + json_lines(lines)).encode(errors="replace")
+        lines = []
+        if not self._begun:
+            lines.append({"settings": self.settings})
+        for key, row in new.items():
+            lines.append({"key": key, **row})
+        text = json_lines(lines)
+        if self._torn:
+            text = "\n" + text
+        content = text.encode(errors="replace")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab", buffering=0) as file:
             while content:  # a full disk may take a part: the error comes with the next write
                 content = content[file.write(content) :]
-        self._begun, self._torn = True, False
+        self._begun = True
+        self._torn = False
 
     @contextmanager
     def alone(self) -> Iterator[Self]:
-        """Hold the file, so that no other process that asks for it this way adds to it: for results
-        that cost money.
+        """Hold the file for results that cost money, so that no other holder adds to it.
 
-        Rows that others added since are read, a line that a kill cut short is taken off. The lock
-        goes with the process, however that ends. Raises BlockingIOError where another process holds
-        the file.
+        Rows that others added since are read, and a line that a kill cut short is taken off. The
+        lock ends with the process, however that ends. Raises BlockingIOError where another process
+        holds the file.
         """
         if not self.file:
             yield self
@@ -154,44 +168,38 @@ class Cache(dict):
                 os.fsync(file.fileno())
 
     def _read(self) -> int:
-        """Take the file's rows, then those of other code, and return the length of its whole lines in bytes."""
+        """Read the file's rows, then those of other code; return the bytes of its whole lines."""
         self.clear()
-        content = self.file.read_bytes() if self.file and self.file.exists() else b""
+        content = b""
+        if self.file and self.file.exists():
+            content = self.file.read_bytes()
         whole = content.rfind(b"\n") + 1
         self._torn = whole < len(content)
-        self._begun = self._take(self.file, content[:whole], self.settings)
+        self._begun = self._read_lines(self.file, content[:whole], self.settings)
         if self.reused:
-            others = self.reused.read_bytes()
-            self._take(self.reused, others[: others.rfind(b"\n") + 1], _settings_of(self.reused))
+            content = self.reused.read_bytes()
+            settings = _settings_of(self.reused)
+            self._read_lines(self.reused, content[: content.rfind(b"\n") + 1], settings)
         return whole
 
-    def _take(self, file: Path | None, content: bytes, settings: dict) -> bool:
-        """Take the rows of whole lines, but for keys that have one; whether the line of settings was among them."""
+    def _read_lines(self, file: Path | None, content: bytes, settings: dict) -> bool:
+        """Read the rows of whole lines; return whether the line of settings was among them.
+
+        A row whose key has one already is passed over.
+
+        Args:
+            file: where the lines come from, for error messages.
+            content: the lines.
+            settings: what the line of settings has to hold. Rows before it count as none, but with
+                no settings there need be no such line.
+        """
         begun = not settings
         for number, line in enumerate(content.split(b"\n")[:-1], 1):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if isinstance(row, dict) and isinstance(row.get("settings"), dict) and "key" not in row:
-                before, begun = row["settings"], True
-                differ = [
-                    name for name in settings | before if settings.get(name) != before.get(name)
-                ]
-                for name in differ[:1]:
-                    both = f"{name} was {before.get(name)!r}, now {settings.get(name)!r}"
-                    what = (
-                        f"holds {self.name} of other settings ({', '.join(differ)} differ; {both})"
-                    )
-                    raise ValueError(
-                        f"{file} {what}: remove it, or use another file, or a folder for both"
-                    )
-            elif (
-                begun
-                and isinstance(row, dict)
-                and "key" in row
-                and (not self.check or self.check(row))
-            ):
+            row = _row(line)
+            if "key" not in row and isinstance(row.get("settings"), dict):
+                self._check_settings(file, row["settings"], settings)
+                begun = True
+            elif begun and "key" in row and (not self.check or self.check(row)):
                 self.setdefault(row.pop("key"), row)
             elif self.check:
                 shown = line[:60].decode(errors="replace")
@@ -200,6 +208,26 @@ class Cache(dict):
                 )
         return begun
 
+    def _check_settings(self, file: Path | None, before: dict, now: dict) -> None:
+        """Raise ValueError where a file's settings are not those that its rows are read for."""
+        differ = [name for name in now | before if now.get(name) != before.get(name)]
+        if differ:
+            name = differ[0]
+            raise ValueError(
+                f"{file} holds {self.name} of other settings ({', '.join(differ)} differ; "
+                f"{name} was {before.get(name)!r}, now {now.get(name)!r}): "
+                "remove it, or use another file, or a folder for both"
+            )
+
+
+def _row(line: bytes) -> dict:
+    """The JSON object of a line; {} where it holds none."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
 
 def _of_code(file: Path, code: str) -> Path:
     """The name of a file of rows that this code computed."""
@@ -207,22 +235,25 @@ def _of_code(file: Path, code: str) -> Path:
 
 
 def _settings_of(file: Path) -> dict | None:
-    """What a file says that all its rows share; None where it says nothing."""
+    """The settings that a file says all its rows share; None where it says nothing."""
     with file.open("rb") as lines:
         for line in itertools.islice(lines, 2):  # the first may have been cut by a kill
             try:
                 settings = json.loads(line)["settings"]
             except (ValueError, KeyError, TypeError):
                 continue
-            return settings if line.endswith(b"\n") and isinstance(settings, dict) else None
+            whole = line.endswith(b"\n") and isinstance(settings, dict)
+            return settings if whole else None
     return None
 
 
 def _without_code(settings: Mapping) -> dict:
+    """The settings but for the digest of the code."""
     return {name: value for name, value in settings.items() if name != "code"}
 
 
 def _differs(file: Path, code: str) -> str:
+    """What the file's code and this code are, for the message that asks about it."""
     before = (_settings_of(file) or {}).get("code")
     if not before:
         return "nothing says by which code it was made"
