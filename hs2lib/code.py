@@ -577,7 +577,8 @@ class _Gatherer:
         if hasattr(value, "__wrapped__"):  # by functools.cache, say
             return ["wrapped", self.content(value.__wrapped__, of_library=of_library)]
         if callable(value) and hasattr(value, "__qualname__"):  # in C
-            return ["function", f"{value.__module__}.{value.__qualname__}"]
+            # A method of a type, as str.lower, has no `__module__`.
+            return ["function", f"{getattr(value, '__module__', None)}.{value.__qualname__}"]
         return self._object(value, of_library)
 
     def _partial(self, value: functools.partial, of_library: bool) -> list:
