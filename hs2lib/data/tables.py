@@ -40,7 +40,8 @@ def table(groups: Iterable[Group]) -> pd.DataFrame:
     shape = (len(counts), len(attributes))
     scores = np.frombuffer(labels, dtype=np.float64).reshape(shape)  # [rows, A]
     columns = {name: counts[:, i] for i, name in enumerate(names)}
-    columns |= {name: scores[:, a] for a, name in enumerate(attributes)}
+    for a, name in enumerate(attributes):
+        columns[name] = scores[:, a]
     return pd.DataFrame(columns)
 
 
