@@ -348,5 +348,6 @@ def _own_response(name: str, rows: Sequence[OwnRating]) -> Response:
         present = [value for value in column if not math.isnan(value)]
         labels.append(sum(present) / len(present) if present else NAN)
     response_id = next((row.id for row in rows if row.id), name)
-    has_annotators = rows[0].annotator
-    return Response(response_id, rows[0].response, tuple(labels), ratings if has_annotators else ())
+    if not rows[0].annotator:
+        ratings = ()
+    return Response(response_id, rows[0].response, tuple(labels), ratings)
