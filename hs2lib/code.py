@@ -1,19 +1,23 @@
-"""The code that computes, as a digest: comments, docstrings, hints, layout and names of locals do
-not change it.
+"""A digest of the code that computes: comments, docstrings, hints and layout do not change it.
 
-    digest("hs2lib.train.trainer", objective, my_reward)      # of modules, and of functions and classes, also a user's
-    record("hs2lib.train.trainer")                            # the same, with the digest of each file
+    digest("hs2lib.train.trainer", objective, my_reward)
+    record("hs2lib.train.trainer")  # the same, with the digest of each file
 
-A run, and each training, file of samples or file of scores that is kept, says by which digest it
-was made. So a changed formula is never answered by old weights, and a comment costs nothing.
-Nothing is declared: a module counts where it is imported, directly or through others, and with it
-the data files that it names. In doubt it counts.
+Modules are passed by name. Functions and classes may be those of a user.
+
+A run says by which digest it was made, and so does each training, file of samples or file of scores
+that is kept. So old weights never answer for a changed formula, and a comment costs nothing. Names
+of locals do not change the digest either.
+
+Nothing is declared. A module counts where it is imported, directly or through others, and so do the
+data files that it names. In doubt a module counts.
 """
 
 import ast
 import dis
 import functools
 import hashlib
+import inspect
 import json
 import os
 import pickle
@@ -27,11 +31,11 @@ from typing import NamedTuple
 
 from hs2lib import paths
 
-# What only draws: of a run that used another version of it the figures are drawn anew, and no
-# number is. Verdicts and tables are not among these.
+# Modules that only draw. After a change of these a run's figures are drawn again, and its numbers
+# stay. Verdicts and tables are not among them.
 DRAWS = ("hs2lib.report.show", "hs2lib.report.templates", "hs2lib.report.figures")
 
-# The look of the site, which is made after the runs: it touches none of them.
+# Files of the look of the site. It is made after the runs, and these files touch none of them.
 SITE = {
     "base.html",
     "benchmarks.html",
@@ -40,12 +44,18 @@ SITE = {
     "plain.html",
     "readme.txt",
     "report.html",
+    "story.yaml",
 }
-SITE |= {"story.yaml"}
 
-# How runs are put in order, started and judged: that changes no result.
-STARTS = ("hs2lib.code", "hs2lib.launch")
-STARTS += ("hs2lib.run.graph", "hs2lib.run.processes", "hs2lib.run.runner", "hs2lib.run.stages")
+# Modules and rooms by which runs are put in order, started and judged. That changes no result.
+STARTS = (
+    "hs2lib.code",
+    "hs2lib.launch",
+    "hs2lib.run.graph",
+    "hs2lib.run.processes",
+    "hs2lib.run.runner",
+    "hs2lib.run.stages",
+)
 
 
 _PACKAGE = Path(__file__).parent
@@ -64,7 +74,8 @@ def hashed(content: object) -> str:
 # Source code, without what changes nothing.
 
 
-# Decorators that look at no hint. Others may (a validator of pydantic does): there the hints count.
+# Decorators that read no hint. Others may read them, as a validator of pydantic does: under these
+# the hints count.
 _BLIND = {
     "abstractmethod",
     "cache",
@@ -73,15 +84,21 @@ _BLIND = {
     "contextmanager",
     "lru_cache",
     "no_grad",
+    "once_differentiable",
+    "property",
+    "setter",
+    "staticmethod",
+    "wraps",
 }
-_BLIND |= {"once_differentiable", "property", "setter", "staticmethod", "wraps"}
 
 
-def _last_name(decorator: ast.expr) -> str:
-    """Of `functools.cache`, `cache` and `lru_cache(8)` the name: "cache", "cache", "lru_cache"."""
-    if isinstance(decorator, ast.Call):
-        decorator = decorator.func
-    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
+def _last_name(expression: ast.expr) -> str:
+    """The last name of a name or call: of `functools.cache` "cache", of `wraps(f)` "wraps"."""
+    if isinstance(expression, ast.Call):
+        expression = expression.func
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return getattr(expression, "id", "")
 
 
 def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -97,33 +114,28 @@ def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
-    """Statements without docstrings, hints and what is there for type checkers alone; fields of
-    classes stay.
+    """Statements without docstrings, hints and what only type checkers read.
 
-    owner: what they stand in, ast.Module, ast.ClassDef or ast.FunctionDef. hints: whether those of
-    the module's own variables stay. The statements themselves are changed.
+    Fields of classes stay. The statements themselves are changed.
+
+    Args:
+        body: the statements.
+        owner: what they stand in: ast.Module, ast.ClassDef or ast.FunctionDef.
+        hints: whether the hints of the module's own variables stay.
     """
-    out: list[ast.stmt] = []
+    stripped: list[ast.stmt] = []
     for node in body:
         if isinstance(node, ast.ClassDef):
             node.body = _strip(_undocumented(node.body), ast.ClassDef, hints)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
-                node.returns = None
-                arguments = node.args
-                rest = [one for one in (arguments.vararg, arguments.kwarg) if one]
-                for argument in [
-                    *arguments.posonlyargs,
-                    *arguments.args,
-                    *arguments.kwonlyargs,
-                    *rest,
-                ]:
-                    argument.annotation = None
+                _drop_hints(node)
             node.body = _strip(_undocumented(node.body), ast.FunctionDef, hints)
         elif isinstance(node, ast.If) and _last_name(node.test) == "TYPE_CHECKING":
-            out += _strip(node.orelse, owner, hints) or [ast.Pass()]
+            stripped += _strip(node.orelse, owner, hints) or [ast.Pass()]
             continue
-        elif isinstance(node, ast.AnnAssign):  # in a function Python itself drops the hint
+        elif isinstance(node, ast.AnnAssign):
+            # In a function Python itself drops the hint.
             if owner is ast.Module and isinstance(node.target, ast.Name) and not hints:
                 node = ast.Assign([node.target], node.value) if node.value else ast.Pass()
         else:
@@ -131,8 +143,19 @@ def _strip(body: list[ast.stmt], owner: type, hints: bool) -> list[ast.stmt]:
                 for name in ("body", "orelse", "finalbody"):
                     if getattr(part, name, None):
                         setattr(part, name, _strip(getattr(part, name), owner, hints))
-        out.append(node)
-    return out
+        stripped.append(node)
+    return stripped
+
+
+def _drop_hints(function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Take the hints of the arguments and of the result from a function."""
+    function.returns = None
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    for argument in (arguments.vararg, arguments.kwarg):
+        if argument:
+            argument.annotation = None
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -145,15 +168,15 @@ def _nodes(tree: ast.AST) -> Iterator[ast.AST]:
             if isinstance(value, ast.AST):
                 waiting.append(value)
             elif isinstance(value, list):
-                waiting += [one for one in value if isinstance(one, ast.AST)]
+                waiting += [child for child in value if isinstance(child, ast.AST)]
 
 
 class Source(NamedTuple):
-    """What the source of a module says: the digest of its code, what it imports, and its short
-    strings.
+    """What the source of a module says.
 
-    imports: dotted names; of a name in a module, as in `from a import b`, "a.b". Those inside
-    functions count. library: those of hs2lib.
+    `digest` is that of its code. `imports` has dotted names; of a name in a module, as in
+    `from a import b`, it has "a.b". Imports inside functions count. `library` has those of hs2lib.
+    `strings` has the short strings.
     """
 
     digest: str
@@ -162,22 +185,27 @@ class Source(NamedTuple):
     strings: frozenset[str]
 
 
+# A string that may name a data file.
+_SHORT_STRING = re.compile(r"[\w-][\w./-]{0,99}")
+
+
 @functools.cache
 def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     """What the source of a module, or of a cell, says. Its digest is that of its compiled code.
 
-    It does not change with comments, docstrings, hints of arguments, results and variables, layout,
-    or the names of a function's locals. It changes with all else, fields of classes and the texts
-    of errors included.
+    The digest does not change with comments, docstrings and layout. It does not change with hints
+    of arguments, results and variables, nor with the names of a function's locals. It changes with
+    all else, fields of classes and texts of errors included.
 
     Args:
         source: of a module, or of a cell.
-        hints: whether the hints of the module's own variables count, as those of a parameters cell do.
-        package: that the module lies in, or is, by its dotted name; relative imports start there.
+        hints: whether the hints of the module's own variables count, as those of a parameters cell.
+        package: the dotted name of the package that the module is or lies in. Relative imports
+            start there.
 
     Raises:
-        SyntaxError: the source is no Python.
-        ImportError: it imports by a relative name, and lies in no package or not deep enough in one.
+        SyntaxError: the source is not Python.
+        ImportError: it has a relative import, and lies in no package or not deep enough in one.
     """
     tree = ast.parse(source)
     if "__doc__" not in source:
@@ -185,19 +213,18 @@ def read(source: str, *, hints: bool = False, package: str = "") -> Source:
     imports = set()
     strings = set()
     for node in _nodes(tree):
-        if (
-            node._attributes
-        ):  # lines decide where the compiler leaves an instruction that does nothing
-            node.lineno = node.end_lineno = 1
-            node.col_offset = node.end_col_offset = 0
+        if node._attributes:
+            # By lines the compiler decides where to leave an instruction that does nothing.
+            node.lineno = 1
+            node.end_lineno = 1
+            node.col_offset = 0
+            node.end_col_offset = 0
         if isinstance(node, ast.ImportFrom):
             module = _imported_from(node, package)
             imports |= {f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.Constant) and re.fullmatch(
-            r"[\w-][\w./-]{0,99}", str(node.value)
-        ):
+        elif isinstance(node, ast.Constant) and _SHORT_STRING.fullmatch(str(node.value)):
             strings.add(str(node.value))
     digest = hashed(_code(compile(tree, "", "exec", dont_inherit=True, optimize=0)))
     library = frozenset(name for name in imports if name.split(".")[0] == "hs2lib")
@@ -208,42 +235,49 @@ def _imported_from(node: ast.ImportFrom, package: str) -> str:
     """The whole name of the module that a statement imports from. Raises ImportError as `read`."""
     if not node.level:
         return str(node.module)
-    above = package.split(".") if package else []
-    if node.level > len(above):
+    packages = package.split(".") if package else []
+    if node.level > len(packages):
         raise ImportError(
             f"from {'.' * node.level}{node.module or ''} import ..: write the module's name whole"
         )
-    kept = above[: len(above) - node.level + 1]
-    return ".".join([*kept, node.module] if node.module else kept)
+    names = packages[: len(packages) - node.level + 1]
+    if node.module:
+        names.append(node.module)
+    return ".".join(names)
 
 
 def read_cell(source: str, *, hints: bool = False) -> Source:
-    """What the source of a cell says, as `read`. Where it is no plain Python, as with
-    `%matplotlib`, its text counts.
+    """What the source of a cell says, as `read`.
 
-    What it imports is then that of its lines without the commands of IPython; nothing where those
-    are no Python either.
+    Of a cell that is not plain Python, as one with `%matplotlib`, the text counts. It imports what
+    its lines without the commands of IPython import, and nothing where those are not Python either.
     """
     try:
         return read(source, hints=hints)
     except SyntaxError:
         pass
     plain = re.sub(r"(?m)^(\s*)[%!?].*$", r"\1pass", source)
-    text = hashed(source)
+    text_digest = hashed(source)
     try:
-        return read(plain)._replace(digest=text)
+        return read(plain)._replace(digest=text_digest)
     except SyntaxError:
-        return Source(text, frozenset(), frozenset(), frozenset())
+        return Source(text_digest, frozenset(), frozenset(), frozenset())
 
 
 def _code(code: CodeType, documented: bool = False) -> list:
-    """What a code object does, as JSON: no lines, no files, no names of locals beyond its
-    arguments.
+    """What a code object does, as JSON.
 
-    documented: its first constant is its docstring, or None in the place of one.
+    It has no lines, no files, and no names of locals other than arguments.
+
+    Args:
+        code: the code object.
+        documented: whether its first constant is its docstring, or None in the place of one.
     """
-    arguments = code.co_argcount + code.co_kwonlyargcount
-    arguments += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *rest and **options
+    n_arguments = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        n_arguments += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        n_arguments += 1
     counts = [
         code.co_argcount,
         code.co_posonlyargcount,
@@ -251,15 +285,23 @@ def _code(code: CodeType, documented: bool = False) -> list:
         code.co_flags,
         code.co_nlocals,
     ]
-    named = [
+    names = [
         code.co_name,
         code.co_names,
-        code.co_varnames[:arguments],
+        code.co_varnames[:n_arguments],
         code.co_cellvars,
         code.co_freevars,
     ]
-    constants = [_constant(one) for one in code.co_consts[documented:]]
-    return [counts, named, code.co_code.hex(), code.co_exceptiontable.hex(), constants]
+    constants = code.co_consts
+    if documented:
+        constants = constants[1:]
+    return [
+        counts,
+        names,
+        code.co_code.hex(),
+        code.co_exceptiontable.hex(),
+        [_constant(constant) for constant in constants],
+    ]
 
 
 def _constant(value: object) -> list:
@@ -267,9 +309,9 @@ def _constant(value: object) -> list:
     if isinstance(value, CodeType):
         return ["code", _code(value)]
     if isinstance(value, tuple):
-        return ["tuple", [_constant(one) for one in value]]
+        return ["tuple", [_constant(item) for item in value]]
     if isinstance(value, frozenset):
-        return ["frozenset", sorted(([_constant(one) for one in value]), key=json.dumps)]
+        return ["frozenset", sorted([_constant(item) for item in value], key=json.dumps)]
     return [type(value).__name__, repr(value)]
 
 
@@ -289,26 +331,41 @@ def _top_level(source: str) -> set[str]:
     return names
 
 
+def _defines(package: Path, name: str) -> bool:
+    """Whether the file of a package defines a name. "*" stands for all it defines."""
+    return name == "*" or name in _top_level(package.read_text())
+
+
 @functools.cache
 def _module(folder: Path, name: str) -> tuple[str, Path]:
-    place = folder.joinpath(*name.split(".")[1:])
-    for file in (place.with_suffix(".py"), place / "__init__.py"):
+    """(name, file) of the module that a dotted name is, or is defined in.
+
+    Args:
+        folder: that of hs2lib.
+        name: of a module, a package, or of something that one of these defines.
+
+    Raises:
+        ImportError: there is no such module.
+    """
+    path = folder.joinpath(*name.split(".")[1:])
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
             return name, file
-    if (above := place.parent.with_suffix(".py")).is_file():
-        return name.rpartition(".")[0], above
-    room = place.parent / "__init__.py"
-    if room.is_file() and (place.name == "*" or place.name in _top_level(room.read_text())):
-        return name.rpartition(".")[0], room
+    parent_name = name.rpartition(".")[0]
+    parent_module = path.parent.with_suffix(".py")
+    if parent_module.is_file():
+        return parent_name, parent_module
+    parent_package = path.parent / "__init__.py"
+    if parent_package.is_file() and _defines(parent_package, path.name):
+        return parent_name, parent_package
     raise ImportError(f"{name} is imported, and hs2lib has no such module")
 
 
 class Beside(NamedTuple):
-    """What a source uses of the modules in a folder: digests of their code by file, and what they
-    import of hs2lib.
+    """What a source uses of the modules in a folder.
 
-    digests: {"mine.py": hex, "pkg/sub.py": hex}. library: dotted names, those that the source
-    itself imports too.
+    `digests` has those of their code, by file: {"mine.py": hex, "pkg/sub.py": hex}. `library` has
+    the dotted names that they, or the source itself, import of hs2lib.
     """
 
     digests: dict[str, str]
@@ -316,10 +373,9 @@ class Beside(NamedTuple):
 
 
 def beside(source: Source, folder: Path) -> Beside:
-    """The modules of the user's own that a source imports from a folder, directly or through
-    others.
+    """The user's modules in a folder that a source imports, directly or through others.
 
-    Raises SyntaxError where one of them is no Python, and ImportError where one imports from above
+    Raises SyntaxError where one of them is not Python, and ImportError where one imports from above
     its package.
     """
     digests: dict[str, str] = {}
@@ -327,45 +383,54 @@ def beside(source: Source, folder: Path) -> Beside:
     waiting = list(source.imports)
     while waiting:
         for file, package in _files_of(waiting.pop(), folder):
-            place = file.relative_to(folder).as_posix()
-            if place in digests:
+            name = file.relative_to(folder).as_posix()
+            if name in digests:
                 continue
             module = read(file.read_text(), package=package)
-            digests[place] = module.digest
+            digests[name] = module.digest
             library |= module.library
             waiting += module.imports
     return Beside(digests, frozenset(library))
 
 
 def _files_of(name: str, folder: Path) -> list[tuple[Path, str]]:
-    """The files in a folder that importing a dotted name runs, its packages' too, each with the package it lies in."""
-    out = []
+    """(file, its package) of each file in a folder that importing a dotted name runs.
+
+    The packages that a module lies in are run too.
+    """
     parts = name.split(".")
+    if parts[0] == "hs2lib":
+        return []
+    files = []
     for depth in range(1, len(parts) + 1):
-        place = folder.joinpath(*parts[:depth])
-        room = place / "__init__.py"
-        file = place.parent / f"{place.name}.py"
-        if room.is_file():
-            out.append((room, ".".join(parts[:depth])))
-        elif file.is_file():
-            out.append((file, ".".join(parts[: depth - 1])))
-    return [] if parts[0] == "hs2lib" else out
+        path = folder.joinpath(*parts[:depth])
+        package = path / "__init__.py"
+        module = path.parent / f"{path.name}.py"
+        if package.is_file():
+            files.append((package, ".".join(parts[:depth])))
+        elif module.is_file():
+            files.append((module, ".".join(parts[: depth - 1])))
+    return files
 
 
 def module_file(name: str) -> Path:
-    """The file of a dotted name of hs2lib, or of the module that holds it. Raises ImportError where neither exists."""
+    """The file of the module of hs2lib that a dotted name is, or is defined in.
+
+    Raises ImportError where there is no such module.
+    """
     return _module(package(), name)[1]
 
 
+# Of each module that this process has loaded its spec and its source.
 _LOADED: dict[str, tuple[object, str]] = {}
 
 
 def source_of(name: str) -> str:
-    """The source of a module of hs2lib; of one that this process has loaded, as it was then, and
-    not as edited since.
+    """The source of a module of hs2lib.
 
-    Its spec changes when it is loaded again, as IPython's autoreload does, and the source is read
-    again then.
+    Of a module that this process has loaded it is the source as it was then, not as edited since.
+    The module's spec changes when it is loaded again, as IPython's autoreload does. Then the source
+    is read again.
     """
     file = module_file(name)
     spec = getattr(sys.modules.get(name), "__spec__", None)
@@ -384,8 +449,8 @@ def _is_one_of(name: str, rooms: Iterable[str]) -> bool:
 def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
     """The modules of hs2lib that these dotted names use, directly or through others, by name.
 
-    Those of `STARTS` and of `without` are left out, with what only they import. Raises ImportError
-    as `module_file`.
+    Modules of `STARTS` and of `without` are left out, and so are those that only they import.
+    Raises ImportError as `module_file`.
     """
     modules: set[str] = set()
     seen: set[str] = set()
@@ -406,41 +471,47 @@ def reach(names: Iterable[str], without: Container[str] = ()) -> set[str]:
 
 
 @functools.cache
-def _beside(folder: Path) -> frozenset[str]:
-    """Names of what lies in a folder of the package that is no module and no room."""
-    return frozenset(
-        place.name
-        for place in folder.iterdir()
-        if place.suffix not in (".py", ".pyc")
-        and place.name != "__pycache__"
-        and not (place / "__init__.py").exists()
-    )
+def _names_beside(folder: Path) -> frozenset[str]:
+    """Names of the files and folders in a folder of hs2lib that are neither modules nor rooms."""
+    names = set()
+    for path in folder.iterdir():
+        is_code = path.suffix in (".py", ".pyc") or path.name == "__pycache__"
+        if not is_code and not (path / "__init__.py").exists():
+            names.add(path.name)
+    return frozenset(names)
 
 
 def data_files(name: str) -> set[Path]:
-    """Files beside a module that a string in it names, as "paper/table-1.csv"; of a folder so named, all in it."""
+    """Files beside a module that a string in it names, as "paper/table-1.csv".
+
+    Of a folder that a string names all files count. Those of `SITE` do not.
+    """
     folder = module_file(name).parent
     files: set[Path] = set()
     for text in read(source_of(name)).strings:
-        if text.partition("/")[0] in _beside(folder):
-            place = folder / text
-            files |= (
-                {place}
-                if place.is_file()
-                else {file for file in place.rglob("*") if file.is_file()}
-            )
+        if text.partition("/")[0] not in _names_beside(folder):
+            continue
+        path = folder / text
+        if path.is_file():
+            files.add(path)
+        else:
+            files.update(file for file in path.rglob("*") if file.is_file())
     return {file for file in files if file.suffix != ".pyc" and file.name not in SITE}
 
 
 def parts(modules: Iterable[str]) -> dict[str, str]:
-    """The digest of each file of these modules, as {"hs2lib/train/losses.py": hex}: their code, and data they name."""
-    out = {}
-    above = package().parent
+    """The digest of each file of these modules, as {"hs2lib/train/losses.py": hex}.
+
+    The files are those of their code, and the data files that they name.
+    """
+    digests = {}
+    checkout = package().parent
     for name in modules:
-        out[module_file(name).relative_to(above).as_posix()] = read(source_of(name)).digest
+        code_file = module_file(name).relative_to(checkout).as_posix()
+        digests[code_file] = read(source_of(name)).digest
         for file in data_files(name):
-            out[file.relative_to(above).as_posix()] = paths.digest(file)
-    return dict(sorted(out.items()))
+            digests[file.relative_to(checkout).as_posix()] = paths.digest(file)
+    return dict(sorted(digests.items()))
 
 
 # Functions and classes, also those of a notebook.
@@ -449,18 +520,21 @@ def parts(modules: Iterable[str]) -> dict[str, str]:
 PLAIN = bool | int | float | complex | str | bytes | type(...) | None
 
 
-class _Things:
-    """Gathers what functions, classes and modules are made of: modules of hs2lib, and a digest of each other part."""
+class _Gatherer:
+    """Gathers what functions, classes and modules are made of.
 
-    def __init__(self):
+    `modules` has the names of modules of hs2lib. `parts` has the digest of each other part, by
+    name.
+    """
+
+    def __init__(self) -> None:
         self.modules: set[str] = set()
         self.parts: dict[str, str] = {}
-        self.known: dict[
-            int, tuple[object, object]
-        ] = {}  # each value, held so that its id stays its own
+        # (value, content) of each value by its id. A value is held so that no other one has its id.
+        self.contents: dict[int, tuple[object, object]] = {}
 
     def add(self, thing: object) -> None:
-        """Take in a module by name, a function, a class, or what holds functions, as a tuple of them."""
+        """Take in a module by name, a function, a class, or what holds these, as a tuple does."""
         if isinstance(thing, str):
             self.modules |= reach([thing])
             return
@@ -470,31 +544,32 @@ class _Things:
     def content(self, value: object, *, of_library: bool) -> object:
         """What a value is, as JSON.
 
-        of_library: it belongs to a function of hs2lib. Its plain values are arguments then, which
-        what is kept has in its settings; only code counts. What a user's function holds counts
-        whole.
+        Args:
+            value: anything.
+            of_library: whether it belongs to a function of hs2lib. Then its plain values do not
+                count: they are arguments, which stand in the settings of what is kept. Of what
+                belongs to a user's function all counts.
         """
         if isinstance(value, PLAIN):
             return None if of_library else [type(value).__name__, repr(value)]
-        if id(value) in self.known:
-            return self.known[id(value)][1]
-        self.known[id(value)] = (value, "itself")  # where it holds itself
-        self.known[id(value)] = (value, self._content(value, of_library))
-        return self.known[id(value)][1]
+        if id(value) in self.contents:
+            return self.contents[id(value)][1]
+        self.contents[id(value)] = (value, "itself")  # where it holds itself
+        self.contents[id(value)] = (value, self._content(value, of_library))
+        return self.contents[id(value)][1]
+
+    def _contents(self, values: Iterable[object], of_library: bool) -> list[object]:
+        """What each of some values is, as JSON."""
+        return [self.content(value, of_library=of_library) for value in values]
 
     def _content(self, value: object, of_library: bool) -> object:
+        """What a value that is not plain is, as JSON."""
         if isinstance(value, ModuleType):
             return self._module(value)
         if isinstance(value, MethodType):
-            both = (value.__self__, value.__func__)
-            return ["method", *(self.content(one, of_library=of_library) for one in both)]
+            return ["method", *self._contents((value.__self__, value.__func__), of_library)]
         if isinstance(value, functools.partial):
-            of_library &= str(getattr(value.func, "__module__", "")).split(".")[0] == "hs2lib"
-            function = self.content(value.func, of_library=of_library)
-            if of_library:
-                return ["partial", function, self._bound(value.args), self._bound(value.keywords)]
-            held = (value.args, value.keywords)
-            return ["partial", function, *(self.content(one, of_library=False) for one in held)]
+            return self._partial(value, of_library)
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, type):
@@ -502,89 +577,100 @@ class _Things:
         if hasattr(value, "__wrapped__"):  # by functools.cache, say
             return ["wrapped", self.content(value.__wrapped__, of_library=of_library)]
         if callable(value) and hasattr(value, "__qualname__"):  # in C
-            return ["function", f"{value.__module__}.{value.__qualname__}"]
+            # A method of a type, as str.lower, has no `__module__`.
+            return ["function", f"{getattr(value, '__module__', None)}.{value.__qualname__}"]
         return self._object(value, of_library)
 
-    def _bound(self, value: object) -> object:
-        """An argument that a partial binds for a function of hs2lib: plain values count, also in
-        lists and mappings.
+    def _partial(self, value: functools.partial, of_library: bool) -> list:
+        """What a partial is: its function and what it binds."""
+        module = str(getattr(value.func, "__module__", ""))
+        of_library = of_library and module.split(".")[0] == "hs2lib"
+        function = self.content(value.func, of_library=of_library)
+        if of_library:
+            return ["partial", function, self._bound(value.args), self._bound(value.keywords)]
+        return ["partial", function, *self._contents((value.args, value.keywords), False)]
 
-        Tensors and models do not: they are state, and what is kept names them elsewhere.
+    def _bound(self, value: object) -> object:
+        """What an argument is that a partial binds for a function of hs2lib.
+
+        Plain values count, also in lists and mappings. Tensors and models do not count: they are
+        state, which is named elsewhere in what is kept.
         """
         if isinstance(value, Mapping):
-            held = [[repr(key), self._bound(value[key])] for key in value]
-            return ["mapping", sorted(held, key=json.dumps)]
+            entries = [[repr(key), self._bound(value[key])] for key in value]
+            return ["mapping", sorted(entries, key=json.dumps)]
         if isinstance(value, list | tuple):
-            return [type(value).__name__, [self._bound(one) for one in value]]
+            return [type(value).__name__, [self._bound(item) for item in value]]
         return self.content(value, of_library=not isinstance(value, PLAIN))
 
-    def _part(self, name: str, content: list) -> str:
+    def _add_part(self, name: str, content: list) -> str:
         """Take in what a user's function or class is made of; its digest.
 
-        Its module's name does not count: what a notebook defines may be called `__main__`'s or not.
+        The name of its module does not count: what a notebook defines may be called `__main__`'s or
+        not.
         """
-        own = hashed(content)
+        digest = hashed(content)
         before = self.parts.get(name)
-        self.parts[name] = hashed([before, own]) if before else own  # two of one name
-        return own
+        # Two parts of one name are digested together.
+        self.parts[name] = hashed([before, digest]) if before else digest
+        return digest
 
     def _module(self, module: ModuleType) -> list:
-        place = self._place(module.__name__)
+        """What a module is: its name. A user's module is taken in with those it imports."""
+        origin = self._origin(module.__name__)
         file = getattr(module, "__file__", None)
-        if place == "user" and module.__name__ != "__main__" and file:
+        if origin == "user" and module.__name__ != "__main__" and file:
             source = read(Path(file).read_text(), package=module.__package__ or "")
             self.parts[module.__name__] = source.digest
-            deep = len(module.__name__.split(".")) - (Path(file).name != "__init__.py")
-            others = beside(source, Path(file).parents[deep])
+            depth = len(module.__name__.split("."))
+            if Path(file).name != "__init__.py":
+                depth -= 1
+            others = beside(source, Path(file).parents[depth])
             self.parts |= others.digests
             self.modules |= reach(others.library)
         return ["module", module.__name__]
 
-    def _place(self, module: str) -> str:
-        """Where a module is from, by its name: "library", and then it counts, "installed" or "user"."""
+    def _origin(self, module: str) -> str:
+        """Where a module is from, by its name: "library", "installed" or "user".
+
+        A module of the library is taken in.
+        """
         if module.split(".")[0] == "hs2lib":
             self.modules |= reach([module])
             return "library"
         if module == "__main__" or module not in sys.modules:  # a notebook
             return "user"
         file = getattr(sys.modules[module], "__file__", None)
-        return (
-            "installed"
-            if not file or "site-packages" in file or file.startswith(sys.base_prefix)
-            else "user"
-        )
+        if not file or "site-packages" in file or file.startswith(sys.base_prefix):
+            return "installed"
+        return "user"
 
     def _function(self, function: FunctionType) -> list:
-        """A library's function by name, with the code that it was given; a user's by its compiled
-        code and all it uses.
+        """What a function is.
 
-        What it uses: its defaults, what it closes over, and the globals that it names.
+        A function of hs2lib is its name, with the functions that it was given. A user's function is
+        its compiled code and all it uses: its defaults, what it closes over, and the globals that
+        it names.
         """
-        module = str(
-            function.__globals__.get("__name__")
-        )  # its own attribute may be that of a function it wraps
+        # The function's own attribute `__module__` may be that of a function it wraps.
+        module = str(function.__globals__.get("__name__"))
         name = f"{module}.{function.__qualname__}"
-        place = self._place(module)
-        if place == "installed" and self._is_of_an_installed_module(function):
+        origin = self._origin(module)
+        if origin == "installed" and self._is_of_an_installed_module(function):
             return ["function", name]
-        held = [function.__defaults__ or (), function.__kwdefaults__ or {}]
-        for cell in function.__closure__ or ():
-            try:
-                held.append(cell.cell_contents)
-            except ValueError:  # it is filled later
-                held.append(None)
-        if place == "installed":  # a decorator made it, as torch.no_grad does
-            held.append(getattr(function, "__wrapped__", None))
-            return ["function", name, [self.content(one, of_library=False) for one in held]]
-        if place == "library":
-            return ["function", name, [self.content(one, of_library=True) for one in held]]
-        for used in sorted(_globals_of(function.__code__)):
-            if used in function.__globals__:
-                held.append((used, function.__globals__[used]))
+        used = _defaults_and_closure(function)
+        if origin == "installed":  # a decorator made it, as torch.no_grad does
+            used.append(getattr(function, "__wrapped__", None))
+            return ["function", name, self._contents(used, of_library=False)]
+        if origin == "library":
+            return ["function", name, self._contents(used, of_library=True)]
+        for variable in sorted(_globals_of(function.__code__)):
+            if variable in function.__globals__:
+                used.append((variable, function.__globals__[variable]))
         code = function.__code__
         documented = bool(code.co_consts) and code.co_consts[0] is function.__doc__
-        whole = [_code(code, documented), [self.content(one, of_library=False) for one in held]]
-        return ["function", self._part(function.__qualname__, whole)]
+        content = [_code(code, documented), self._contents(used, of_library=False)]
+        return ["function", self._add_part(function.__qualname__, content)]
 
     def _is_of_an_installed_module(self, function: FunctionType) -> bool:
         """Whether a function of installed code was made there too, so that its name says all.
@@ -595,7 +681,7 @@ class _Things:
         if not function.__closure__ and not hasattr(function, "__wrapped__"):
             return True
         module = function.__module__
-        if module not in sys.modules or self._place(module) != "installed":
+        if module not in sys.modules or self._origin(module) != "installed":
             return False
         value: object = sys.modules[module]
         for name in function.__qualname__.split("."):
@@ -603,66 +689,76 @@ class _Things:
         return value is function
 
     def _class(self, kind: type) -> list:
+        """What a class is: its name, or of a user's its bases and what it defines."""
         name = f"{kind.__module__}.{kind.__qualname__}"
-        if self._place(kind.__module__) != "user":
+        if self._origin(kind.__module__) != "user":
             return ["class", name]
-        own = {
-            key: value
-            for key, value in vars(kind).items()
-            if key not in ("__doc__", "__dict__", "__weakref__")
-        }
-        held = [self.content(base, of_library=False) for base in kind.__bases__]
-        held += [[key, self.content(value, of_library=False)] for key, value in sorted(own.items())]
-        return ["class", self._part(kind.__qualname__, held)]
+        content = self._contents(kind.__bases__, of_library=False)
+        for key, value in sorted(vars(kind).items()):
+            if key not in ("__doc__", "__dict__", "__weakref__"):
+                content.append([key, self.content(value, of_library=False)])
+        return ["class", self._add_part(kind.__qualname__, content)]
 
     def _object(self, value: object, of_library: bool) -> object:
+        """What any other object is: its class and what it holds."""
         kind = self.content(type(value), of_library=of_library)
         if isinstance(value, weakref.WeakKeyDictionary):
-            held = []  # what was looked up so far, as functools.singledispatch keeps it
-        elif isinstance(value, Mapping):
-            held = [[repr(key), self.content(value[key], of_library=of_library)] for key in value]
-            held.sort(key=json.dumps)
-        elif isinstance(value, list | tuple):
-            held = [self.content(one, of_library=of_library) for one in value]
-        elif isinstance(value, set | frozenset):
-            held = sorted(
-                (self.content(one, of_library=of_library) for one in value), key=json.dumps
-            )
-        elif (
+            # It holds what was looked up so far, as functools.singledispatch keeps it.
+            return [kind, []]
+        if isinstance(value, Mapping):
+            entries = [
+                [repr(key), self.content(value[key], of_library=of_library)] for key in value
+            ]
+            return [kind, sorted(entries, key=json.dumps)]
+        if isinstance(value, list | tuple):
+            return [kind, self._contents(value, of_library)]
+        if isinstance(value, set | frozenset):
+            return [kind, sorted(self._contents(value, of_library), key=json.dumps)]
+        if (
             of_library
-            and self._place(type(value).__module__) != "user"
+            and self._origin(type(value).__module__) != "user"
             and not self._is_installed_function(value)
         ):
             return kind
-        elif hasattr(value, "fingerprint"):  # of a model's weights
-            held = value.fingerprint()
-        elif hasattr(value, "__array__"):
-            array = (value.detach().cpu() if hasattr(value, "detach") else value).__array__()
-            held = [str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
-        elif isinstance(value, property | staticmethod | classmethod):
+        return [kind, self._state(value)]
+
+    def _state(self, value: object) -> object:
+        """What an object that is no container holds, as JSON."""
+        if hasattr(value, "fingerprint"):  # of a model's weights
+            return value.fingerprint()
+        if hasattr(value, "__array__"):
+            tensor = value.detach().cpu() if hasattr(value, "detach") else value
+            array = tensor.__array__()
+            return [str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()]
+        if isinstance(value, property | staticmethod | classmethod):
             inner = [getattr(value, name, None) for name in ("__func__", "fget", "fset")]
-            held = [self.content(one, of_library=False) for one in inner]
-        elif isinstance(value, os.PathLike):
-            held = os.fspath(value)
-        else:
-            held = [
-                [name, self.content(one, of_library=False)]
-                for name, one in sorted(_attributes(value).items())
-            ]
-            if not held and self._is_installed_function(value):
-                held = self._reduced(value)
-        return [kind, held]
+            return self._contents(inner, of_library=False)
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        state = [
+            [name, self.content(attribute, of_library=False)]
+            for name, attribute in sorted(_attributes(value).items())
+        ]
+        if not state and self._is_installed_function(value):
+            return self._reduced(value)
+        return state
 
     def _is_installed_function(self, value: object) -> bool:
-        """Whether a value is called like a function and of an installed type, as numpy.vectorize's; no torch module."""
+        """Whether a value is called like a function and of an installed type, as numpy.vectorize's.
+
+        A torch module is not one.
+        """
         kinds = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__]
         is_model = "torch.nn.modules.module.Module" in kinds
         return (
-            callable(value) and not is_model and self._place(type(value).__module__) == "installed"
+            callable(value) and not is_model and self._origin(type(value).__module__) == "installed"
         )
 
     def _reduced(self, value: object) -> list:
-        """What an object in C, as operator.itemgetter's, is made again from; nothing of one that does not say."""
+        """What an object in C, as operator.itemgetter's, is made again from.
+
+        It is empty for an object that does not say.
+        """
         try:
             reduced = value.__reduce__()
         except (TypeError, pickle.PicklingError):
@@ -670,15 +766,28 @@ class _Things:
         return [self.content(reduced, of_library=False)]
 
 
+def _defaults_and_closure(function: FunctionType) -> list[object]:
+    """The defaults of a function, those by keyword, and each value that it closes over."""
+    values: list[object] = [function.__defaults__ or (), function.__kwdefaults__ or {}]
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # it is filled later
+            values.append(None)
+    return values
+
+
 def _attributes(value: object) -> dict[str, object]:
-    """What an object holds, by name; nothing of one that does not say, as an open file or a lock."""
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    held = {
-        name: getattr(value, name)
-        for name in slots
-        if isinstance(name, str) and hasattr(value, name)
-    }
-    return held | getattr(value, "__dict__", {})
+    """What an object holds, by name.
+
+    It is nothing for an object that does not say, as an open file or a lock.
+    """
+    attributes = {}
+    for kind in type(value).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if isinstance(name, str) and hasattr(value, name):
+                attributes[name] = getattr(value, name)
+    return attributes | getattr(value, "__dict__", {})
 
 
 def _globals_of(code: CodeType) -> set[str]:
@@ -695,25 +804,27 @@ def _globals_of(code: CodeType) -> set[str]:
 
 
 def record(*things: object) -> dict:
-    """What code made something, for the record that is kept with it: {"digest": hex, "files":
-    {file: short hex}}.
+    """The code that made something, as {"digest": hex, "files": {file: short hex}}.
+
+    It is kept with what was made.
 
     Args:
-        things: modules by name; functions and classes; what holds functions, as an objective does. Of those of hs2lib
-            their module counts with all that it uses, but for what only draws. Of others, as a reader's own loss or
-            pair rule, the compiled code counts, with defaults, with what they close over, and the globals they name.
+        things: modules by name; functions and classes; what holds functions, as an objective does.
+            Of a function of hs2lib its module counts, with all that it uses except for what only
+            draws. Of any other one, as a reader's loss or pair rule, the compiled code counts, with
+            its defaults, what it closes over, and the globals that it names.
 
     Raises:
         ImportError: a module of hs2lib imports one that is not there.
     """
-    gathered = _Things()
+    gatherer = _Gatherer()
     for thing in things:
-        gathered.add(thing)
-    computing = {name for name in gathered.modules if not _is_one_of(name, DRAWS)}
-    every = parts(computing) | gathered.parts
+        gatherer.add(thing)
+    computing = {name for name in gatherer.modules if not _is_one_of(name, DRAWS)}
+    digests = parts(computing) | gatherer.parts
     return {
-        "digest": hashed(every),
-        "files": {name: value[:12] for name, value in sorted(every.items())},
+        "digest": hashed(digests),
+        "files": {name: value[:12] for name, value in sorted(digests.items())},
     }
 
 
@@ -735,14 +846,15 @@ POLICIES = ("again", "ask", "reuse")
 
 
 class MadeByOtherCode(RuntimeError):
-    """Something kept for this very configuration was made by other code, and nobody said what to do with it."""
+    """Other code made what is kept of a configuration, and nobody said what to do with it."""
 
 
 def kept_policy() -> str:
-    """What becomes of kept work of other code, `HS2_KEPT`: "again" (the default), "ask" or "reuse".
+    """What becomes of kept work of other code: "again" (the default), "ask" or "reuse".
 
-    "again": it is made again, beside what is there. "ask": `MadeByOtherCode` is raised. "reuse": it
-    is read. Raises ValueError for another word.
+    It is the value of the environment variable `HS2_KEPT`. "again": the work is made again, beside
+    what is there. "ask": `MadeByOtherCode` is raised. "reuse": the kept work is read. Raises
+    ValueError for another word.
     """
     policy = os.environ.get(KEPT) or "again"
     if policy not in POLICIES:
@@ -751,22 +863,21 @@ def kept_policy() -> str:
 
 
 def reusable(others: Iterable[Path], what: str, differs: Callable[[Path], str]) -> Path | None:
-    """Of what other code made of the same configuration, the path that is to be read; None: it is
-    made again.
+    """The kept work of other code that is to be read; None where the work is to be made again.
 
     Args:
-        others: files or folders, the best one last.
+        others: the files or folders that other code made of the same configuration, the best last.
         what: they hold, as in "a training".
-        differs: what differs of one, in words.
+        differs: says in words in what the code of one of them differs.
 
     Raises:
-        MadeByOtherCode: where `kept_policy` is "ask" and there is one.
+        MadeByOtherCode: `kept_policy` is "ask", and there is such work.
     """
-    several = list(others)
+    candidates = list(others)
     policy = kept_policy()
-    if not several or policy == "again":
+    if not candidates or policy == "again":
         return None
-    best = several[-1]
+    best = candidates[-1]
     if policy == "ask":
         lines = [
             f"{what} of this very configuration is kept, made by other code: {best}",

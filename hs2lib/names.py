@@ -14,43 +14,33 @@ from collections.abc import Iterable
 from hs2lib.group import ATTRIBUTES as ATTRIBUTES
 
 # Data sets, by what their groups hold. A set may be of several kinds.
-RATED = (
-    "helpsteer2",
-    "helpsteer2-partial",
-    "helpsteer",
-    "oasst1",
-    "ratings",
-)  # labels on every response
-ANNOTATED = (
-    "helpsteer2-disagreements",
-    "summeval",
-    "pandalm",
-    "ratings",
-)  # each annotator's own ratings
-COMPARED = (
-    "helpsteer2-preference",
-    "helpsteer2-preference-partial",
-    "hh-rlhf",
-    "pandalm",
-)  # which of two is better
-UNRATED = ("helpsteer2-unrated",)  # responses without labels
-PREDECESSORS = ("helpsteer",)  # rated on the same attributes: the HS columns of Table 2
-PREFERENCES = (
-    *RATED,
-    *COMPARED,
-)  # of two responses one may be better: what a reward model learns from
-CONVERSATIONS = (
-    "helpsteer2",
-    "oasst1",
-    "oasst1-paths",
-    "daring-anteater",
-)  # for SFT; of rated responses the best
-PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")  # to sample answers to
 
-EMBEDDED = (
-    "helpsteer2",
-    "helpsteer2-disagreements",
-)  # the sets that generated data can stand in for
+# Every response has labels.
+RATED = ("helpsteer2", "helpsteer2-partial", "helpsteer", "oasst1", "ratings")
+
+# Every response has the ratings of each annotator.
+ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")
+
+# The data set says which of two responses is better.
+COMPARED = ("helpsteer2-preference", "helpsteer2-preference-partial", "hh-rlhf", "pandalm")
+
+# The responses have no labels.
+UNRATED = ("helpsteer2-unrated",)
+
+# Rated on the same attributes as HelpSteer2: the HS columns of Table 2.
+PREDECESSORS = ("helpsteer",)
+
+# Of two responses one may be better. A reward model learns from these.
+PREFERENCES = (*RATED, *COMPARED)
+
+# Conversations for SFT. Of rated responses the best is taken.
+CONVERSATIONS = ("helpsteer2", "oasst1", "oasst1-paths", "daring-anteater")
+
+# Prompts to sample answers to.
+PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")
+
+# The data sets that generated data can stand in for.
+EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")
 
 # Where a data set or a benchmark comes from: generated here, a local folder, or fetched from where
 # it is published (the Hugging Face Hub at a pinned revision, GitHub at a pinned commit).
@@ -60,35 +50,56 @@ SPLITS = ("train", "validation", "both")
 
 TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
 
-MODELS = (
-    "tiny",
-    "small",
-    "embedded",
-)  # that come with the packages; elsewhere a folder or a Hub repository is named
+# The models that come with the packages. Any other one is named by its folder or Hub repository.
+MODELS = ("tiny", "small", "embedded")
 
-TEMPLATES = (
-    "chat",
-    "reference",
-)  # how a conversation is written: the model's own way, or HelpSteer2's
-CONTROL_TEXT = (
-    "plain",
-    "escape",
-    "refuse",
-)  # what is done with a text that spells out a template's control tokens
-OBJECTIVES = ("regression", "bradley-terry")  # of a reward model
-TRAINED = ("full", "lora")  # what is trained: all weights, or adapters
-PRECISIONS = ("float32", "bfloat16")  # what a model computes in, over float32 weights
-TOO_LONG = ("raise", "leave out")  # what to do with a conversation that is too long
-WEIGHED = ("tokens", "responses")  # what counts alike in a mean over a batch
-CUT_OFF = ("keep", "drop")  # what to do with an answer that is cut off at its longest
-LABELLED = ("rounded", "fifths", "ratings")  # where SteerLM's labels come from
-BACKENDS = ("transformers", "vllm")  # what samples: this process, or a vLLM server
-VARIABLE = "[A-Z_][A-Z0-9_]{0,63}"  # what the name of an environment variable looks like, and a key does not
-ADDRESS = r"((?i:https?)://[^\s/?#@]+(/[^\s?#]*)?)?"  # of a server, with no user, password or query, or none
+# How a conversation is written: the model's own way, or HelpSteer2's.
+TEMPLATES = ("chat", "reference")
+
+# What is done with a text that spells out a control token of a template.
+CONTROL_TEXT = ("plain", "escape", "refuse")
+
+# What a reward model minimises.
+OBJECTIVES = ("regression", "bradley-terry")
+
+# What is trained: all weights, or adapters.
+TRAINED = ("full", "lora")
+
+# What a model computes in, over float32 weights.
+PRECISIONS = ("float32", "bfloat16")
+
+# What is done with a conversation that is too long.
+TOO_LONG = ("raise", "leave out")
+
+# What has the same weight in a mean over a batch.
+WEIGHED = ("tokens", "responses")
+
+# What is done with an answer that was cut off at the largest length.
+CUT_OFF = ("keep", "drop")
+
+# Where the labels of SteerLM come from.
+LABELLED = ("rounded", "fifths", "ratings")
+
+# What samples: this process, or a vLLM server.
+BACKENDS = ("transformers", "vllm")
+
+# Regular expressions.
+
+# The name of an environment variable. A key of a service does not match it.
+VARIABLE = "[A-Z_][A-Z0-9_]{0,63}"
+
+# The address of a server without user, password or query, or no address at all.
+ADDRESS = r"((?i:https?)://[^\s/?#@]+(/[^\s?#]*)?)?"
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> None:
-    """Raise ValueError, which names the nearest, for a value that is not among those known. Paper: silent."""
+    """Raise ValueError for a value that is not among the known ones.
+
+    Args:
+        what: what the value is, for the message.
+        value: the value to check.
+        known: the values there are. The message lists them, and names the one nearest to `value`.
+    """
     if value not in known:
         near = difflib.get_close_matches(str(value), known, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""

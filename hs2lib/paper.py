@@ -1,9 +1,11 @@
 """The paper's numbers as data (HelpSteer2, arXiv 2406.08673), read from `hs2lib/paper/*.csv`.
 
-The files hold what the paper prints, digit for digit, one file a table. `released.csv` names rows
-of our own, which no paper prints: models that were published and that no card we read ties to a
-row. Nothing here is ever computed from a run, and no run writes here. `columns.csv` has the rule by
-which `hs2lib.report.verdict` judges the numbers of a column, fixed before any run, with its reason.
+The files hold what the paper prints, digit for digit, one file for each table. Nothing in them is
+computed from a run, and no run writes to them.
+
+`released.csv` names rows that no paper prints: models that were published, and that no model card
+ties to a row of the paper. `columns.csv` has the rule by which `hs2lib.report.verdict` judges the
+numbers of a column, with its reason. The rules were fixed before any run.
 """
 
 import csv
@@ -17,12 +19,13 @@ from hs2lib.group import ATTRIBUTES, named_numbers
 
 
 class Rule(NamedTuple):
-    """How one printed number is judged. Paper: silent (it prints few spreads).
+    """How a printed number is judged. Paper: silent (it prints few spreads).
 
-    kind: "exact", a statistic of released rows; "convention", the same where the paper leaves a
-    choice open; or "estimate", which a second honest run would not repeat. margin: the largest
-    difference that counts as the same. spread: standard deviation of one run, by seed, sampling of
-    answers and judge, on the same questions. digits: decimals that the paper prints.
+    `kind` is "exact" for a statistic of released rows, "convention" for one of which the paper
+    leaves a choice open, or "estimate" for what a second honest run would not repeat. `margin` is
+    the largest difference that counts as the same. `spread` is the standard deviation of a run on
+    the same questions, by seed, sampling of answers and judge. `digits` is the number of decimals
+    that the paper prints.
     """
 
     kind: str
@@ -33,10 +36,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the paper: `values[(row, column)]` is a number, or None where the paper prints
-    none.
+    """A table of the paper.
 
-    `rules` has more rows than `values`: those of published models.
+    `values[row, column]` is a number, or None where the paper prints none. `rules` has more rows
+    than `values`: those of the published models too.
     """
 
     id: str
@@ -57,101 +60,149 @@ class Table:
         return list(dict.fromkeys(column for _, column in self.values))
 
 
-def _rows(path: str) -> list[dict[str, str]]:
+def _rows(file: str) -> list[dict[str, str]]:
     """The rows of a csv file in the folder `paper` beside this module."""
-    with (Path(__file__).parent / "paper" / path).open(newline="") as file:
-        return list(csv.DictReader(file))
+    with (Path(__file__).parent / "paper" / file).open(newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
-def _rule(room: dict[str, str], cells: dict[str, str], column: str) -> Rule:
-    """The rule for one printed number: `room` is its row of columns.csv, `cells` its row of the table."""
-    printed = cells[column] or "0.0"  # of a dash nothing is judged
+def _rows_of(file: str, table: str) -> list[dict[str, str]]:
+    """The rows of a csv file that are about a table."""
+    return [row for row in _rows(file) if row["table"] == table]
+
+
+def _rule(about_column: dict[str, str], cells: dict[str, str]) -> Rule:
+    """The rule for a printed number.
+
+    The margin and the spread are in units of 1, of the last printed digit, of the number itself, or
+    of the number in another column of its row.
+
+    Args:
+        about_column: the row of columns.csv about the number's column.
+        cells: the number's row of the table.
+    """
+    # Nothing is judged by the rule of a dash, whose cell is empty.
+    printed = cells[about_column["column"]] or "0.0"
     digits = len(printed.partition(".")[2])
-    times = float(
-        (cells | {"1": 1, "last digit": 10.0**-digits, "the number": abs(float(printed))})[
-            room["times"]
-        ]
+    units = {"1": 1, "last digit": 10.0**-digits, "the number": abs(float(printed))}
+    times = about_column["times"]
+    unit = float(units[times] if times in units else cells[times])
+    return Rule(
+        kind=about_column["kind"],
+        margin=float(about_column["margin"]) * unit,
+        spread=float(about_column["spread"]) * unit,
+        digits=digits,
     )
-    return Rule(room["kind"], float(room["margin"]) * times, float(room["spread"]) * times, digits)
 
 
-def _table(table: str, **about: str) -> Table:
-    rooms = {row["column"]: row for row in _rows("columns.csv") if row["table"] == table}
-    values, rules = {}, {}
+def _table(table: str, title: str, source: str, unit: str) -> Table:
+    """A table by its id, with what tables.csv says of it."""
+    columns = {row["column"]: row for row in _rows_of("columns.csv", table)}
+    values = {}
+    rules = {}
     for cells in _rows(f"{table}.csv"):
-        for column, room in rooms.items():
+        for column, about_column in columns.items():
             values[cells["row"], column] = float(cells[column]) if cells[column] else None
-            rules[cells["row"], column] = _rule(room, cells, column)
-    for row in (row["row"] for row in _rows("released.csv") if row["table"] == table):
-        rules |= {
-            (row, column): rules[cells["row"], column] for column in rooms
-        }  # for its decimals: none is judged
-    return Table(table, **about, values=values, rules=rules)
+            rules[cells["row"], column] = _rule(about_column, cells)
+    # Nothing is judged by the rules of published models. Their decimals are those of the last row.
+    last_row = cells["row"]
+    for released in _rows_of("released.csv", table):
+        for column in columns:
+            rules[released["row"], column] = rules[last_row, column]
+    return Table(table, title, source, unit, values, rules)
 
 
-TABLES = {about["table"]: _table(**about) for about in _rows("tables.csv")}
+TABLES = {row["table"]: _table(**row) for row in _rows("tables.csv")}
 
-# The policies of our notebooks, of a named run with its name (SFT@open-assistant), and their rows
-# of Table 4.
+# The row of Table 4 of each policy of our notebooks. The policy of a named run has the run's name
+# in it: SFT@open-assistant.
 PAPER_ROWS = {row["policy"]: row["row"] for row in _rows("policies.csv")}
 
-# Our measures of a policy: the column of Table 4 that each is, its benchmark, and what that says
-# question by question.
+# Our measures of a policy: which column of Table 4 each one is, its benchmark, and what the
+# benchmark says of each question.
 MEASURES = _rows("measures.csv")
 
-# Numbers that the text states, by the name the notebooks use.
+# Numbers that the text states, by the names that the notebooks use.
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
-# Where tier paper departs from the paper or its code (by file and line: docs/reference.md), and
-# what that moves.
+# Where tier paper departs from the paper or its code, and what that moves. Files and lines are in
+# docs/reference.md.
 DEPARTURES = _rows("departures.csv")
 
-# Weights over the heads of a reward model, by name; an attribute not named has none. Paper:
-# appendix H, section 4.3.
-_WEIGHTS = _rows("head-weights.csv")
-HEAD_WEIGHTS = {
-    row["weights"]: {name: float(row[name]) for name in ATTRIBUTES if row[name]} for row in _WEIGHTS
-}
+
+def _head_weights(row: dict[str, str]) -> dict[str, float]:
+    """The weights in a row of head-weights.csv, by attribute. An empty cell is no weight."""
+    return {name: float(row[name]) for name in ATTRIBUTES if row[name]}
+
+
+# Weights of the heads of a reward model, by name. An attribute that is not named has none.
+# Paper: appendix H, section 4.3.
+HEAD_WEIGHTS = {row["weights"]: _head_weights(row) for row in _rows("head-weights.csv")}
 GOODNESS = HEAD_WEIGHTS["goodness"]
 
-# RewardBench's 23 subsets: pairs in each, the subsets of each category, and the accuracy that was
-# published with the benchmark's results for the paper's two models.
+# The 23 subsets of RewardBench.
 _SUBSETS = _rows("rewardbench-subsets.csv")
-REWARDBENCH_COUNTS = {row["subset"]: int(row["pairs"]) for row in _SUBSETS}
-_PARTS = dict.fromkeys(row["section"] for row in _SUBSETS)
-REWARDBENCH_SECTIONS = {
-    part: tuple(row["subset"] for row in _SUBSETS if row["section"] == part) for part in _PARTS
-}
-_MODELS = (model for model in HEAD_WEIGHTS if model != "goodness")
-SUBSET_ACCURACY = {
-    model: {row["subset"]: float(row[model]) for row in _SUBSETS} for model in _MODELS
-}
 
-# Columns that notebook 13 leaves for the ledger of claims: a judge's verdict on one question, and a
-# paired gain.
-GRADE, WON, PREFERRED = "judge's grade", "games won, %", "preferred, %"
+# The number of pairs in each subset.
+REWARDBENCH_COUNTS = {row["subset"]: int(row["pairs"]) for row in _SUBSETS}
+
+
+def _subsets_by_section() -> dict[str, tuple[str, ...]]:
+    """The subsets of each category of RewardBench."""
+    sections: dict[str, tuple[str, ...]] = {}
+    for row in _SUBSETS:
+        sections[row["section"]] = (*sections.get(row["section"], ()), row["subset"])
+    return sections
+
+
+REWARDBENCH_SECTIONS = _subsets_by_section()
+
+
+def _subset_accuracy(model: str) -> dict[str, float]:
+    """The accuracy of a model on each subset of RewardBench."""
+    return {row["subset"]: float(row[model]) for row in _SUBSETS}
+
+
+# What was published with the benchmark's results for the two models of the paper.
+SUBSET_ACCURACY = {model: _subset_accuracy(model) for model in HEAD_WEIGHTS if model != "goodness"}
+
+# Columns that notebook 13 writes for the ledger of claims: a judge's verdict on a question, and a
+# paired gain with its interval.
+GRADE = "judge's grade"
+WON = "games won, %"
+PREFERRED = "preferred, %"
 GAIN = ["gain", "95 % low", "95 % high"]
 
 
 def value(table: str, row: str, column: str) -> float | None:
-    """The number the paper prints in `table` at `row`, `column`; None where it prints a dash. Raises KeyError."""
+    """The number that the paper prints in a table; None where it prints a dash.
+
+    Raises KeyError for a table, row or column that there is not.
+    """
     return TABLES[table].values[row, column]
 
 
 def head_weights(text: str, outputs: Sequence[str]) -> tuple[float, ...]:
-    """Weights in the order of a model's outputs, by name ("goodness", a model of Table 3) or as
-    "quality:1,humor:-.2".
+    """Weights in the order of a model's outputs; an output that is not named has weight 0.
 
-    Paper: appendix H, section 4.3. An output that is not named has weight 0. Raises ValueError for
-    outputs that the model does not have.
+    Paper: appendix H, section 4.3.
+
+    Args:
+        text: the name of weights ("goodness", or a model of Table 3), or the weights themselves, as
+            "quality:1,humor:-.2".
+        outputs: the names of the model's outputs.
+
+    Raises:
+        ValueError: the text is neither, or it names an output that the model does not have.
     """
     try:
         weights = HEAD_WEIGHTS.get(text) or named_numbers(text)
     except ValueError as error:
         raise ValueError(f"{error}; or name one of {', '.join(HEAD_WEIGHTS)}") from None
-    if missing := [name for name in weights if name not in outputs]:
-        has = f"the model has: {', '.join(outputs)}"
+    absent = [name for name in weights if name not in outputs]
+    if absent:
         raise ValueError(
-            f"weighting {text!r} needs an output {missing[0]!r}; {has}. Weigh those, as {outputs[0]}:1"
+            f"weighting {text!r} needs an output {absent[0]!r}; "
+            f"the model has: {', '.join(outputs)}. Weigh those, as {outputs[0]}:1"
         )
     return tuple(weights.get(name, 0.0) for name in outputs)

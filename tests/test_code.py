@@ -495,6 +495,14 @@ def test_values_bound_to_a_function_count():
         assert once == again != other
 
 
+def test_a_method_of_a_type_counts_by_its_name():
+    """`key=str.lower` as a default of a rule ended in an AttributeError: it has no `__module__`."""
+    lower, upper = (
+        of(f"def rule(x, key=str.{name}):\n    return key(x)\n") for name in ("lower", "upper")
+    )
+    assert lower != upper
+
+
 def test_tensors_and_models_bound_to_a_function_of_the_library_do_not_count():
     """PPO binds a tally that every step adds to, and its reference: its training would never be found again."""
     kept = [

@@ -19,7 +19,7 @@ from pathlib import Path
 import ipywidgets as widgets
 from jinja2 import Environment
 
-from hs2lib.data.readers import OwnRating
+from hs2lib.data.rated import OwnRating
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.paths import json_lines, read_yaml

@@ -1,11 +1,10 @@
-"""The data doctor: all faults of a file, its doubtful rows and what it allows, before any notebook
-starts.
+"""The data doctor: all faults of a file, its doubtful rows and what it allows.
 
-    python -m hs2lib.data.check my.jsonl                     # your ratings or pairs, by their columns
+    python -m hs2lib.data.check my.jsonl                     # ratings or pairs, by their columns
     python -m hs2lib.data.check train.jsonl --as helpsteer2  # the rows of a data set
 
-Texts are read row by row and not kept; of earlier rows digests are, to tell a second rating from a
-first.
+It is meant to be run before any notebook starts. Texts are read row by row and not kept. Of earlier
+rows digests are kept, to tell a second rating from a first.
 """
 
 import argparse
@@ -13,18 +12,20 @@ import math
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hs2lib.data import load, pairs, readers
+from hs2lib.data import load, pairs, rated
+from hs2lib.data.readers import values
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
 from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
 from hs2lib.paths import content_key
 
 LONG = 100_000  # characters of a text that few models can read
 
-# What a sound text seldom holds, and what it does.
+# What a sound text seldom holds: (pattern, what such a text does, with {} for what matches).
 DOUBTFUL = (
     (re.compile("\ufffd"), "holds U+FFFD, which stands where a character was lost"),
     (re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"), "holds control characters"),
@@ -38,23 +39,29 @@ DOUBTFUL = (
 
 @dataclass
 class Examined(Faults):
-    """The faults of a file, and its doubtful rows in words, of which the first are kept."""
+    """The faults of a file, and its doubtful texts and rows.
+
+    `doubtful` has the first of these, in words, `doubts` the number of all. `line` is that of the
+    row that was read last.
+    """
 
     doubtful: list[str] = field(default_factory=list)
     doubts: int = 0
-    line: int = 0  # the row that was read last
+    line: int = 0
 
     def doubt(self, column: str | None, what: str) -> None:
-        """Note that the row read last is doubtful."""
+        """Note that the row read last, or a column of it, is doubtful."""
         self.doubts += 1
         if len(self.doubtful) < SHOWN:
-            self.doubtful.append(
-                f"  line {self.line}{f', field {column!r}' if column else ''}: {what}"
-            )
+            place = f"line {self.line}"
+            if column:
+                place += f", field {column!r}"
+            self.doubtful.append(f"  {place}: {what}")
 
     def look(self, line: int, row: dict | None) -> None:
-        """Look at every text of a row; the markers that make a prompt a conversation are none of it."""
-        self.line, waiting = line, [(None, row)]
+        """Look at every text of a row."""
+        self.line = line
+        waiting: list[tuple[str | None, object]] = [(None, row)]
         while waiting:
             column, value = waiting.pop()
             if isinstance(value, dict):
@@ -62,116 +69,128 @@ class Examined(Faults):
             elif isinstance(value, list):
                 waiting += [(column, part) for part in value]
             elif isinstance(value, str):
-                text = (
-                    value.replace(USER, "").replace(ASSISTANT, "")
-                    if column in ("prompt", "input")
-                    else value
-                )
-                for pattern, what in DOUBTFUL:
-                    if match := pattern.search(text):
-                        self.doubt(column, what.format(match[0]))
-                if len(text) > LONG:
-                    self.doubt(
-                        column, f"is {len(text):,} characters long: most models cut or refuse it"
-                    )
+                self._look_at_text(column, value)
+
+    def _look_at_text(self, column: str | None, text: str) -> None:
+        """Note what is doubtful in a text.
+
+        The markers that make a prompt a conversation are no part of it.
+        """
+        if column in ("prompt", "input"):
+            unmarked = text.replace(USER, "").replace(ASSISTANT, "")
+        else:
+            unmarked = text
+        for pattern, what in DOUBTFUL:
+            if match := pattern.search(unmarked):
+                self.doubt(column, what.format(match[0]))
+        if len(unmarked) > LONG:
+            self.doubt(
+                column, f"is {len(unmarked):,} characters long: most models cut or refuse it"
+            )
 
 
 # What the sound rows of a file are and allow, in sentences
 
 
 def _ratings(path: Path, faults: Examined) -> list[str]:
-    groups, raters = {}, set()
+    """What own ratings are and allow."""
+    responses: dict[str, set[str]] = {}  # digests by group
+    annotators: set[str | None] = set()
     ratings: dict[str, set[float]] = {name: set() for name in ATTRIBUTES}
-    for name, row in readers.own_rows(path, faults):
-        groups.setdefault(name, set()).add(content_key(row.response))
-        raters.add(row.annotator)
-        rated = [
-            (a, value)
-            for a, value in zip(ATTRIBUTES, readers.values(row), strict=True)
-            if not math.isnan(value)
-        ]
-        for attribute, value in rated:
-            ratings[attribute].add(value)
-        if not rated:
+    for name, row in rated.own_rows(path, faults):
+        responses.setdefault(name, set()).add(content_key(row.response))
+        annotators.add(row.annotator)
+        is_rated = False
+        for attribute, value in zip(ATTRIBUTES, values(row), strict=True):
+            if not math.isnan(value):
+                is_rated = True
+                ratings[attribute].add(value)
+        if not is_rated:
             faults.doubt(None, "has no rating at all: its response is read and never counted")
-    several = sum(len(responses) > 1 for responses in groups.values())
-    out = [
-        f"{sum(map(len, groups.values())):,} responses to {len(groups):,} prompts, {several:,} with two or more"
+    n_responses = sum(map(len, responses.values()))
+    several = sum(len(of_group) > 1 for of_group in responses.values())
+    sentences = [
+        f"{n_responses:,} responses to {len(responses):,} prompts, {several:,} with two or more"
     ]
-    out += [
-        f"{name}: not rated; leave it out of `attributes` in 05"
-        for name, seen in ratings.items()
-        if not seen
-    ]
-    out += [
-        f"{name}: every rating is {seen.pop():g}; R needs two"
-        for name, seen in ratings.items()
-        if len(seen) == 1
-    ]
-    hints = (
-        (
-            len(raters - {None}) < 2,
-            "no two annotators are named: 03 needs two ratings of a response",
-        ),
-        (
-            not several,
-            "no prompt has two responses: nothing to compare within a prompt (05's pairwise accuracy, DPO)",
-        ),
-        (
-            len(groups) < 20,
-            "too few prompts to train and test on: 05 needs some tens, better hundreds",
-        ),
-    )
-    return out + [what for lacking, what in hints if lacking]
+    for name, seen in ratings.items():
+        if not seen:
+            sentences.append(f"{name}: not rated; leave it out of `attributes` in 05")
+    for name, seen in ratings.items():
+        if len(seen) == 1:
+            sentences.append(f"{name}: every rating is {seen.pop():g}; R needs two")
+    if len(annotators - {None}) < 2:
+        sentences.append("no two annotators are named: 03 needs two ratings of a response")
+    if not several:
+        sentences.append(
+            "no prompt has two responses: "
+            "nothing to compare within a prompt (05's pairwise accuracy, DPO)"
+        )
+    if len(responses) < 20:
+        sentences.append(
+            "too few prompts to train and test on: 05 needs some tens, better hundreds"
+        )
+    return sentences
 
 
 def _pairs(path: Path, faults: Examined) -> list[str]:
-    subsets, notes = Counter(), {}
+    """What own pairs are, and how their columns were read."""
+    subsets: Counter[str] = Counter()
+    notes: dict[str, None] = {}  # in the order in which they first occur
     for pair, row in pairs.pairs_of(path, faults):
         subsets[pair.id.partition("/")[0]] += 1
         notes |= dict.fromkeys(row.notes)
         if len({response.text for response in pair.responses}) == 1:
             faults.doubt(None, "chosen and rejected are the same text: it counts as wrong")
-    named = ", ".join(list(subsets)[:SHOWN])
+    names = ", ".join(list(subsets)[:SHOWN])
     columns = "; ".join(notes) or "as named"
     return [
-        f"{subsets.total():,} pairs in {len(subsets):,} subsets: {named}",
+        f"{subsets.total():,} pairs in {len(subsets):,} subsets: {names}",
         f"columns: {columns}",
     ]
 
 
 def _groups(name: str, path: Path, faults: Examined) -> list[str]:
-    sizes = Counter(
-        len(group.responses) for group in load.SETS[name].read(path, faults, name, name)
-    )
+    """How large the groups of a data set are."""
+    groups = load.SETS[name].read(path, faults, name, name)
+    sizes = Counter(len(group.responses) for group in groups)
     return [f"{n:,} groups of {size}" for size, n in sorted(sizes.items())]
 
 
-KINDS = {name: partial(_groups, name) for name in load.SETS} | {
+# What says, by the kind of a file, what it is and allows.
+KINDS: dict[str, Callable[[Path, Examined], list[str]]] = {
+    **{name: partial(_groups, name) for name in load.SETS},
     "ratings": _ratings,
     "pairs": _pairs,
 }
 
 
 def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[str]]:
-    """Read a file once: its kind, by default by the columns of its first row, its faults and
-    doubts, what it allows.
+    """Read a file once: its kind, its faults and doubts, and what it is and allows.
 
-    Raises DataError for a file that cannot be read to its end.
+    kind: one of `KINDS`, by default by the columns of its first row. Raises DataError for a file
+    that cannot be read to its end.
     """
     faults = Examined(path)
     if kind is None:
-        row = next((row for _, row in read(path, Faults(path)) if row), {})
-        kind = (
-            "pairs"
-            if any({*map(str.lower, row)} & {*both} for both in pairs.ANSWERS)
-            else "ratings"
-        )
+        kind = _kind(path)
     return kind, faults, KINDS[kind](path, faults)
 
 
+def _kind(path: Path) -> str:
+    """Whether a file has pairs or ratings, by the columns of the first row that can be read."""
+    row = next((row for _, row in read(path, Faults(path)) if row), {})
+    columns = set(map(str.lower, row))
+    for answers in pairs.ANSWERS:
+        if columns & set(answers):
+            return "pairs"
+    return "ratings"
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Command line: print what a file is; 0 if it is sound, 1 if rows have faults, 2 if it cannot be read."""
+    """Command line: print what a file is.
+
+    Returns 0 if it is sound, 1 if rows have faults, 2 if it cannot be read.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m hs2lib.data.check", description=__doc__.splitlines()[0]
     )
@@ -185,21 +204,23 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         path, _ = load.own_file(args.file, None)
-        kind, faults, about = examine(path, args.kind)
+        kind, faults, sentences = examine(path, args.kind)
     except DataError as error:
         print(printable(str(error)))
         return 2
-    lines = [f"{path}, read as {kind}", *(f"  {sentence}" for sentence in about)]
+    lines = [f"{path}, read as {kind}"]
+    lines += [f"  {sentence}" for sentence in sentences]
     if faults.doubts:
-        lines += [
-            f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:",
-            *faults.doubtful,
-        ]
+        lines.append(f"{faults.doubts:,} doubtful texts or rows, which are kept as they are:")
+        lines += faults.doubtful
     if faults.faults:
-        aside = f"A notebook stops here; with strict = False it sets {len(faults.set_aside):,} rows aside."
-        lines += [str(faults.error()), aside]
+        lines.append(str(faults.error()))
+        lines.append(
+            "A notebook stops here; "
+            f"with strict = False it sets {len(faults.set_aside):,} rows aside."
+        )
     print(printable("\n".join(lines)))
-    return int(bool(faults.faults))
+    return 1 if faults.faults else 0
 
 
 if __name__ == "__main__":
