@@ -342,7 +342,7 @@ def entropies(logits: Tensor) -> Tensor:
 
 @contextmanager
 def without_adapters(model: nn.Module) -> Iterator[None]:
-    """Switch the model's adapters off inside a `with` block: it is as before they were put in."""
+    """Switch the model's adapters off inside a `with` block."""
     layers = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
     for layer in layers:
         layer.enable_adapters(False)
@@ -451,10 +451,11 @@ def steps_of(recipe: PPO) -> int:
 
 
 def asked(ids: Sequence[str], recipe: PPO, round: int) -> list[int]:
-    """Positions of the prompts that a round answers, numbered from 0.
+    """Positions of the prompts that a round answers.
 
-    Every epoch over the prompts has an order of its own, which follows from (seed, epoch) and the
-    ids. What is left over at the end of an epoch, fewer than a buffer, waits for the next.
+    Rounds are numbered from 0. Every epoch over the prompts has an order of its own, which follows
+    from (seed, epoch) and the ids. What is left over at the end of an epoch, fewer than a buffer,
+    waits for the next.
     """
     epoch, part = divmod(round, len(ids) // recipe.buffer)
     start = epoch * len(ids) + part * recipe.buffer
