@@ -1,11 +1,11 @@
 """Preference pairs for DPO and iterative DPO, with the reference's log-probabilities.
 
-    pairs = load_pairs(setup)                  # HelpSteer2: 10,162 train pairs, 7,221 without the ties
-    items = prepare(policy, pairs, setup)      # with the log-probabilities of the reference, the policy as it begins
-    result = train(policy, items, setup)       # the policy then holds its best or its last weights
+    pairs = load_pairs(setup)              # HelpSteer2: 10,162 train pairs, 7,221 without ties
+    items = prepare(policy, pairs, setup)  # the reference is the policy as it begins
+    result = train(policy, items, setup)   # the policy then holds its best or its last weights
 
-Iterative DPO makes its pairs of samples by `by_score`, the best of n against the worst, and `items`
-of them.
+Iterative DPO samples responses and takes the best of n against the worst as a pair (`by_score`). It
+makes its items by `items`, as this module does.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
+from transformers import TrainerCallback
 
 from hs2lib.data.load import Loaded, load
 from hs2lib.group import Group
@@ -32,8 +33,13 @@ def by_attribute(
 
     Paper: section 4.3 ("taking the response with the higher helpfulness score as the chosen
     response"; pairs with equal helpfulness are dropped: 7,221 of 10,162 remain). HelpSteer2's
-    groups are pairs by position, so a prompt that occurs twice gives two pairs. Returns as
-    `by_score`. Raises ValueError where no group has the attribute, naming those it has.
+    groups are pairs by position, so a prompt that occurs twice gives two pairs.
+
+    Args:
+        groups: rated groups.
+        attribute: the label that decides.
+    Returns: the pairs, chosen before rejected, and counts by name, as `by_score`.
+    Raises: ValueError where no group has the attribute, naming those there are.
     """
     groups = list(groups)
     named = sorted({name for group in groups for name in group.attributes})
@@ -46,10 +52,15 @@ def by_attribute(
 class Pairs:
     """Pairs to train on and to validate on, chosen before rejected.
 
-    loaded: the rows that they were made of; held_out: those of the validation pairs, where they
-    have a split of their own. counts: by name of a part that has any groups, as `by_attribute`
-    counts. of_paper: whether the training pairs are those that the paper counts, HelpSteer2's whole
-    train split by its own rule. arguments: the rule, for the run's manifest.
+    Attributes:
+        loaded: the rows that the pairs were made of.
+        held_out: the rows of the validation pairs, where these have a split of their own.
+        training: the pairs to train on.
+        validation: the pairs to validate on.
+        counts: what the rule counted, by name of a part that has any groups.
+        of_paper: whether the training pairs are those that the paper counts: HelpSteer2's whole
+            train split, by the paper's rule.
+        arguments: the rule, for the run's manifest.
     """
 
     loaded: Loaded
@@ -68,9 +79,13 @@ Rule = Callable[[Iterable[Group], str], tuple[list[Group], dict[str, int]]]
 def load_pairs(setup: Setup, rule: Rule = by_attribute) -> Pairs:
     """The pairs that the recipe names, to train on and to validate on.
 
-    Paper: section 4.3. A share of the prompts is cut off to validate on; where train and validation
-    split are both named, the one is trained on and the other validated on, whole. rule: what makes
-    pairs of groups. Raises as `hs2lib.data.load.load`, `hs2lib.train.items.cut` and the rule.
+    Paper: section 4.3. A share of the prompts is cut off to validate on. Where the recipe names
+    both the train and the validation split, each is used whole.
+
+    Args:
+        setup: the run's recipe and folders.
+        rule: what makes pairs of groups.
+    Raises: as `hs2lib.data.load.load`, `hs2lib.train.items.cut` and the rule.
     """
     recipe = setup.recipe
     loaded = _rated(recipe, recipe.split)
@@ -84,14 +99,15 @@ def load_pairs(setup: Setup, rule: Rule = by_attribute) -> Pairs:
 def paired(
     loaded: Loaded, held_out: Loaded | None, recipe: DPO, rule: Rule = by_attribute
 ) -> Pairs:
-    """`load_pairs` of rows that are here already."""
-    share = recipe.validation_share
-    if held_out is not None:
-        share = 0.0
+    """The pairs of rows that are loaded already; otherwise as `load_pairs`.
+
+    held_out: the rows to validate on; None cuts off a share of the prompts of `loaded`.
+    """
+    share = recipe.validation_share if held_out is None else 0.0
     parts = cut(loaded.groups, {"validation": share, "train": 1 - share}, recipe.seed)
     if held_out is not None:
         parts["validation"] = held_out.groups
-    pairs = {"validation": []}
+    pairs: dict[str, list[Group]] = {"validation": []}
     counts = {}
     for name, groups in parts.items():
         if groups:
@@ -101,7 +117,13 @@ def paired(
     papers_rule = rule is by_attribute and recipe.attribute == "helpfulness"
     of_paper = whole_split and released and papers_rule
     return Pairs(
-        loaded, held_out, pairs["train"], pairs["validation"], counts, of_paper, {"rule": rule}
+        loaded=loaded,
+        held_out=held_out,
+        training=pairs["train"],
+        validation=pairs["validation"],
+        counts=counts,
+        of_paper=of_paper,
+        arguments={"rule": rule},
     )
 
 
@@ -119,40 +141,50 @@ def _rated(recipe: DPO, split: str) -> Loaded:
 
 
 def items(
-    reference: Policy, pairs: Iterable[Group], too_long="raise", **options
-) -> tuple[list[Item], dict]:
-    """Items for `objectives.dpo`: targets [2, 2], the preference's value and log pi_ref(y|x) of
-    each response.
+    reference: Policy, pairs: Iterable[Group], too_long: str = "raise", **options: object
+) -> tuple[list[Item], dict[str, int]]:
+    """Items for `objectives.dpo`: each pair with the reference's log-probabilities.
 
-    Paper: section 4.3 (the reference is the policy before training, so call this first). options:
-    budget, autocast and cache of `Policy.log_probs`: the reference runs once, and a repeated or
-    killed run reads its results. too_long and what is raised as in `items.compared`.
+    Paper: section 4.3. The reference is the policy before training, so call this first. It runs
+    once: a run that is repeated, or goes on after it was killed, reads the results from the cache.
+
+    Args:
+        reference: the policy that DPO stays close to.
+        pairs: groups of two responses, chosen before rejected.
+        too_long: what to do with a pair that does not fit, as in `items.compared`.
+        **options: budget, autocast and cache, as for `Policy.log_probs`.
+    Returns: the items, and what was counted of the pairs, by name. An item's targets are [2, 2]:
+        for each response the preference's value and log pi_ref(y|x).
+    Raises: as `items.compared`.
     """
-    bare, counts = compared(reference, pairs, too_long=too_long)
-    both = zip(bare, _log_probs(reference, bare, **options), strict=True)
-    return [
-        replace(item, targets=np.column_stack([item.targets, log_p])) for item, log_p in both
-    ], counts
+    compared_items, counts = compared(reference, pairs, too_long=too_long)
+    reference_log_probs = _log_probs(reference, compared_items, **options)  # [pairs, 2]
+    with_reference = []
+    for item, log_probs in zip(compared_items, reference_log_probs, strict=True):
+        targets = np.column_stack([item.targets, log_probs])  # [2, 2]
+        with_reference.append(replace(item, targets=targets))
+    return with_reference, counts
 
 
 def prepare(policy: Policy, pairs: Pairs, setup: Setup) -> Prepared:
-    """`items` of both parts, with the policy as it begins for the reference; kept in the run's
-    folder.
+    """Items of the training and the validation pairs, cached in the run's folder.
 
-    Paper: section 4.3. Of the training pairs so many as the recipe's `n_pairs`, drawn by the seed.
+    Paper: section 4.3. The policy as it begins is the reference. Where the recipe sets `n_pairs`,
+    as many training pairs are drawn by the seed.
     """
     recipe = setup.recipe
-    training = pairs.training
+    training_pairs = pairs.training
     if recipe.n_pairs:
-        drawn = np.random.default_rng(recipe.seed).permutation(len(training))[: recipe.n_pairs]
-        training = [training[i] for i in sorted(drawn)]
+        order = np.random.default_rng(recipe.seed).permutation(len(training_pairs))
+        drawn = sorted(order[: recipe.n_pairs])
+        training_pairs = [training_pairs[i] for i in drawn]
     options = {"too_long": recipe.too_long, "cache": setup.folder, **recipe.inference}
     counts = {}
     validation = []
     if pairs.validation:
         validation, counts["validation"] = items(policy, pairs.validation, **options)
-    made, counts["train"] = items(policy, training, **options)
-    return Prepared(made, validation, counts)
+    training, counts["train"] = items(policy, training_pairs, **options)
+    return Prepared(training, validation, counts)
 
 
 def train(
@@ -161,20 +193,26 @@ def train(
     setup: Setup,
     *,
     objective: Objective | None = None,
-    callbacks: Sequence = (),
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train a policy in place; it then holds the weights with the lowest validation loss, or its
-    last ones.
+    """Train a policy in place; it then holds its best weights, or its last ones.
 
-    Paper: section 4.3. The recipe says whether all weights are trained or adapters, by our trainer
-    or by TRL's. objective: a loss in place of `objectives.dpo(recipe.beta)`. callbacks: as for
-    `hs2lib.train.trainer.fit`. Raises ValueError for an objective with TRL, which has its own, and
-    as `fit`.
+    Paper: section 4.3. The best weights are those with the lowest validation loss. The recipe says
+    whether all weights are trained or adapters, and whether by our trainer or by TRL's.
+
+    Args:
+        policy: the policy to train, the one that `items` took for the reference.
+        items: what `prepare` returned.
+        setup: the run's recipe and folders.
+        objective: a loss in place of `objectives.dpo(recipe.beta)`.
+        callbacks: as for `hs2lib.train.trainer.fit`.
+    Raises: ValueError for an objective with TRL, which has its own, and as `fit`.
     """
     recipe = setup.recipe
     if recipe.backend == "trl" and objective is not None:
         raise ValueError(
-            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
+            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: "
+            "take backend 'groups'"
         )
     if recipe.method == "lora":
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
@@ -205,22 +243,32 @@ def train(
 
 
 def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """As `hs2lib.train.progress.curves`, without an accuracy at step 0, where margins are 0 but for rounding."""
+    """The curves of `hs2lib.train.progress`, without an accuracy at step 0.
+
+    There the policy is the reference, so margins are 0 but for rounding.
+    """
     training, validation = progress.curves(history)
     if len(validation):
         validation.loc[validation.step == 0, "accuracy"] = np.nan
     return training, validation
 
 
-def log_ratios(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
-    """log pi(y|x) - log pi_ref(y|x) of the chosen and the rejected response of each item: float32
-    [pairs, 2], nats.
+def log_ratios(policy: Policy, pairs: Sequence[Item], **options: object) -> np.ndarray:
+    """log pi(y|x) - log pi_ref(y|x) of the chosen and the rejected response of each item.
 
-    Paper: section 4.3 (times beta they are the implicit rewards). options: as for
-    `Policy.log_probs`.
+    Paper: section 4.3. Times beta they are the implicit rewards.
+
+    Args:
+        policy: the policy pi.
+        pairs: what `items` returned; the reference's log-probabilities are in their targets.
+        **options: budget, autocast and cache, as for `Policy.log_probs`.
+    Returns: float32 [pairs, 2], nats.
     """
-    return _log_probs(policy, pairs, **options) - np.stack([item.targets[:, 1] for item in pairs])
+    policy_log_probs = _log_probs(policy, pairs, **options)  # [pairs, 2]
+    reference_log_probs = np.stack([item.targets[:, 1] for item in pairs])  # [pairs, 2]
+    return policy_log_probs - reference_log_probs
 
 
-def _log_probs(policy: Policy, pairs: Sequence[Item], **options) -> np.ndarray:
+def _log_probs(policy: Policy, pairs: Sequence[Item], **options: object) -> np.ndarray:
+    """log pi(y|x) of the chosen and the rejected response of each item, float32 [pairs, 2]."""
     return policy.rows(pairs, "log-probs", **options).numpy().reshape(len(pairs), 2)

@@ -1,12 +1,12 @@
 """Iterative DPO: in each round the policy writes its own pairs and is trained on them.
 
-    parts = prepare(load_prompts(setup), setup)               # other prompts in each round
-    first = sample(policy, parts[0], reward_model, setup)     # a round's samples, scored and paired
-    played = train(policy, parts, reward_model, setup)        # all rounds, in place
+    parts = prepare(load_prompts(setup), setup)            # other prompts in each round
+    first = sample(policy, parts[0], reward_model, setup)  # a round's samples, scored and paired
+    played = train(policy, parts, reward_model, setup)     # all rounds, in place
 
 Paper: section 4.3, "Iterative DPO" (20,000 prompts of Daring-Anteater, ten samples each, the best
-against the worst goodness). What orders the samples (`reward_model`), how pairs are made of them
-(`pair`) and the loss are arguments.
+against the worst goodness). Three things are arguments: what scores the samples (`reward_model`),
+how pairs are made of them (`pair`), and the loss (`objective`).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from transformers import TrainerCallback
 
 from hs2lib.align import dpo
 from hs2lib.data.load import Loaded, load
@@ -31,28 +32,39 @@ from hs2lib.train.trainer import TrainingResult, fit
 
 START = "08_dpo"  # the notebook whose policy the rounds begin with
 
-# (groups of samples, a score for every sample in order, nan for one that is not to be used) ->
-# (pairs, counts), as `hs2lib.train.items.by_score` has them
+# A rule of pairs: (groups of samples, a score for every sample in order) -> (pairs, counts),
+# as `hs2lib.train.items.by_score`. A sample that is not to be used has the score nan.
 PairRule = Callable[[list[Group], np.ndarray], tuple[list[Group], dict[str, int]]]
 
 
 class Scorer(Protocol):
-    """What scores samples: a reward model, or one of the reader's own.
+    """What scores samples: a reward model, or a class of the reader's own.
 
-    attributes: names of its A outputs, which the recipe's `weighting` weighs.
+    Attributes:
+        attributes: names of its A outputs, which the recipe's `weighting` weighs.
     """
 
     attributes: tuple[str, ...]
 
-    def score(self, groups: Sequence[Group], **options) -> torch.Tensor:
-        """Outputs float32 [R, A] of every response of the groups, in order; options of `RewardModel.score`."""
+    def score(self, groups: Sequence[Group], **options: object) -> torch.Tensor:
+        """Outputs float32 [R, A] of every response of the groups, in order.
+
+        options: as for `RewardModel.score`.
+        """
 
     def fingerprint(self) -> str:
-        """A short name for what it computes, which changes with that."""
+        """A short name for what it computes. Another computation has another name."""
 
 
 class SampledPairs(NamedTuple):
-    """The samples of a round: groups of n, the reward model's scores float64 [prompts, n], and the pairs of them."""
+    """The samples of a round, and the pairs that were made of them.
+
+    Attributes:
+        groups: a group of n samples for each prompt.
+        scores: the reward model's score of each sample, float64 [prompts, n].
+        pairs: groups of two samples, chosen before rejected.
+        counts: what the rule of pairs counted, by name.
+    """
 
     groups: list[Group]
     scores: np.ndarray
@@ -60,7 +72,7 @@ class SampledPairs(NamedTuple):
     counts: dict[str, int]
 
     def summary(self) -> dict[str, float]:
-        """Means over prompts of the worst, the mean and the best score, shares, and the pairs' number."""
+        """Counts, the share of finished samples, and worst, mean and best score over prompts."""
         finished = [sample.finished for group in self.groups for sample in group.responses]
         scored = self.scores[~np.isnan(self.scores).all(1)]  # a refused sample has no score
         return {
@@ -76,7 +88,7 @@ class SampledPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Round:
-    """One round as it was played: its samples and pairs, the items it was trained on, and the training."""
+    """One round: its samples and pairs, the items that it was trained on, and the training."""
 
     sampled: SampledPairs
     items: list[Item]
@@ -85,14 +97,14 @@ class Round:
 
 @dataclass(frozen=True)
 class Played:
-    """All rounds. arguments: what made the pairs, what ordered the samples, and the loss."""
+    """All rounds, and the arguments of `train` that the run's manifest names."""
 
     rounds: list[Round]
     arguments: dict[str, object]
 
 
 def load_prompts(setup: Setup) -> Loaded:
-    """The data whose prompts are sampled for, as many as all rounds ask for where it is generated."""
+    """The data set whose prompts get samples; generated data has as many as all rounds ask for."""
     recipe = setup.recipe
     return load(
         recipe.dataset,
@@ -105,8 +117,7 @@ def load_prompts(setup: Setup) -> Loaded:
 
 
 def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
-    """The prompts of each round, in an order drawn by the seed; whatever responses there were are
-    not used.
+    """The prompts of each round, in an order drawn by the seed, without their responses.
 
     Raises ValueError where there are too few prompts for all rounds.
     """
@@ -117,10 +128,14 @@ def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
 
 
 def slices(prompts: Sequence[Group], rounds: int, each: int) -> list[list[Group]]:
-    """The prompts of each round, `each` new ones a round. Raises ValueError where there are too few for all rounds."""
+    """The prompts of each round, in order: `each` new ones a round.
+
+    Raises ValueError where there are too few for all rounds.
+    """
     if rounds < 1 or each < 1 or len(prompts) < rounds * each:
         raise ValueError(
-            f"{rounds} rounds of {each} prompts need {rounds * each} prompts, there are {len(prompts)}"
+            f"{rounds} rounds of {each} prompts need {rounds * each} prompts, "
+            f"there are {len(prompts)}"
         )
     return [list(prompts[r * each : (r + 1) * each]) for r in range(rounds)]
 
@@ -133,29 +148,33 @@ def sample(
     *,
     pair: PairRule = by_score,
 ) -> SampledPairs:
-    """Sample n responses to each prompt, score them, and make pairs of them: the best and the worst
-    of each prompt.
+    """Sample n responses to each prompt, score them, and pair each prompt's best with its worst.
 
-    Paper: section 4.3 (goodness .65 helpfulness + .8 correctness + .45 coherence: the recipe's
-    `weighting`). Samples and scores are kept in the run's folder and read again. Samples that
-    reached `max_new_tokens` are in no pair where the recipe's `unfinished` is "leave out" (paper
-    silent). pair: another rule. Raises as `rollouts`, and ValueError where no pair is left.
+    Paper: section 4.3. The score is goodness, .65 helpfulness + .8 correctness + .45 coherence (the
+    recipe's `weighting`). Samples that reached `max_new_tokens` are in no pair where the recipe's
+    `unfinished` is "leave out"; the paper does not speak of them. Samples and scores are kept in
+    the run's folder and read again.
+
+    Args:
+        policy: the policy that writes the samples.
+        prompts: groups without responses.
+        reward_model: what scores the samples.
+        setup: the run's recipe and folders.
+        pair: a rule of pairs in place of the best against the worst.
+    Raises: as `rollouts`, and ValueError where no pair is left.
     """
     recipe = setup.recipe
     groups = rollouts(policy, prompts, file=setup.folder, **recipe.sampling)
     outputs = reward_model.score(groups, cache=setup.folder, **recipe.inference)  # [R, A]
-    weights = torch.tensor(
-        head_weights(recipe.weighting, reward_model.attributes), dtype=outputs.dtype
-    )  # [A]
-    scores = (
-        losses.goodness(outputs, weights).double().numpy().reshape(len(groups), -1)
-    )  # [prompts, n]
+    weights = head_weights(recipe.weighting, reward_model.attributes)
+    goodness = losses.goodness(outputs, torch.tensor(weights, dtype=outputs.dtype))  # [R]
+    scores = goodness.double().numpy().reshape(len(groups), -1)  # [prompts, n]
     usable = scores
     if recipe.unfinished == "leave out":
-        finished = np.array(
-            [[one.finished for one in group.responses] for group in groups]
-        )  # [prompts, n]
-        usable = np.where(finished, scores, np.nan)
+        finished = []
+        for group in groups:
+            finished.append([response.finished for response in group.responses])
+        usable = np.where(np.array(finished), scores, np.nan)  # [prompts, n]
     pairs, counts = pair(groups, usable.ravel())
     if not pairs:
         raise ValueError(
@@ -172,19 +191,25 @@ def train(
     *,
     pair: PairRule = by_score,
     objective: Objective | None = None,
-    callbacks: Sequence = (),
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> Played:
-    """Play the rounds, in place: sample with the policy as it is, make pairs, and train on them by
-    DPO.
+    """Play all rounds, in place: sample, make pairs, and train on them by DPO.
 
     Paper: section 4.3 describes one round and does not say which policy DPO keeps close to. The
     recipe's `reference` is "previous", the policy that sampled, or "first", the one that the rounds
-    began with. All pairs are trained on, and the last weights stay. Everything is kept by its
-    content: a run that was killed goes on where it was.
+    began with. All pairs are trained on, and the last weights stay. Every result is cached by what
+    it was computed from, so a run that was killed goes on where it stopped. Under torchrun every
+    process calls this alike.
 
-    parts: the prompts of each round. pair: as for `sample`. objective: the loss, by default
-    `objectives.dpo`. callbacks: of `fit`. Under torchrun every process calls this alike. Raises as
-    `sample` and `fit`.
+    Args:
+        policy: the policy to train.
+        parts: the prompts of each round.
+        reward_model: what scores the samples.
+        setup: the run's recipe and folders.
+        pair: the rule of pairs, as for `sample`.
+        objective: the loss, by default `objectives.dpo(recipe.beta)`.
+        callbacks: as for `hs2lib.train.trainer.fit`.
+    Raises: as `sample` and `fit`.
     """
     recipe = setup.recipe
     objective = objective or objectives.dpo(recipe.beta)
@@ -199,9 +224,15 @@ def train(
         items, _ = dpo.items(
             reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference
         )
-        about = {"round": number, "reference": recipe.reference}
         result = fit(
-            policy, items, [], objective, recipe, setup.folder, about=about, callbacks=callbacks
+            policy,
+            items,
+            [],
+            objective,
+            recipe,
+            setup.folder,
+            about={"round": number, "reference": recipe.reference},
+            callbacks=callbacks,
         )
         rounds.append(Round(sampled, items, result))
     arguments = {"pair": pair, "objective": objective, "reward_model": reward_model.fingerprint()}

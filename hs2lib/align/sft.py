@@ -2,7 +2,7 @@
 
     conversations = load_conversations(setup)       # groups of one response: one conversation each
     items = prepare(policy, conversations, setup)   # tokens, and which of them are trained
-    result = train(policy, items, setup)            # the policy then holds its best or its last weights
+    result = train(policy, items, setup)            # the policy then holds its best or last weights
 
 Paper: section 4.2. Which tokens are trained is decided here.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
+from transformers import TrainerCallback
 
 from hs2lib.data.load import Loaded, load
 from hs2lib.engine.chat import Rendered, encode, written
@@ -24,8 +25,8 @@ from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SFT
 from hs2lib.train.trainer import TrainingResult, fit
 
-# What is counted of conversations that become items; of the too long ones not even the first
-# exchange fits.
+# What is counted of conversations that become items. Of a conversation that is "too_long" not even
+# the first exchange fits.
 COUNTS = (
     "conversations",
     "turns_trained",
@@ -43,41 +44,55 @@ def best_paths(
     """Conversations in which every assistant turn is the best rated reply to what comes before it.
 
     Paper: silent; of Open Assistant the reference code takes all paths (data set oasst1-paths).
-    Where all groups have one response they are conversations as they stand. by: the attributes that
-    rate, the first that a group has; the first of equals and of the unrated is taken. Conversations
-    that are the beginning of another are left out: their turns are trained there. Returns groups of
-    one response.
+    Where all groups have one response they are conversations already, and are returned unchanged.
+    A conversation that is the beginning of another is left out: its turns are trained there.
+
+    Args:
+        groups: rated groups.
+        by: the attributes that rate, in order of preference; a group is rated by the first that it
+            has. Of equally rated responses, and of unrated ones, the first is taken.
+    Returns: groups of one response.
     """
     groups = list(groups)
     if all(len(group.responses) == 1 for group in groups):
         return groups
-    by_prompt: dict[tuple, Group] = {}
-    ratings: dict[tuple, float] = {}  # of the reply in by_prompt: a prompt may have two groups
-    for group in groups:
-        rated_by = next((name for name in by if name in group.attributes), "")
-        if group.responses:
-            rated = np.nan_to_num(labels_of([group], rated_by), nan=-1.0).ravel()
-            if rated.max() > ratings.get(group.prompt, -np.inf):
-                ratings[group.prompt] = rated.max()
-                by_prompt[group.prompt] = replace(
-                    group, responses=(group.responses[rated.argmax()],)
-                )
-    best = {prompt: group.responses[0].text for prompt, group in by_prompt.items()}
-    kept, inner = [], set()
-    for prompt, group in by_prompt.items():
-        before = [i for i, turn in enumerate(prompt) if turn.role == "assistant"]
+    best_of_prompt = _best_replies(groups, by)
+    best_text = {prompt: group.responses[0].text for prompt, group in best_of_prompt.items()}
+    conversations = []
+    beginnings = set()  # prompts whose conversation goes on in another one
+    for prompt, group in best_of_prompt.items():
+        answered = [i for i, turn in enumerate(prompt) if turn.role == "assistant"]
         # A turn whose siblings are not among the groups has none to be worse than.
-        if all(best.get(prompt[:i], prompt[i].text) == prompt[i].text for i in before):
-            kept.append(group)
-            inner.update(prompt[:i] for i in before)
-    return [group for group in kept if group.prompt not in inner]
+        if all(best_text.get(prompt[:i], prompt[i].text) == prompt[i].text for i in answered):
+            conversations.append(group)
+            beginnings.update(prompt[:i] for i in answered)
+    return [group for group in conversations if group.prompt not in beginnings]
+
+
+def _best_replies(groups: Sequence[Group], by: Sequence[str]) -> dict[tuple[Turn, ...], Group]:
+    """For each prompt a group with its best rated response alone; two groups may share a prompt."""
+    best: dict[tuple[Turn, ...], Group] = {}
+    best_rating: dict[tuple[Turn, ...], float] = {}
+    for group in groups:
+        if not group.responses:
+            continue
+        attribute = next((name for name in by if name in group.attributes), "")
+        ratings = np.nan_to_num(labels_of([group], attribute), nan=-1.0).ravel()  # [G]
+        if ratings.max() > best_rating.get(group.prompt, -np.inf):
+            best_rating[group.prompt] = ratings.max()
+            best[group.prompt] = replace(group, responses=(group.responses[ratings.argmax()],))
+    return best
 
 
 @dataclass(frozen=True)
 class Conversations:
     """Conversations to train on and to validate on, as groups of one response.
 
-    loaded: the rows that they were chosen from. arguments: how, for the run's manifest.
+    Attributes:
+        loaded: the rows that they were chosen from.
+        training: the conversations to train on.
+        validation: the conversations to validate on.
+        arguments: how they were chosen, for the run's manifest.
     """
 
     loaded: Loaded
@@ -86,14 +101,19 @@ class Conversations:
     arguments: dict[str, object] = field(default_factory=dict)
 
 
+# A rule of conversations: from groups with several responses to groups of one response.
 Choose = Callable[[Iterable[Group]], list[Group]]
 
 
 def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversations:
     """The conversations that the recipe names, with a share of them cut off to validate on.
 
-    Paper: section 4.2. choose: from groups with several responses to conversations, groups of one
-    response. Raises as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
+    Paper: section 4.2.
+
+    Args:
+        setup: the run's recipe and folders.
+        choose: a rule in place of `best_paths`.
+    Raises: as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
     """
     recipe = setup.recipe
     loaded = load(
@@ -109,21 +129,26 @@ def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversatio
 
 
 def conversations(loaded: Loaded, recipe: SFT, choose: Choose = best_paths) -> Conversations:
-    """`load_conversations` of rows that are here already."""
+    """The conversations of rows that are loaded already; otherwise as `load_conversations`."""
     shares = {"validation": recipe.validation_share, "train": 1 - recipe.validation_share}
     parts = cut(choose(loaded.groups), shares, recipe.seed)
     return Conversations(loaded, parts["train"], parts["validation"], {"choose": choose})
 
 
-def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
-    """Token ids of a conversation, and which are the assistant's: each answer with the end of its
-    turn.
+def tokens_and_mask(policy: Policy, talk: Group) -> tuple[list[int], list[bool]]:
+    """Token ids of a conversation, and which of them are trained: the assistant's.
 
     Paper: section 4.2 (silent on the mask; loss on assistant turns is the reference code's). Each
-    assistant turn is rendered as the answer to what comes before it; its place in the whole is
-    where it stands there. The end of a turn is what a sampler stops at (`Policy.ending`), so that a
-    policy learns to end; what the template writes after it is not trained. Raises ValueError where
-    the template writes earlier turns otherwise than last ones.
+    assistant turn is rendered as the answer to what comes before it, and is looked for at the same
+    place in the whole conversation. The end of a turn is what a sampler stops at (`Policy.ending`).
+    It is trained, so that a policy learns to end; what the template writes after it is not.
+
+    Args:
+        policy: whose tokenizer and template are used.
+        talk: a group of one response.
+    Returns: ids and mask, up to the last trained token.
+    Raises: ValueError for a group that has not exactly one response, and where the template writes
+        earlier turns otherwise than last ones.
     """
     if len(talk.responses) != 1:
         raise ValueError(
@@ -132,67 +157,89 @@ def tokens_and_mask(policy, talk: Group) -> tuple[list[int], list[bool]]:
     turns = (*talk.prompt, Turn("assistant", talk.responses[0].text))
     ending = policy.tokenizer.decode(policy.ending())
 
-    def shown(last: int) -> Rendered:
-        return written(policy.tokenizer, turns[:last], turns[last].text, **policy.written)
+    def rendered_to(turn: int) -> Rendered:
+        """The conversation up to a turn, which is written as the answer."""
+        return written(policy.tokenizer, turns[:turn], turns[turn].text, **policy.written)
 
-    last, spans = shown(len(turns) - 1), []
+    whole = rendered_to(len(turns) - 1)
+    answers = []  # (start, stop) of each assistant turn, in characters
     for i, turn in enumerate(turns):
-        if turn.role == "assistant":
-            part = shown(i)
-            if not last.text.startswith(part.text[: part.end]):
-                raise ValueError(
-                    f"group {talk.id}: the template writes turn {i} otherwise when others follow it"
-                )
-            spans.append(
-                (part.start, part.end + len(ending) * last.text.startswith(ending, part.end))
+        if turn.role != "assistant":
+            continue
+        beginning = rendered_to(i)
+        if not whole.text.startswith(beginning.text[: beginning.end]):
+            raise ValueError(
+                f"group {talk.id}: the template writes turn {i} otherwise when others follow it"
             )
-    ((ids, offsets),) = encode(policy.tokenizer, [last])
-    # A token that holds a character of the answer is the answer's, as in `chat.tokenise`.
-    mask = [any(a < stop and b > start for start, stop in spans) for a, b in offsets]
+        stop = beginning.end
+        if whole.text.startswith(ending, stop):
+            stop += len(ending)
+        answers.append((beginning.start, stop))
+    ((ids, offsets),) = encode(policy.tokenizer, [whole])
+
+    def in_answer(token_start: int, token_stop: int) -> bool:
+        """Whether a token holds a character of an answer, as in `chat.tokenise`."""
+        return any(token_start < stop and token_stop > start for start, stop in answers)
+
+    mask = [in_answer(start, stop) for start, stop in offsets]
     last = max(i for i, trained in enumerate(mask) if trained)
     return ids[: last + 1], mask[: last + 1]
 
 
 def items(policy: Policy, talks: Iterable[Group]) -> tuple[list[Item], dict[str, int]]:
-    """Items to train on, with the runs of trained tokens and their number as targets [1, 1], and
-    `COUNTS`.
+    """Items to train on, and `COUNTS` of what became of the conversations.
 
-    A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole ones, so that no
-    answer is cut and every turn keeps what came before it. Where not even the first fits, it is
-    left out and counted; so is one that the policy refuses for its control strings. Paper: silent.
-    Raises ValueError for a group that has not exactly one response, and where nothing is left.
+    Paper: silent. A conversation that exceeds `policy.max_tokens` loses its last exchanges, whole
+    ones, so that no answer is cut and every turn keeps what came before it. Where not even the
+    first exchange fits, the conversation is left out and counted. So is one that the policy refuses
+    for its control strings.
+
+    Args:
+        policy: whose tokenizer, template and length are used.
+        talks: groups of one response.
+    Returns: the items, and the counts by name. An item's `starts` are the stretches of trained
+        tokens; its targets, [1, 1], are the number of these tokens.
+    Raises: ValueError for a group that has not exactly one response, and where nothing is left.
     """
     counts = dict.fromkeys(COUNTS, 0)
-    made = []
+    trainable = []
     for talk in talks:
         if any(policy.refused(talk)):
             counts["refused"] += 1
             continue
         ids, mask = tokens_and_mask(policy, talk)
-        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
-        all_runs = list(zip(edges[::2], edges[1::2], strict=True))
-        runs = tuple(run for run in all_runs if run[1] <= (policy.max_tokens or len(ids)))
-        if not runs:
+        limit = policy.max_tokens or len(ids)
+        answers = _stretches(mask)
+        fitting = tuple((start, stop) for start, stop in answers if stop <= limit)
+        if not fitting:
             counts["too_long"] += 1
             continue
-        number = sum(stop - start for start, stop in runs)
-        made.append(Item(talk.id, (ids[: runs[-1][1]],), np.array([[number]], np.float32), (runs,)))
-        counts["shortened"] += len(runs) < len(all_runs)
-    counts |= {
-        "conversations": len(made),
-        "turns_trained": sum(len(item.starts[0]) for item in made),
-    }
-    counts |= {"tokens": sum(len(item.sequences[0]) for item in made)}
-    counts |= {"tokens_trained": int(sum(item.targets.item() for item in made))}
-    if not made:
+        if len(fitting) < len(answers):
+            counts["shortened"] += 1
+        _, end = fitting[-1]
+        n_trained = sum(stop - start for start, stop in fitting)
+        targets = np.array([[n_trained]], np.float32)  # [1, 1]
+        trainable.append(Item(talk.id, (ids[:end],), targets, (fitting,)))
+        counts["turns_trained"] += len(fitting)
+        counts["tokens"] += end
+        counts["tokens_trained"] += n_trained
+    counts["conversations"] = len(trainable)
+    if not trainable:
         raise ValueError(
-            f"no conversation fits into {policy.max_tokens} tokens ({counts['too_long']} are longer)"
+            f"no conversation fits into {policy.max_tokens} tokens "
+            f"({counts['too_long']} are longer)"
         )
-    return made, counts
+    return trainable, counts
+
+
+def _stretches(mask: Sequence[bool]) -> list[tuple[int, int]]:
+    """The stretches (start, stop) of a mask in which it is true."""
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def prepare(policy: Policy, conversations: Conversations, setup: Setup) -> Prepared:
-    """`items` of both parts."""
+    """Items of the training and the validation conversations."""
     counts = {}
     validation = []
     if conversations.validation:
@@ -207,20 +254,27 @@ def train(
     setup: Setup,
     *,
     objective: Objective | None = None,
-    callbacks: Sequence = (),
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train a policy in place; it then holds its best weights, or its last ones without validation
-    or `keep`.
+    """Train a policy in place; it then holds its best weights, or its last ones.
 
-    Paper: section 4.2. The recipe says whether all weights are trained or adapters, by our trainer
-    or by TRL's. objective: a loss in place of `objectives.sft()`. callbacks: as for
-    `hs2lib.train.trainer.fit`. Raises ValueError for an objective with TRL, which has its own, and
-    as `fit`.
+    Paper: section 4.2. The last weights stay without validation or where the recipe's `keep` is 0.
+    The recipe says whether all weights are trained or adapters, and whether by our trainer or by
+    TRL's.
+
+    Args:
+        policy: the policy to train.
+        items: what `prepare` returned.
+        setup: the run's recipe and folders.
+        objective: a loss in place of `objectives.sft()`.
+        callbacks: as for `hs2lib.train.trainer.fit`.
+    Raises: ValueError for an objective with TRL, which has its own, and as `fit`.
     """
     recipe = setup.recipe
     if recipe.backend == "trl" and objective is not None:
         raise ValueError(
-            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
+            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: "
+            "take backend 'groups'"
         )
     if recipe.method == "lora":
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
@@ -244,21 +298,20 @@ def train(
     return replace(result, arguments={"objective": objective})
 
 
-def nll(policy, items: Sequence[Item], **options) -> float:
+def nll(policy: Policy, items: Sequence[Item], **options: object) -> float:
     """Mean of -log pi over all trained tokens of the items, nats a token: the loss of SFT.
 
     Paper: section 4.2. Its exponential is the perplexity of what the assistant says. options: as
     for `Policy.rows`.
     """
-    total = policy.rows(items, "log-probs", **options)  # [R]
-    return -total.double().sum().item() / sum(item.targets.item() for item in items)
+    log_probs = policy.rows(items, "log-probs", **options)  # [R]
+    return -log_probs.double().sum().item() / sum(item.targets.item() for item in items)
 
 
 def perplexity(policies: Mapping[str, Policy], items: Prepared, setup: Setup) -> pd.DataFrame:
-    """Loss and perplexity of each policy, by name, on the items that are watched; rows are kept in
-    the run's folder.
+    """Loss and perplexity of each policy, by name, on the items that are watched.
 
-    Paper: silent.
+    Paper: silent. Log-probabilities are cached in the run's folder.
     """
     recipe = setup.recipe
     losses = {}

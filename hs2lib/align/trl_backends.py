@@ -1,31 +1,30 @@
-"""TRL's own trainers, SFTTrainer and DPOTrainer, on our items: what a notebook's `backend: trl`
-asks for.
+"""TRL's own trainers, SFTTrainer and DPOTrainer, on our items, for `backend: trl`.
 
-Importing TRL takes seconds, so this module is imported only where it is asked for.
-
-    result = fit_sft(policy, items, validation, recipe, parent)            # as trainer.fit with objectives.sft()
-    result = fit_dpo(policy, items, validation, beta, recipe, parent)      # as trainer.fit with objectives.dpo(beta)
+    fit_sft(policy, items, validation, recipe, parent)        # as trainer.fit with objectives.sft()
+    fit_dpo(policy, items, validation, beta, recipe, parent)  # .. with objectives.dpo(beta)
 
 Tokens, order of the data, schedule and optimiser are those of `trainer.fit`, and so are losses and
 gradients. TRL pads, validates in its own way (the mean over its batches) and leaves the last
-weights. Of a recipe it does not use accumulation, keep, budget and fsdp. A run that was killed goes
-on from its last checkpoint.
+weights. It does not use a recipe's accumulation, keep, budget and fsdp. A run that was killed goes
+on from its last checkpoint. Importing TRL takes seconds, so this module is imported only where it
+is asked for.
 """
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import PrinterCallback
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from hs2lib.models.policy import Policy
 from hs2lib.paths import write
 from hs2lib.train import checkpoints, objectives
 from hs2lib.train.items import Item, order
+from hs2lib.train.objectives import Objective
 from hs2lib.train.trainer import (
     Clock,
     Recipe,
@@ -44,97 +43,163 @@ class TokenSFTTrainer(checkpoints.WholeCheckpoints, SFTTrainer):
 class TokenDPOTrainer(checkpoints.WholeCheckpoints, DPOTrainer):
     """TRL's trainer on data that are tokens, with their reference log-probabilities, already."""
 
-    def _prepare_dataset(self, dataset, *args):
+    def _prepare_dataset(self, dataset: Dataset, *args: object) -> Dataset:
         return dataset
 
-    def _precompute_ref_logps(self, dataset, *args):
-        return (
-            dataset
-            if "ref_chosen_logps" in dataset.column_names
-            else super()._precompute_ref_logps(dataset, *args)
-        )
+    def _precompute_ref_logps(self, dataset: Dataset, *args: object) -> Dataset:
+        if "ref_chosen_logps" in dataset.column_names:
+            return dataset
+        return super()._precompute_ref_logps(dataset, *args)
 
 
 def sft_rows(items: Sequence[Item]) -> Dataset:
-    """Conversations as the rows SFTTrainer trains on: input_ids, and labels with -100 where nothing is trained."""
+    """Conversations as the rows SFTTrainer trains on.
+
+    Returns: input_ids, and labels with -100 where nothing is trained.
+    """
     rows = []
     for item in items:
-        (ids,), (predicted,) = item.sequences, item.starts
+        (ids,) = item.sequences
+        (stretches,) = item.starts
+        if isinstance(stretches, int):  # the response goes on to the end
+            stretches = [(stretches, len(ids))]
         labels = [-100] * len(ids)
-        for start, stop in [(predicted, len(ids))] if isinstance(predicted, int) else predicted:
+        for start, stop in stretches:
             labels[start:stop] = ids[start:stop]
         rows.append({"input_ids": ids, "labels": labels})
     return Dataset.from_list(rows)
 
 
 def dpo_rows(items: Sequence[Item]) -> Dataset:
-    """Pairs as the rows DPOTrainer trains on: prompt_ids, chosen_ids, rejected_ids, the reference's
-    log-probabilities.
+    """Pairs as the rows DPOTrainer trains on.
 
     A pair whose responses begin with the same tokens keeps them in the responses, as `Item.starts`
-    says. Raises ValueError for an item that is not one pair.
+    says.
+
+    Returns: prompt_ids, and of each side its ids and the reference's log-probability.
+    Raises: ValueError for an item that is not one pair.
     """
-    out = []
+    rows = []
     for item in items:
-        pairs = list(zip(*objectives.ordered_pairs(*targets_of([item], "cpu")), strict=True))
-        if len(pairs) != 1 or len(set(item.starts)) > 1:
+        better, worse = objectives.ordered_pairs(*targets_of([item], "cpu"))
+        if len(better) != 1 or len(set(item.starts)) > 1:
             raise ValueError(
-                f"item {item.id} is not one pair of responses to one prompt: TRL's DPO takes only pairs"
+                f"item {item.id} is not one pair of responses to one prompt: "
+                "TRL's DPO takes only pairs"
             )
-        row = {"prompt_ids": item.sequences[0][: item.starts[0]]}
-        for side, i in zip(("chosen", "rejected"), pairs[0], strict=True):
-            row |= {
-                f"{side}_ids": item.sequences[i][item.starts[0] :],
-                f"ref_{side}_logps": float(item.targets[i, 1]),
-            }
-        out.append(row)
-    return Dataset.from_list(out)
+        chosen = better.item()
+        rejected = worse.item()
+        start = item.starts[0]
+        row = {
+            "prompt_ids": item.sequences[0][:start],
+            "chosen_ids": item.sequences[chosen][start:],
+            "ref_chosen_logps": float(item.targets[chosen, 1]),
+            "rejected_ids": item.sequences[rejected][start:],
+            "ref_rejected_logps": float(item.targets[rejected, 1]),
+        }
+        rows.append(row)
+    return Dataset.from_list(rows)
 
 
 def fit_sft(
-    policy: Policy, items, validation, recipe: Recipe, parent: Path, **options
+    policy: Policy,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    recipe: Recipe,
+    parent: Path,
+    **options: object,
 ) -> TrainingResult:
-    """Train a policy in place as `fit(policy, items, validation, sft(), recipe, parent)` does, but
-    by TRL's SFTTrainer.
+    """Train in place as `fit` with `objectives.sft()` does, but by TRL's SFTTrainer.
 
-    Paper: section 4.2. options: rows_a_batch, conversations of a padded micro-batch (1), and
-    callbacks. Raises ValueError where the batch cannot be cut into such, and as `fit`.
+    Paper: section 4.2.
+
+    Args:
+        policy, items, validation, recipe, parent: as for `hs2lib.train.trainer.fit`.
+        **options: rows_a_batch, the conversations of a padded micro-batch (1), and callbacks.
+    Raises: ValueError where the batch cannot be cut into such, and as `fit`.
     """
     policy.backbone.set_attn_implementation("sdpa")
-    own = {"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}}
-    kind = TokenSFTTrainer, SFTConfig, sft_rows, objectives.sft()
-    return _fit(kind, own, policy, items, validation, recipe, parent, **options)
+    return _fit(
+        policy,
+        items,
+        validation,
+        recipe,
+        parent,
+        trainer_class=TokenSFTTrainer,
+        settings_class=SFTConfig,
+        rows=sft_rows,
+        objective=objectives.sft(),
+        trl_settings={"max_length": None, "dataset_kwargs": {"skip_prepare_dataset": True}},
+        **options,
+    )
 
 
 def fit_dpo(
-    policy: Policy, items, validation, beta: float, recipe: Recipe, parent: Path, **options
+    policy: Policy,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    beta: float,
+    recipe: Recipe,
+    parent: Path,
+    **options: object,
 ) -> TrainingResult:
-    """Train in place as `fit(policy, items, validation, dpo(beta), recipe, parent)` does, but by
-    TRL's DPOTrainer.
+    """Train in place as `fit` with `objectives.dpo(beta)` does, but by TRL's DPOTrainer.
 
-    Paper: section 4.3. options: as for `fit_sft`, of pairs. Raises as that does.
+    Paper: section 4.3.
+
+    Args:
+        policy, items, validation, recipe, parent: as for `hs2lib.train.trainer.fit`.
+        beta: the KL penalty.
+        **options: as for `fit_sft`, of pairs.
+    Raises: as `fit_sft`.
     """
-    own = {"beta": beta, "max_length": None, "precompute_ref_log_probs": True}
-    kind = TokenDPOTrainer, DPOConfig, dpo_rows, objectives.dpo(beta)
-    return _fit(kind, own, policy, items, validation, recipe, parent, **options)
+    return _fit(
+        policy,
+        items,
+        validation,
+        recipe,
+        parent,
+        trainer_class=TokenDPOTrainer,
+        settings_class=DPOConfig,
+        rows=dpo_rows,
+        objective=objectives.dpo(beta),
+        trl_settings={"beta": beta, "max_length": None, "precompute_ref_log_probs": True},
+        **options,
+    )
 
 
 def settings(
-    kind: type, folder: Path, recipe: Recipe, rows: int, rows_a_batch: int, evaluate: bool, **own
-):
-    """TRL's settings for a recipe of ours; `own` are those of one kind of trainer.
+    kind: type[TrainingArguments],
+    folder: Path,
+    recipe: Recipe,
+    rows: int,
+    rows_a_batch: int,
+    evaluate: bool,
+    **options: object,
+) -> TrainingArguments:
+    """TRL's settings for a recipe of ours.
 
-    Raises ValueError where the batch cannot be cut into micro-batches, or the rows make no global
-    batch.
+    Args:
+        kind: SFTConfig or DPOConfig.
+        folder: the run's folder.
+        recipe: our recipe.
+        rows: how many rows there are to train on.
+        rows_a_batch: rows of a padded micro-batch.
+        evaluate: whether there are rows to validate on.
+        **options: settings of this kind of trainer alone.
+    Raises: ValueError where the batch cannot be cut into micro-batches, or the rows make no global
+        batch.
     """
-    together = rows_a_batch * int(os.environ.get("WORLD_SIZE", "1"))
-    if recipe.batch % together:
+    rows_at_once = rows_a_batch * int(os.environ.get("WORLD_SIZE", "1"))
+    if recipe.batch % rows_at_once:
         raise ValueError(
             f"a batch of {recipe.batch} rows cannot be cut into micro-batches of {rows_a_batch}"
         )
-    own |= {"per_device_train_batch_size": rows_a_batch, "per_device_eval_batch_size": rows_a_batch}
-    own |= {"gradient_accumulation_steps": recipe.batch // together, "eval_on_start": evaluate}
-    own |= {
+    options |= {
+        "per_device_train_batch_size": rows_a_batch,
+        "per_device_eval_batch_size": rows_a_batch,
+        "gradient_accumulation_steps": recipe.batch // rows_at_once,
+        "eval_on_start": evaluate,
         "activation_checkpointing": recipe.checkpointing,
         "train_sampling_strategy": "sequential",
     }
@@ -145,59 +210,84 @@ def settings(
         steps_of(recipe, rows),
         evaluate,
         bf16=recipe.autocast == "bfloat16",
-        **own,
+        **options,
     )
+
+
+# What our trainer calls the metrics that TRL logs.
+METRIC_NAMES = {
+    "eval_rewards/accuracies": "eval_accuracy",
+    "eval_rewards/margins": "eval_margin",
+    "eval_mean_token_accuracy": "eval_accuracy",
+}
 
 
 def _fit(
-    kind, own, policy, items, validation, recipe, parent, *, rows_a_batch=1, callbacks=()
+    policy: Policy,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    recipe: Recipe,
+    parent: Path,
+    *,
+    trainer_class: type[Trainer],
+    settings_class: type[TrainingArguments],
+    rows: Callable[[Sequence[Item]], Dataset],
+    objective: Objective,
+    trl_settings: dict[str, object],
+    rows_a_batch: int = 1,
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
+    """Train in place by one of TRL's trainers, on the rows that `rows` makes of the items."""
     if recipe.judge != "none":
         raise ValueError(
-            f"judge {recipe.judge!r} wants every checkpoint, and TRL's are not kept: take backend 'groups'"
+            f"judge {recipe.judge!r} wants every checkpoint, and TRL's are not kept: "
+            "take backend 'groups'"
         )
-    trainer, configuration, rows, objective = kind
     place = run_folder(
-        parent, policy, items, validation, objective, recipe, {"backend": "trl"}, trainer
+        parent, policy, items, validation, objective, recipe, {"backend": "trl"}, trainer_class
     )
-    folder = place.folder
     args = settings(
-        configuration, folder, recipe, len(items), rows_a_batch, bool(validation), **own
+        settings_class,
+        place.folder,
+        recipe,
+        len(items),
+        rows_a_batch,
+        bool(validation),
+        **trl_settings,
     )
+    last = checkpoints.last(place.folder)
+    if last is not None:
+        args.eval_on_start = False
     # In the order in which `trainer.fit` would train on them, as many as all steps take.
-    positions = islice(
-        order([item.id for item in items], recipe.seed), args.max_steps * recipe.batch
-    )
-    data = {
-        "train_dataset": rows(items).select(list(positions)),
-        "eval_dataset": rows(validation) or None,
-    }
-    last = checkpoints.last(folder)
-    clock = Clock(folder, resumes=last is not None)
-    args.eval_on_start &= last is None
-    trainer = trainer(
+    endless = order([item.id for item in items], recipe.seed)
+    positions = list(islice(endless, args.max_steps * recipe.batch))
+    clock = Clock(place.folder, resumes=last is not None)
+    trainer = trainer_class(
         policy.backbone,
         args=args,
         processing_class=policy.tokenizer,
         callbacks=[clock, *callbacks],
-        **data,
+        train_dataset=rows(items).select(positions),
+        eval_dataset=rows(validation) or None,
     )
     if args.should_save and not place.reused:
-        write(folder / "run.json", place.record)
+        write(place.folder / "run.json", place.record)
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
     policy.eval()
-    vars(policy.backbone).pop(
-        "forward", None
-    )  # SFTTrainer puts one of its own on it; the class's comes back
-    names = {"eval_rewards/accuracies": "eval_accuracy", "eval_rewards/margins": "eval_margin"}
-    names |= {"eval_mean_token_accuracy": "eval_accuracy"}
-    history = [
-        {names.get(name, name): value for name, value in entry.items()}
-        for entry in trainer.state.log_history
-    ]
-    losses = [math.nan, *(entry["eval_loss"] for entry in history if "eval_loss" in entry)]
-    steps = args.max_steps
+    # SFTTrainer puts a `forward` of its own on the backbone; without it the class's comes back.
+    vars(policy.backbone).pop("forward", None)
+    history = []
+    for entry in trainer.state.log_history:
+        history.append({METRIC_NAMES.get(name, name): value for name, value in entry.items()})
+    eval_losses = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
     return TrainingResult(
-        history, steps, losses[-1], steps, clock.seconds(), folder, place.code, place.reused
+        history=history,
+        best_step=args.max_steps,
+        best_loss=eval_losses[-1] if eval_losses else math.nan,
+        steps=args.max_steps,
+        seconds=clock.seconds(),
+        folder=place.folder,
+        code=place.code,
+        reused=place.reused,
     )

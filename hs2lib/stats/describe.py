@@ -18,7 +18,7 @@ from hs2lib.stats.bootstrap import NO_SPREAD, Interval, inside
 
 
 class Moments(NamedTuple):
-    """Means [k], standard deviations [k], Pearson correlations [k, k], and the rows [k, k] behind each."""
+    """Means [k], SDs [k], Pearson correlations [k, k], and the rows behind each, int [k, k]."""
 
     mean: Interval
     sd: Interval
@@ -26,60 +26,77 @@ class Moments(NamedTuple):
     rows: np.ndarray
 
 
-def moments(X: np.ndarray, clusters: np.ndarray, **options) -> Moments:
+def moments(X: np.ndarray, clusters: np.ndarray, **options: int) -> Moments:
     """Means, standard deviations and Pearson's R of every pair of columns, each with its interval.
 
-    Paper: section 2.2, Table 2. X: [rows, k], nan = missing. clusters: int [rows]. options: n_boot
-    and seed as in `bootstrap.bootstrap`. The SD is the sample's, over n - 1, as pandas gives it.
-    Paper silent; at 21,362 rows n and n - 1 differ by 1 part in 43,000 of an SD, .00003 on
-    helpfulness, below the printed digits. Returns nan for the mean of an empty column, the SD of
-    fewer than two values and R with a constant column. Raises ValueError for no rows, shapes that
-    do not fit or an infinite value. Checked against pandas and pingouin.
+    Paper: section 2.2, Table 2. The SD is the sample's, over n - 1, as pandas gives it. The paper
+    does not say which; at 21,362 rows n and n - 1 differ by 1 part in 43,000 of an SD, .00003 on
+    helpfulness, below the printed digits. Checked against pandas and pingouin.
+
+    Args:
+        X: [rows, k], nan where missing.
+        clusters: int [rows], the prompt of each row.
+        **options: n_boot and seed, as in `bootstrap.bootstrap`.
+    Returns: nan for the mean of an empty column, the SD of fewer than two values and R with a
+        constant column.
+    Raises: ValueError for no rows, shapes that do not fit or an infinite value.
     """
-    X = _columns(X)
+    X = _check_columns(X)
     k = X.shape[1]
     sums, moments_of, centre, scale = bootstrap.pair_sums(X, clusters)
 
-    def statistic(total):
-        parts = moments_of(total)
-        _, _, variance, covariance = parts
-        rows, mean, own, _ = (
-            np.broadcast_to(part, covariance.shape)[:, range(k), range(k)] for part in parts
-        )
-        varies = np.where(variance > NO_SPREAD, variance, np.nan)
-        pearson = np.clip(
-            covariance / np.sqrt(varies * np.swapaxes(varies, 1, 2)), -1, 1
-        )  # [B, k, k]
-        sd = np.sqrt(np.maximum(own, 0) * rows / np.where(rows > 1, rows - 1, np.nan))  # [B, k]
-        sd = np.where(own > NO_SPREAD, sd, 0 * sd)  # a constant column has SD 0 exactly
+    def statistic(total: np.ndarray) -> np.ndarray:
+        number, mean, variance, covariance = moments_of(total)
+
+        def of_columns(moment: np.ndarray) -> np.ndarray:
+            """A moment of each column with itself: the diagonal, [B, k]."""
+            return np.broadcast_to(moment, covariance.shape)[:, range(k), range(k)]
+
+        variance_in_pair = np.where(variance > NO_SPREAD, variance, np.nan)  # [B, k, 1 or k]
+        product = variance_in_pair * np.swapaxes(variance_in_pair, 1, 2)
+        pearson = np.clip(covariance / np.sqrt(product), -1, 1)  # [B, k, k]
+        number = of_columns(number)
+        mean = of_columns(mean)
+        variance = of_columns(variance)
+        sd = np.sqrt(np.maximum(variance, 0) * number / np.where(number > 1, number - 1, np.nan))
+        sd = np.where(variance > NO_SPREAD, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate(
             [mean * scale + centre, sd * scale, pearson.reshape(-1, k * k)], axis=1
         )
 
     parts = bootstrap.from_sums(sums, statistic, **options)
-    matrix = Interval(*(part[2 * k :].reshape(k, k) for part in parts))  # [k, k] each
-    rows = (~np.isnan(X)).T.astype(np.int64) @ ~np.isnan(X)  # [k, k]
+    pearson = Interval(*(part[2 * k :].reshape(k, k) for part in parts))
+    present = ~np.isnan(X)  # [rows, k]
     return Moments(
-        parts.at(slice(0, k)),
-        inside(parts.at(slice(k, 2 * k)), 0, np.inf),
-        inside(matrix, -1, 1),
-        rows,
+        mean=parts.at(slice(0, k)),
+        sd=inside(parts.at(slice(k, 2 * k)), 0, np.inf),
+        pearson=inside(pearson, -1, 1),
+        rows=present.T.astype(np.int64) @ present,
     )
 
 
 def table_2(
-    X: np.ndarray, names: Sequence[str], clusters: np.ndarray, *, suffix: str = "HS2", **options
-) -> list[dict]:
-    """Table 2 in long form: mean, SD and R with the first column, for each column of X, with
-    intervals.
+    X: np.ndarray,
+    names: Sequence[str],
+    clusters: np.ndarray,
+    *,
+    suffix: str = "HS2",
+    **options: int,
+) -> list[dict[str, str | float]]:
+    """Table 2 in long form: mean, SD and R with the first column, for each column of X.
 
-    Paper: section 2.2, Table 2. X: [rows, k], helpfulness first; names: [k] the table's row names;
-    suffix: the data set's short name in the table's columns; options: as in `moments`. Returns
-    dicts row, column, ours, low, high, ready for a DataFrame and `Run.against_paper`. R of the
-    first row is 1. Raises ValueError as `moments` does, and where names and columns are not as
-    many.
+    Paper: section 2.2, Table 2. R of the first row is 1.
+
+    Args:
+        X: [rows, k], helpfulness first, nan where missing.
+        names: [k], the table's row names.
+        clusters: int [rows], the prompt of each row.
+        suffix: the data set's short name in the table's columns.
+        **options: as in `moments`.
+    Returns: dicts row, column, ours, low, high, ready for a DataFrame and `Run.against_paper`.
+    Raises: ValueError as `moments` does, and where names and columns are not as many.
     """
-    X = _columns(X)
+    X = _check_columns(X)
     if len(names) != X.shape[1]:
         raise ValueError(
             f"{len(names)} names {list(names)} for {X.shape[1]} columns: name each column once"
@@ -107,36 +124,46 @@ def table_2(
 
 
 def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> Interval:
-    """Spearman's rank correlation of every pair of columns, Pearson's R of the midranks; arrays [k,
-    k].
+    """Spearman's rank correlation of every pair of columns: Pearson's R of the midranks.
 
-    Paper: silent (Table 2 uses Pearson's R). X: [rows, k]; a pair is ranked over the rows where
-    both are present, nan with a constant column. Ranks are no function of sums: they are taken anew
-    in every resample (holding them fixed would leave out the variation of the ranks themselves), so
-    time grows with rows x columns x n_boot. Raises ValueError as `moments` does. Checked against
-    scipy and a plain loop.
+    Paper: silent (Table 2 uses Pearson's R). Ranks are no function of sums, so they are taken anew
+    in every resample. Holding them fixed would leave out the variation of the ranks themselves.
+    Time grows with rows x columns x n_boot. Checked against scipy and a plain loop.
+
+    Args:
+        X: [rows, k], nan where missing. A pair is ranked over the rows where both are present.
+        clusters: int [rows], the prompt of each row.
+        n_boot: how many resamples.
+        seed: of the resamples.
+    Returns: arrays [k, k], nan with a constant column.
+    Raises: ValueError as `moments` does.
     """
-    X = _columns(X)
+    X = _check_columns(X)
     index, n_clusters = bootstrap.cluster_index(clusters, len(X))
     k = X.shape[1]
     if np.isnan(X).any() and k > 2:
+        # Each pair of columns has other rows, so each is ranked by itself.
         out = np.empty((3, k, k))  # estimate, low, high
         for i, j in combinations_with_replacement(range(k), 2):
-            pair = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed)
-            out[:, i, j] = out[:, j, i] = pair.at(0, 1)
+            correlation = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed).at(0, 1)
+            out[:, i, j] = correlation
+            out[:, j, i] = correlation
         return Interval(*out)
     present = ~np.isnan(X).any(axis=1)  # [rows]
-    # Dense codes of the values: the midrank of a value is the weight below it plus half the weight
-    # on it.
+    cluster_of_row = index[present]
+    # Dense codes of the values: 0 for the smallest, 1 for the next, ..
     codes = [rankdata(column, method="dense").astype(np.int64) - 1 for column in X[present].T]
-    rows_of = index[present]
 
-    def ranks_correlate(count):
-        weight = count[rows_of]  # [rows]
-        weights = [np.bincount(code, weights=weight) for code in codes]  # of each value
-        ranks = np.array(
-            [(np.cumsum(at) - at / 2)[code] for at, code in zip(weights, codes, strict=True)]
-        )  # [k, rows]
+    def ranks_correlate(count: np.ndarray) -> np.ndarray:
+        """Correlations [k k], flat, where cluster c is drawn count[c] times."""
+        weight = count[cluster_of_row]  # [rows]
+        ranks = []
+        for code in codes:
+            # The midrank of a value is the weight below it plus half the weight on it.
+            weight_on = np.bincount(code, weights=weight)  # of each value
+            midrank = np.cumsum(weight_on) - weight_on / 2
+            ranks.append(midrank[code])
+        ranks = np.array(ranks)  # [k, rows]
         total = weight.sum()
         ranks = (ranks - (ranks @ weight / total)[:, None]) / total
         products = (ranks * weight) @ ranks.T  # [k, k]
@@ -145,58 +172,75 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot: int = 1000, seed: i
 
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = ranks_correlate(np.ones(n_clusters))
-        resamples = bootstrap.resample_counts(n_clusters, n_boot, seed)
-        draws = (ranks_correlate(c)[None] for counts in resamples for c in counts)
+        chunks = bootstrap.resample_counts(n_clusters, n_boot, seed)
+        draws = (ranks_correlate(count)[None] for chunk in chunks for count in chunk)
         flat = inside(bootstrap.student(estimate, draws, n_clusters, n_boot), -1, 1)
     return Interval(*(part.reshape(k, k) for part in flat))
 
 
 def partial_correlation(
-    x: np.ndarray, y: np.ndarray, fixed: np.ndarray, clusters: np.ndarray, **options
+    x: np.ndarray, y: np.ndarray, fixed: np.ndarray, clusters: np.ndarray, **options: int
 ) -> Interval:
-    """Pearson's R of x and y with the linear effect of `fixed` removed from both. Returns 0-d
-    arrays.
+    """Pearson's R of x and y with the linear effect of `fixed` removed from both.
 
-    Paper: silent; it separates what Table 2's plain R of helpfulness with length mixes (longer
-    answers may only be the more correct ones). x, y: [rows]; fixed: [rows] or [rows, c]; rows with
-    any of them missing are left out. options: n_boot and seed as in `bootstrap`. Returns nan where
-    x or y is constant or wholly explained by `fixed`. Raises ValueError for no complete rows or an
-    infinite value. Checked against pingouin.partial_corr.
+    Paper: silent. It separates what Table 2's plain R of helpfulness with length mixes: longer
+    answers may only be the more correct ones. Checked against pingouin.partial_corr.
+
+    Args:
+        x: [rows].
+        y: [rows].
+        fixed: [rows] or [rows, c]. Rows with any of x, y and fixed missing are left out.
+        clusters: int [rows], the prompt of each row.
+        **options: n_boot and seed, as in `bootstrap.bootstrap`.
+    Returns: 0-d arrays, nan where x or y is constant or wholly explained by `fixed`.
+    Raises: ValueError for no complete rows or an infinite value.
     """
 
-    def partial(residual, _):
+    def partial(residual: np.ndarray, _: np.ndarray) -> np.ndarray:
         return residual[:, 0, 1] / np.sqrt(residual[:, 0, 0] * residual[:, 1, 1])
 
-    return inside(_of_covariance(x, y, fixed, clusters, partial, options), -1, 1)
+    return inside(_of_residuals(x, y, fixed, clusters, partial, options), -1, 1)
 
 
 def slope(
-    x: np.ndarray, y: np.ndarray, clusters: np.ndarray, fixed: np.ndarray | None = None, **options
+    x: np.ndarray,
+    y: np.ndarray,
+    clusters: np.ndarray,
+    fixed: np.ndarray | None = None,
+    **options: int,
 ) -> Interval:
-    """Least-squares slope: points of y for one unit of x; with `fixed`, x's coefficient beside
-    those columns.
+    """Least-squares slope: points of y for one unit of x, beside the columns of `fixed` if any.
 
     Paper: silent. Pass characters / 1000 to get points per 1,000 characters. Arguments, missing
-    values and errors as in `partial_correlation`. Checked against numpy.linalg.lstsq.
+    values, returns and errors are as in `partial_correlation`. Checked against numpy.linalg.lstsq.
     """
 
-    def coefficient(residual, scale):
+    def coefficient(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
         return residual[:, 0, 1] / residual[:, 0, 0] * scale[1] / scale[0]
 
-    return _of_covariance(x, y, fixed, clusters, coefficient, options)
+    return _of_residuals(x, y, fixed, clusters, coefficient, options)
 
 
 def binned_means(
-    values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np.ndarray, **options
+    values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np.ndarray, **options: int
 ) -> Interval:
-    """Mean of `values` within each bin. Returns arrays [n_bins], nan for an empty bin.
+    """Mean of `values` within each bin.
 
-    Paper: silent. values: [rows], nan left out; bins: int [rows] in 0..n_bins-1 (numpy.digitize
-    gives them, counted from 0 where only the edges between bins are passed to it). A bin that holds
-    one prompt only gets an interval without width: look at the counts beside it. Raises ValueError
-    for a bin that is not one of these, shapes that do not fit or an infinite value.
+    Paper: silent. A bin that holds one prompt only gets an interval without width: look at the
+    counts beside it.
+
+    Args:
+        values: [rows]; nan is left out.
+        bins: int [rows] in 0..n_bins-1. numpy.digitize gives them, counted from 0 where only the
+            edges between bins are passed to it.
+        n_bins: how many bins.
+        clusters: int [rows], the prompt of each row.
+        **options: n_boot and seed, as in `bootstrap.bootstrap`.
+    Returns: arrays [n_bins], nan for an empty bin.
+    Raises: ValueError for a bin that is not one of these, shapes that do not fit or an infinite
+        value.
     """
-    values = _columns(np.asarray(values, dtype=np.float64)[:, None])[:, 0]
+    values = _check_columns(np.asarray(values, dtype=np.float64)[:, None])[:, 0]
     bins = np.asarray(bins)
     if bins.shape != values.shape or not np.issubdtype(bins.dtype, np.integer):
         raise ValueError(
@@ -207,46 +251,57 @@ def binned_means(
         raise ValueError(f"bins must be from 0 to {n_bins - 1}, got {bins.min()} to {bins.max()}")
     present = ~np.isnan(values)
     member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]  # [rows, n_bins]
-    both = np.concatenate(
-        [member, member * np.where(present, values, 0.0)[:, None]], axis=1
-    )  # [rows, 2 n_bins]
-    return bootstrap.bootstrap(
-        both, clusters, lambda sums: sums[:, n_bins:] / sums[:, :n_bins], **options
-    )
+    value_in_bin = member * np.where(present, values, 0.0)[:, None]  # [rows, n_bins]
+    contributions = np.concatenate([member, value_in_bin], axis=1)  # [rows, 2 n_bins]
+
+    def means(sums: np.ndarray) -> np.ndarray:
+        return sums[:, n_bins:] / sums[:, :n_bins]
+
+    return bootstrap.bootstrap(contributions, clusters, means, **options)
 
 
-def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options) -> tuple[Interval, Interval]:
+def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options: int) -> tuple[Interval, Interval]:
     """Shares of pairs of responses to one prompt whose labels are equal, and at least 2 apart.
 
     Paper: section 4.3 (equal helpfulness discards the pair for DPO; shares of other gaps are not
-    printed). X: [rows, k]; clusters: int [rows]. With two responses a prompt these are shares of
-    prompts; with more, every pair within the prompt counts once. Pairs with a missing label are
-    left out. Returns two Intervals of arrays [k], nan where no prompt has two responses.
+    printed). With two responses a prompt these are shares of prompts. With more, every pair within
+    the prompt counts once. Pairs with a missing label are left out.
+
+    Args:
+        X: [rows, k], nan where missing.
+        clusters: int [rows], the prompt of each row.
+        **options: n_boot and seed, as in `bootstrap.bootstrap`.
+    Returns: two Intervals of arrays [k], nan where no prompt has two responses.
     """
-    X = _columns(X)
+    X = _check_columns(X)
+    k = X.shape[1]
     index, _ = bootstrap.cluster_index(clusters, len(X))
-    order = np.argsort(index, kind="stable")
-    X, index = X[order], index[order]
-    k, steps = X.shape[1], range(1, np.bincount(index).max())
-    first = [
-        np.flatnonzero(index[step:] == index[:-step]) for step in steps
-    ]  # of the pairs so many rows apart
-    if not first:
-        return (Interval(*np.full((3, k), np.nan)),) * 2
-    gap = np.concatenate(
-        [np.abs(X[rows + step] - X[rows]) for rows, step in zip(first, steps, strict=True)]
-    )
-    parts = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)  # [pairs, 3 k]
-    owner = index[np.concatenate(first)]  # [pairs]
-    both = inside(
-        bootstrap.bootstrap(parts, owner, lambda s: s[:, k:] / np.tile(s[:, :k], 2), **options),
-        0,
-        1,
-    )
-    return both.at(slice(0, k)), both.at(slice(k, 2 * k))
+    order = np.argsort(index, kind="stable")  # the responses of a prompt one after the other
+    X = X[order]
+    index = index[order]
+    gaps = []
+    prompts = []
+    for step in range(1, np.bincount(index).max()):
+        first = np.flatnonzero(index[step:] == index[:-step])  # the other row is `step` further on
+        gaps.append(np.abs(X[first + step] - X[first]))  # [pairs, k]
+        prompts.append(index[first])
+    if not gaps:
+        undefined = Interval(*np.full((3, k), np.nan))
+        return undefined, undefined
+    gap = np.concatenate(gaps)  # [pairs, k]
+    contributions = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)
+
+    def shares(sums: np.ndarray) -> np.ndarray:
+        """Shares [B, 2 k] of the pairs with both labels: equal, then far apart."""
+        return sums[:, k:] / np.tile(sums[:, :k], 2)
+
+    interval = bootstrap.bootstrap(contributions, np.concatenate(prompts), shares, **options)
+    interval = inside(interval, 0, 1)
+    return interval.at(slice(0, k)), interval.at(slice(k, 2 * k))
 
 
-def _columns(X: np.ndarray) -> np.ndarray:
+def _check_columns(X: np.ndarray) -> np.ndarray:
+    """X as float64 [rows, columns]. Raises ValueError for another shape or an infinite value."""
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2:
         raise ValueError(f"expected an array [rows, columns], got shape {X.shape}")
@@ -254,36 +309,50 @@ def _columns(X: np.ndarray) -> np.ndarray:
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise ValueError(
-            f"row {row}, column {column} is {X[row, column]}: a number is expected, or nan where missing"
+            f"row {row}, column {column} is {X[row, column]}: "
+            "a number is expected, or nan where missing"
         )
     return X
 
 
 def _residual_covariance(covariance: np.ndarray) -> np.ndarray:
-    """[B, 2, 2] covariance of columns 0 and 1 after regression on the others; nan if nothing is left."""
-    top, cross, rest = covariance[:, :2, :2], covariance[:, :2, 2:], covariance[:, 2:, 2:]
-    if rest.shape[1]:
-        top = top - cross @ np.linalg.pinv(rest, hermitian=True) @ np.swapaxes(cross, 1, 2)
-    own = np.diagonal(top, axis1=1, axis2=2)  # [B, 2]
-    return np.where((own > 1e-10).all(axis=1)[:, None, None], top, np.nan)
+    """Covariance [B, 2, 2] of columns 0 and 1 after regression on the other columns.
+
+    covariance: [B, 2 + c, 2 + c] of all columns. nan where nothing is left of column 0 or 1.
+    """
+    of_pair = covariance[:, :2, :2]  # [B, 2, 2]
+    with_others = covariance[:, :2, 2:]  # [B, 2, c]
+    of_others = covariance[:, 2:, 2:]  # [B, c, c]
+    if of_others.shape[1]:
+        inverse = np.linalg.pinv(of_others, hermitian=True)
+        of_pair = of_pair - with_others @ inverse @ np.swapaxes(with_others, 1, 2)
+    variances = np.diagonal(of_pair, axis1=1, axis2=2)  # [B, 2]
+    return np.where((variances > 1e-10).all(axis=1)[:, None, None], of_pair, np.nan)
 
 
-def _of_covariance(
+def _of_residuals(
     x: np.ndarray,
     y: np.ndarray,
     fixed: np.ndarray | None,
     clusters: np.ndarray,
     function: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    options: dict,
+    options: dict[str, int],
 ) -> Interval:
-    """A number made from the covariance of x and y beside `fixed`, complete rows only, with its interval."""
-    fixed = (
-        np.empty((len(x), 0))
-        if fixed is None
-        else np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)
-    )
-    X = _columns(np.column_stack([x, y, fixed]))  # [rows, 2 + c]
+    """A number made from the covariance of x and y after regression on `fixed`, with its interval.
+
+    Complete rows only. function: maps the residual covariance [B, 2, 2] of the standardised x and
+    y, and the scale of each column, to values [B].
+    """
+    if fixed is None:
+        fixed = np.empty((len(x), 0))
+    else:
+        fixed = np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)  # [rows, c]
+    X = _check_columns(np.column_stack([x, y, fixed]))  # [rows, 2 + c]
     complete = ~np.isnan(X).any(axis=1)  # [rows]
     sums, moments_of, _, scale = bootstrap.pair_sums(X[complete], np.asarray(clusters)[complete])
-    statistic = lambda total: function(_residual_covariance(moments_of(total)[3]), scale)[:, None]  # noqa: E731
+
+    def statistic(total: np.ndarray) -> np.ndarray:
+        _, _, _, covariance = moments_of(total)
+        return function(_residual_covariance(covariance), scale)[:, None]
+
     return bootstrap.from_sums(sums, statistic, **options).at(0)

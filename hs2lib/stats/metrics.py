@@ -1,9 +1,9 @@
 """What validation says about a reward model: error, correlation and order, attribute by attribute.
 
-Arrays in, numbers out. The same three everywhere: mean squared error and Pearson's R over the
-labelled cells of an attribute, and pairwise accuracy, the share of pairs of responses to one prompt
-with different labels that the outputs order the same way (equal outputs count half, as a coin would
-have them; RewardBench counts them as wrong).
+Arrays in, numbers out. The same three metrics everywhere. Mean squared error and Pearson's R are
+over the labelled cells of an attribute. Pairwise accuracy is over the pairs of responses to one
+prompt with different labels: the share that the outputs order the same way. Equal outputs count
+half, as a coin would have them; RewardBench counts them as wrong.
 """
 
 from collections.abc import Sequence
@@ -18,49 +18,67 @@ METRICS = ("MSE", "Pearson", "pairwise accuracy")
 
 
 def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """What each response adds to the sums behind the three metrics of one attribute: float64 [rows,
-    9].
+    """What each response adds to the sums behind the three metrics of one attribute.
 
-    outputs, labels: [rows], label -100 = missing (adds 0). groups: int [rows]. Columns: rows, sums
-    of x, y, x^2, y^2, xy and (x - y)^2, then pairs and pairs ordered rightly (each pair counted at
-    its better response, a tie half).
+    Args:
+        outputs: [rows].
+        labels: [rows]; a missing label, -100, adds 0.
+        groups: int [rows], the prompt of each row.
+    Returns: float64 [rows, 9]. The columns are rows; sums of x, y, x^2, y^2, xy and (x - y)^2;
+        pairs, and pairs ordered rightly (each pair counted at its better response, a tie half).
     """
-    x, y = (np.asarray(v, dtype=np.float64) for v in (outputs, labels))  # [rows] each
+    x = np.asarray(outputs, dtype=np.float64)  # [rows]
+    y = np.asarray(labels, dtype=np.float64)  # [rows]
     present = y != MISSING
-    # Sums of squares lose digits far from 0; both are centred alike so that the squared error stays
-    # what it is.
+    # Sums of squares lose digits far from 0. Both are centred alike, so that the squared error
+    # stays what it is.
     centre = y[present].mean() if present.any() else 0.0
-    x, y = np.where(present, x - centre, 0.0), np.where(present, y - centre, 0.0)
-    pairs, right = np.zeros(len(x)), np.zeros(len(x))  # [rows] each
+    x = np.where(present, x - centre, 0.0)
+    y = np.where(present, y - centre, 0.0)
+    pairs = np.zeros(len(x))  # [rows]
+    right = np.zeros(len(x))  # [rows]
     order = np.argsort(groups, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1):
+    starts = np.flatnonzero(np.diff(np.asarray(groups)[order])) + 1  # of the second group, ..
+    for rows in np.split(order, starts):
         rows = rows[present[rows]]
         better = y[rows][:, None] > y[rows][None]  # [n, n] of a group
         pairs[rows] = better.sum(1)
         right[rows] = (better * (1 + np.sign(x[rows][:, None] - x[rows][None])) / 2).sum(1)
-    return np.column_stack(
-        [present, x, y, x * x, y * y, x * y, (x - y) ** 2 * present, pairs, right]
-    )
+    error = (x - y) ** 2 * present
+    return np.column_stack([present, x, y, x * x, y * y, x * y, error, pairs, right])
 
 
 def from_sums(sums: np.ndarray) -> np.ndarray:
-    """MSE, Pearson's R and pairwise accuracy [B, 3] of sums [B, 9] of `contributions`; nan where undefined."""
+    """MSE, Pearson's R and pairwise accuracy of sums [B, 9] of `contributions`.
+
+    Returns: [B, 3], nan where undefined.
+    """
     n, x, y, xx, yy, xy, error, pairs, right = np.asarray(sums, dtype=np.float64).T  # [B] each
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread_x, spread_y = xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
-        # Constant outputs (the mean baseline) leave rounding, not spread: their R is undefined.
-        spread_x, spread_y = (np.where(s > 1e-10, s, np.nan) for s in (spread_x, spread_y))
-        pearson = np.clip((xy / n - x * y / n**2) / np.sqrt(spread_x * spread_y), -1, 1)  # [B]
-        return np.stack([error / n, pearson, right / pairs], axis=1)
+        variance_x = _defined(xx / n - (x / n) ** 2)
+        variance_y = _defined(yy / n - (y / n) ** 2)
+        pearson = (xy / n - x * y / n**2) / np.sqrt(variance_x * variance_y)
+        return np.stack([error / n, np.clip(pearson, -1, 1), right / pairs], axis=1)
+
+
+def _defined(variance: np.ndarray) -> np.ndarray:
+    """The variance, nan where constant outputs (the mean baseline) leave rounding alone."""
+    return np.where(variance > 1e-10, variance, np.nan)
 
 
 def validation_metrics(
     outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray, attributes: Sequence[str]
 ) -> dict[str, float]:
-    """ "MSE helpfulness", "Pearson helpfulness", .. of outputs against labels, both [rows, A], -100
-    = missing.
+    """The three metrics of each attribute, by name: "MSE helpfulness", "Pearson helpfulness", ..
 
-    Paper: silent (it reports RewardBench only). Raises ValueError for shapes that do not fit.
+    Paper: silent (it reports RewardBench only).
+
+    Args:
+        outputs: [rows, A].
+        labels: [rows, A], -100 where missing.
+        groups: int [rows], the prompt of each row.
+        attributes: [A] names.
+    Raises: ValueError for shapes that do not fit.
     """
     rows = metric_table(outputs, labels, groups, attributes, n_boot=0)
     return dict(zip(rows.metric + " " + rows.attribute, rows.ours.tolist(), strict=True))
@@ -74,34 +92,50 @@ def metric_table(
     *,
     minus: np.ndarray | None = None,
     clusters: np.ndarray | None = None,
-    **options,
+    **options: int,
 ) -> pd.DataFrame:
-    """The metrics with 95 % intervals, a frame: columns attribute, metric, ours, low, high.
+    """The metrics with 95 % intervals, of one model or of its difference from another.
 
-    outputs, labels: [rows, A]. minus [rows, A]: the outputs of another model. Then the rows are the
-    differences from that model's metrics, both on the same resamples, and "difference" stands in
-    place of "ours". groups [rows]: the prompt of each row, within which pairs are formed. clusters
-    [rows]: what is resampled as a whole, by default the prompts; give the trees where prompts share
-    one. options: n_boot and seed as in `bootstrap.bootstrap`. Raises as `validation_metrics`.
+    Args:
+        outputs: [rows, A].
+        labels: [rows, A], -100 where missing.
+        groups: int [rows], the prompt of each row, within which pairs are formed.
+        attributes: [A] names.
+        minus: [rows, A], the outputs of another model. Then the rows are the differences from that
+            model's metrics, both on the same resamples.
+        clusters: [rows], what is resampled as a whole, by default the prompts. Give the trees where
+            prompts share one.
+        **options: n_boot and seed, as in `bootstrap.bootstrap`.
+    Returns: a frame with columns attribute, metric, ours, low, high. With `minus`, "difference"
+        stands in place of "ours".
+    Raises: ValueError for shapes that do not fit.
     """
-    outputs, labels, groups = np.asarray(outputs), np.asarray(labels), np.asarray(groups)
+    outputs = np.asarray(outputs)
+    labels = np.asarray(labels)
+    groups = np.asarray(groups)
     if outputs.shape != labels.shape or outputs.shape != (len(groups), len(attributes)):
-        what = f"must be [rows, {len(attributes)}], groups [rows]"
-        raise ValueError(f"outputs {outputs.shape}, labels {labels.shape}: {what}")
-    sides = [outputs] if minus is None else [outputs, np.asarray(minus, dtype=np.float64)]
-    if sides[-1].shape != outputs.shape:
-        raise ValueError(f"minus must be {outputs.shape} as the outputs, got {sides[-1].shape}")
-    interval, title = (bootstrap, "ours") if minus is None else (difference, "difference")
-    rows, clusters = [], groups if clusters is None else clusters
-    n_clusters = len(np.unique(clusters))
-    for a, name in enumerate(attributes):
-        sums = [contributions(side[:, a], labels[:, a], groups) for side in sides]  # each [rows, 9]
-        parts = interval(*sums, clusters, from_sums, **options)
-        parts = (
-            inside(parts, (-np.inf, -1, 0), (np.inf, 1, 1), n_clusters) if minus is None else parts
+        raise ValueError(
+            f"outputs {outputs.shape}, labels {labels.shape}: "
+            f"must be [rows, {len(attributes)}], groups [rows]"
         )
-        rows += [
-            (name, metric, *map(float, values))
-            for metric, *values in zip(METRICS, *parts, strict=True)
-        ]
-    return pd.DataFrame(rows, columns=["attribute", "metric", title, "low", "high"])
+    if minus is not None:
+        minus = np.asarray(minus, dtype=np.float64)
+        if minus.shape != outputs.shape:
+            raise ValueError(f"minus must be {outputs.shape} as the outputs, got {minus.shape}")
+    if clusters is None:
+        clusters = groups
+    n_clusters = len(np.unique(clusters))
+    rows = []
+    for a, attribute in enumerate(attributes):
+        sums = contributions(outputs[:, a], labels[:, a], groups)  # [rows, 9]
+        if minus is None:
+            interval = bootstrap(sums, clusters, from_sums, **options)
+            interval = inside(interval, (-np.inf, -1, 0), (np.inf, 1, 1), n_clusters)
+        else:
+            other_sums = contributions(minus[:, a], labels[:, a], groups)
+            interval = difference(sums, other_sums, clusters, from_sums, **options)
+        for m, metric in enumerate(METRICS):
+            estimate, low, high = map(float, interval.at(m))
+            rows.append((attribute, metric, estimate, low, high))
+    estimates = "ours" if minus is None else "difference"
+    return pd.DataFrame(rows, columns=["attribute", "metric", estimates, "low", "high"])
