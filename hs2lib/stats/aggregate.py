@@ -80,10 +80,13 @@ def keep_three(ratings: np.ndarray, by: str | int = "helpfulness", n_keep: int =
             "all": every attribute, summed. "each": every attribute on its own, so that different
             annotators may be kept for different attributes.
         n_keep: how many are kept. Who did not rate what agreement is judged by cannot be compared
-            and is not kept. Rows with at most n_keep others keep them all.
+            and is not kept. Rows with at most n_keep others keep them all. At least 1.
     Returns: bool [rows, N], or [rows, N, A] for by="each".
+    Raises: ValueError for n_keep below 1.
     """
     ratings = _check_shape(ratings)
+    if n_keep < 1:
+        raise ValueError(f"n_keep is at least 1, got {n_keep}")
     if by == "each":
         of_attribute = [keep_three(ratings, a, n_keep) for a in range(ratings.shape[2])]
         return np.stack(of_attribute, axis=2)
@@ -204,7 +207,8 @@ def _closest(
     on_judged = np.full((n_rows, len(subsets)), np.inf)  # on what agreement is judged by
     on_everything = np.full((n_rows, len(subsets)), np.inf)
     for s, subset in enumerate(subsets):
-        gap = sum(squared_gaps[pair] for pair in combinations(subset, 2))  # [rows, A]
+        nothing = np.zeros(ratings.shape[::2])  # the gap of an annotator alone, [rows, A]
+        gap = sum((squared_gaps[pair] for pair in combinations(subset, 2)), start=nothing)
         comparable = able[:, subset].all(axis=1)  # [rows]
         on_judged[comparable, s] = gap[comparable][:, judged].sum(axis=1)
         on_everything[comparable, s] = gap[comparable].sum(axis=1)

@@ -343,6 +343,8 @@ def _of_residuals(
     Complete rows only. function: maps the residual covariance [B, 2, 2] of the standardised x and
     y, and the scale of each column, to values [B].
     """
+    if len(x) == 0:
+        raise ValueError("no rows: a statistic of an empty table is undefined")
     if fixed is None:
         fixed = np.empty((len(x), 0))
     else:

@@ -196,3 +196,12 @@ def test_the_attributes_have_one_order():
 def test_the_module_imports_neither_pandas_nor_torch():
     code = "import sys, hs2lib.stats.aggregate; sys.exit('pandas' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_one_annotator_may_be_kept():
+    """Alone nobody disagrees: the one who was asked first is kept."""
+    ratings = np.array([[[1.0], [3.0], [3.0]], [[np.nan], [2.0], [4.0]]])  # [2, 3, 1]
+    kept = aggregate.keep_three(ratings, n_keep=1)
+    assert kept.tolist() == [[True, False, False], [False, True, False]]
+    with pytest.raises(ValueError, match="n_keep is at least 1, got 0"):
+        aggregate.keep_three(ratings, n_keep=0)

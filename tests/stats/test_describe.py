@@ -467,3 +467,10 @@ def test_all_right_is_not_certainly_right():
         all="raise"
     ):  # a scale without ends beside one with them warned in every table
         assert bootstrap.inside(certain, -np.inf, np.inf, 8) == (1, 1, 1)
+
+
+def test_a_slope_of_no_rows_says_so():
+    """It once ended in numpy's error about a reshape."""
+    empty = np.empty(0)
+    with pytest.raises(ValueError, match="no rows"):
+        describe.slope(empty, empty, np.empty(0, int), fixed=empty)
