@@ -17,8 +17,8 @@ from tiny_training import setup_in
 
 from hs2lib.align import dpo, iterative_dpo, ppo, steerlm, steerlm2
 from hs2lib.data import load
-from hs2lib.data.load import load as load_rows
 from hs2lib.data.conversations import DaringAnteater
+from hs2lib.data.load import load as load_rows
 from hs2lib.engine.attention import end_states
 from hs2lib.engine.chat import label_string, parse_label, whole
 from hs2lib.engine.trees import pack
