@@ -5,7 +5,7 @@ reason.
 
 The text stays where it is. `numeric_sentences.csv` beside this script has of each sentence its
 section, its place in the text (characters from, to), a digest, and either the claims of
-`hs2lib/report/claims.yaml` that hold it, or why there is none: "recipe" (tests/recipes.yaml holds
+`hs2lib.report.claims` that hold it, or why there is none: "recipe" (tests/recipes.yaml holds
 the value against params/paper), "procedure" (how the authors worked, which leaves nothing to
 recompute), "scale", "example", "name". Sentences without a decision are printed, and fail.
 
@@ -24,10 +24,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 from hs2lib import paths
-from hs2lib.report import report
+from hs2lib.report import claims, report
 
 DECIDED = Path(__file__).with_suffix(".csv")
 REASONS = ("recipe", "procedure", "scale", "example", "name")
@@ -115,11 +113,8 @@ def main() -> None:
     for each in sentences:
         if each.digest not in known:
             print(f"{','.join(map(str, each))},,    # {text[each.start : each.stop]}")
-    claims = {
-        c["id"]
-        for c in yaml.safe_load((paths.root() / "hs2lib/report/claims.yaml").read_text())["claims"]
-    }
-    wrong = faults(rows, claims)
+    known_claims = {claim.id for claim in claims.CLAIMS}
+    wrong = faults(rows, known_claims)
     print("\n".join(wrong))
     undecided = [each for each in sentences if each.digest not in known]
     claimed = sum(bool(row["claims"]) for row in rows)
@@ -134,7 +129,7 @@ def main() -> None:
         "met": not (undecided or wrong),
         "text": hashlib.sha256(text.encode()).hexdigest(),
         "by section": dict(Counter(row["section"] for row in rows)),
-        "claims": len(claims),
+        "claims": len(known_claims),
         "device": report.device(),
         "commit": report.commit(),
     }

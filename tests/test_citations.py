@@ -20,6 +20,7 @@ import yaml
 from hs2lib import paper
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
+from hs2lib.report import claims
 from hs2lib.run import graph
 
 KNOWN = yaml.safe_load((Path(__file__).parent / "sections.yaml").read_text())
@@ -88,7 +89,7 @@ def citations(text: str):
         after = text[match.end() : match.end() + 400]
         yield (
             re.findall(ID, match[0].partition(" ")[2]),
-            re.split(r"(?<=[.;])\s|\n\n|\)\.|\n *(?=[\w-]+: )|\"\"\"", after)[0],
+            re.split(r"(?<=[.;])\s|\n\n|\)\.|\n *(?=[\w-]+(?:: |=))|\"\"\"", after)[0],
         )
 
 
@@ -237,9 +238,7 @@ sys.path.insert(0, str(root() / "benchmarks"))
 numeric_sentences = importlib.import_module("numeric_sentences")
 sys.path.pop(0)
 
-CLAIMS = {
-    c["id"]: c for c in yaml.safe_load((root() / "hs2lib/report/claims.yaml").read_text())["claims"]
-}
+CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 PLAIN = {"claims": "samples", "reason": "", "section": "2.1", "start": "0"}
 
 
@@ -262,7 +261,7 @@ def test_a_claim_names_the_place_of_one_of_its_sentences():
         for name in row["claims"].split():
             places.setdefault(name, set()).add(row["section"].lower())
     for name, sections in places.items():
-        assert CLAIMS[name]["place"].split()[-1].lower() in sections, f"{name}: {sections}"
+        assert CLAIMS[name].place.split()[-1].lower() in sections, f"{name}: {sections}"
 
 
 def test_numbers_are_listed_outside_of_names_headings_and_lists():

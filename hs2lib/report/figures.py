@@ -52,7 +52,18 @@ def dots(
     label: str = "",
     across: bool = True,
 ) -> None:
-    """Points with their intervals: values run across the page at heights `at`, or up it where `across` is False."""
+    """Points with their intervals.
+
+    Args:
+        ax: the panel.
+        at: height of each point, or where it stands along the page if `across` is False.
+        value: of each point.
+        low: end of each interval.
+        high: end of each interval.
+        look: of the points.
+        label: for the legend.
+        across: whether values run across the page, else up it.
+    """
     value = np.asarray(value, dtype=float)
     error = [value - np.asarray(low, dtype=float), np.asarray(high, dtype=float) - value]
     style = {
@@ -90,12 +101,13 @@ def legend_beside(ax: Axes, size: int = 8) -> None:
 
 
 def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) -> Figure:
-    """What a policy changed: each row of `rows` by the truth, where it is known, and by the reward
-    model.
+    """What a policy changed, by the truth, where it is known, and by the reward model.
 
-    gains: rows (measure, policy, difference, low, high) of one policy, as
-    `hs2lib.evaluate.policies.gains_of`. rows: label -> (measure of the truth, measure of the reward
-    model). unit: label of the horizontal axis.
+    Args:
+        gains: rows (measure, policy, difference, low, high) of one policy, as from
+            `hs2lib.evaluate.policies.gains_of`.
+        rows: label -> (measure of the truth, measure of the reward model).
+        unit: label of the horizontal axis.
     """
     by_measure = gains.set_index("measure").iloc[:, 1:]
     fig, ax = plt.subplots(figsize=(6, 0.8 + 0.45 * len(rows)), layout="constrained")
@@ -114,11 +126,13 @@ def changes(gains: pd.DataFrame, rows: dict[str, tuple[str, str]], unit: str) ->
 def losses_and_scores(
     losses: dict[str, pd.Series], scores: dict[str, np.ndarray], level: float, unit: str
 ) -> Figure:
-    """Left the loss of trainings that follow each other, step by step; right a histogram of what
-    each began with.
+    """Left the loss of trainings that follow each other; right what each began with, a histogram.
 
-    losses: name -> loss of each step. scores: name -> numbers of any shape. level: the loss where
-    nothing is learnt. unit: label of the right panel.
+    Args:
+        losses: name -> loss of each step.
+        scores: name -> numbers of any shape.
+        level: the loss where nothing is learnt.
+        unit: label of the right panel.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), layout="constrained")
     begun = 0
@@ -141,11 +155,11 @@ def losses_and_scores(
 
 
 def since_start(gains: pd.DataFrame) -> Figure:
-    """What changed since the start, by round: left points by the truth and by the reward model,
-    right characters.
+    """What changed since the start, by round: left points, right characters.
 
-    gains: rows (measure, policy, difference, low, high), the policies of each measure in the order
-    of the rounds, as `hs2lib.evaluate.by_round.compare` has them.
+    The points are those of the truth and of the reward model. gains: rows (measure, policy,
+    difference, low, high), the policies of each measure in the order of the rounds, as
+    `hs2lib.evaluate.by_round.compare` has them.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     rounds = range(gains.policy.nunique() + 1)
@@ -154,21 +168,11 @@ def since_start(gains: pd.DataFrame) -> Figure:
         if part.empty:
             continue
         value, low, high = np.vstack([np.zeros(3), part]).T
-        band(
-            right if measure == "characters" else left,
-            rounds,
-            value,
-            low,
-            high,
-            look,
-            label=measure,
-        )
-    for ax, label in (
-        (left, "points more than at the start"),
-        (right, "characters more than at the start"),
-    ):
+        ax = right if measure == "characters" else left
+        band(ax, rounds, value, low, high, look, label=measure)
+    for ax, counted in ((left, "points"), (right, "characters")):
         ax.axhline(0, color="black", lw=0.8)
-        ax.set(xlabel="rounds played", ylabel=label, xticks=rounds)
+        ax.set(xlabel="rounds played", ylabel=f"{counted} more than at the start", xticks=rounds)
     left.legend(fontsize=8)
     return fig
 
@@ -182,21 +186,24 @@ def round_by_round(rounds: pd.DataFrame, panels: dict[str, str]) -> Figure:
     for ax, (name, title) in zip(axes, panels.items(), strict=True):
         ax.plot(rounds["round"], rounds[name], color=TRUTH.color)
         bottom, top = ax.get_ylim()
-        ax.set(
-            xlabel="round", title=title, ylim=(max(bottom, -1), 1 if name == "explained" else top)
-        )
+        if name == "explained":
+            top = 1
+        ax.set(xlabel="round", title=title, ylim=(max(bottom, -1), top))
     return fig
 
 
 def pressed(
     best: pd.DataFrame, levels: dict[str, float], rounds: pd.DataFrame, titles: tuple[str, str]
 ) -> Figure:
-    """A reward model pressed on in two ways, and what the truth does: left best of n, right a
-    training by rounds.
+    """A reward model pressed on, and what the truth does: left best of n, right a training.
 
-    best: rows (n, measure, gain, 95 % low, 95 % high); levels: of each measure the mean of one
-    answer. rounds: columns round and each measure. Dots are rounds, lines means of seven of them.
-    titles: of the two panels.
+    Right, dots are rounds, and lines are means of seven of them.
+
+    Args:
+        best: rows (n, measure, gain, 95 % low, 95 % high).
+        levels: of each measure the mean of one answer.
+        rounds: columns round and each measure.
+        titles: of the two panels.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
     for name, level in levels.items():
@@ -205,7 +212,8 @@ def pressed(
             continue
         look = LOOKS[name]
         left.plot(part.n, level + part.gain, "o-", ms=3, color=look.color, label=name)
-        low, high = level + part["95 % low"], level + part["95 % high"]
+        low = level + part["95 % low"]
+        high = level + part["95 % high"]
         left.fill_between(part.n, low, high, color=look.color, alpha=0.15, lw=0)
         right.plot(rounds["round"], rounds[name], ".", ms=4, color=look.color, alpha=0.5)
         smooth = rounds[name].rolling(7, center=True, min_periods=1).mean()
@@ -221,7 +229,10 @@ def pressed(
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of `by_step`. label: its vertical axis. series: measure -> its look. level: a line to compare with."""
+    """One panel of `by_step`.
+
+    label: of its vertical axis. series: measure -> its look. level: a line to compare with.
+    """
 
     label: str
     series: dict[str, Look]
@@ -234,14 +245,10 @@ def by_step(rows: pd.DataFrame, panels: Sequence[Panel]) -> Figure:
     rows: columns step, measure, the value, its 95 % low and high, in this order. A panel of several
     series has a legend.
     """
-    height = 2.6 * ((len(panels) + 1) // 2)
+    lines = (len(panels) + 1) // 2
+    size = (8, 2.6 * lines)
     fig, axes = plt.subplots(
-        (len(panels) + 1) // 2,
-        2,
-        figsize=(8, height),
-        layout="constrained",
-        sharex=True,
-        squeeze=False,
+        lines, 2, figsize=size, layout="constrained", sharex=True, squeeze=False
     )
     for ax, panel in zip(axes.flat, panels, strict=False):
         for measure, look in panel.series.items():
@@ -258,7 +265,10 @@ def by_step(rows: pd.DataFrame, panels: Sequence[Panel]) -> Figure:
 
 
 def log_ratios(chosen: Sequence[float], rejected: Sequence[float]) -> Figure:
-    """Pairs by the log-ratios of their two responses, nats: above the line a pair is in the right order."""
+    """Pairs by the log-ratios of their two responses, nats.
+
+    Above the line a pair is in the right order.
+    """
     fig, ax = plt.subplots(figsize=(4.2, 3.6), layout="constrained")
     ax.axline((0, 0), slope=1, color="black", lw=0.8, label="no preference")
     ax.plot(rejected, chosen, "o", ms=3, alpha=0.4, color=TRUTH.color)
@@ -292,15 +302,8 @@ def side_by_side(means: pd.DataFrame) -> Figure:
         for k, measure in enumerate(panel):
             part = means[means.measure == measure]
             at = [names.index(name) + 0.24 * (k - (len(panel) - 1) / 2) for name in part.policy]
-            dots(
-                ax,
-                at,
-                part["mean"],
-                part["95 % low"],
-                part["95 % high"],
-                LOOKS.get(measure, TRUTH),
-                label=measure,
-            )
+            values = part[["mean", "95 % low", "95 % high"]].to_numpy().T
+            dots(ax, at, *values, LOOKS.get(measure, TRUTH), label=measure)
         ax.set(xlabel=panel[0].replace(" by truth", "\nby truth"))
         if panel == rates:
             ax.axvline(50, color="black", lw=0.8)
@@ -327,10 +330,10 @@ def shares(rows: pd.DataFrame, measure: str, title: str) -> Figure:
 
 
 def trades(traded: pd.DataFrame, base: str) -> Figure:
-    """What every policy gains over `base`, a panel for each measure, a mark for each benchmark,
-    with 95 % intervals.
+    """What every policy gains over `base`, with 95 % intervals.
 
-    traded: as `hs2lib.evaluate.policies.trades` gives it.
+    Each measure has a panel, each benchmark a mark. traded: as from
+    `hs2lib.evaluate.policies.trades`.
     """
     measures = list(traded.measure.unique())
     policies = list(traded.policy.unique())
@@ -368,11 +371,10 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
 
 
 def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
-    """A panel an attribute: what was measured at each level asked for, by the truth and by the
-    reward model.
+    """What was measured at each level asked for, by the truth and by the reward model.
 
-    means and slopes: as `hs2lib.evaluate.steering.means_by_level` and `slopes`. Above each panel
-    stands the slope by the reader who counts.
+    Each attribute has a panel, and above it stands the slope by the reader who counts. means and
+    slopes: as from `hs2lib.evaluate.steering.means_by_level` and `slopes`.
     """
     looks = {"truth": TRUTH, "reward model": SCORE}
     attributes = list(means.attribute.unique())
@@ -399,10 +401,9 @@ def steering(means: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
 
 
 def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
-    """The toy of SteerLM 2.0: descent to the exact optimum, and the variance with and without the
-    baseline.
+    """The toy of SteerLM 2.0: descent to the optimum, and the variance with and without baseline.
 
-    descents and errors: as `hs2lib.align.steerlm2.descents` and `errors`.
+    descents and errors: as from `hs2lib.align.steerlm2.descents` and `errors`.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for name, values in descents.items():
@@ -420,10 +421,10 @@ def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
 
 
 def iterations(watched: pd.DataFrame, weights: Sequence[np.ndarray]) -> Figure:
-    """The distance on the validation prompts by step, and in the same colours the weights of what
-    was trained on.
+    """The distance on the validation prompts by step, and the weights of what was trained on.
 
-    watched: rows (iteration, step, distance). weights: for each iteration those of all its samples.
+    An iteration has one colour in both panels. watched: rows (iteration, step, distance). weights:
+    for each iteration those of all its samples.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
     for number, values in enumerate(weights, 1):
@@ -438,11 +439,10 @@ def iterations(watched: pd.DataFrame, weights: Sequence[np.ndarray]) -> Figure:
 
 
 def by_policy(table: pd.DataFrame, panels: dict[str, tuple[str, str]]) -> Figure:
-    """Policies side by side, a panel a quantity: by the truth, where it is known, and by the reward
-    model.
+    """Policies side by side, by the truth, where it is known, and by the reward model.
 
-    table: rows (measure, policy, mean, 95 % low, 95 % high). panels: label of the vertical axis ->
-    (measure of the truth, measure of the reward model).
+    Each quantity has a panel. table: rows (measure, policy, mean, 95 % low, 95 % high). panels:
+    label of the vertical axis -> (measure of the truth, measure of the reward model).
     """
     shown = list(table.policy.unique())
     fig, axes = plt.subplots(
@@ -464,8 +464,11 @@ def by_policy(table: pd.DataFrame, panels: dict[str, tuple[str, str]]) -> Figure
 def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
     """How far each of these true measures moved, one series a policy, the last policy's filled.
 
-    gains: rows (measure, policy, difference, low, high), as `hs2lib.evaluate.policies.gains_of`.
-    unit: label of the vertical axis.
+    Args:
+        gains: rows (measure, policy, difference, low, high), as from
+            `hs2lib.evaluate.policies.gains_of`.
+        measures: in the order they are drawn in.
+        unit: label of the vertical axis.
     """
     fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
     policies = list(gains.policy.unique())
@@ -485,12 +488,11 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
 
 
 def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
-    """Metrics of several models by attribute: a row of panels for each side held against, a column
-    for each metric.
+    """Metrics of several models by attribute: a row of panels a side, a column a metric.
 
-    metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high, all in the order
-    they are drawn in, the models those of MODELS. chance: of each metric to draw, the value that
-    chance has, as a black line.
+    A side is what the models are held against. metrics: columns against, model, attribute, metric,
+    value, 95 % low, 95 % high, all in the order they are drawn in, the models those of MODELS.
+    chance: of each metric to draw, the value that chance has, as a black line.
     """
     sides = metrics.against.unique()
     models = metrics.model.unique()
@@ -510,16 +512,8 @@ def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
             for k, name in enumerate(models):
                 part = panel[panel.model == name]
                 at = np.arange(len(part)) + 0.17 * (k - (len(models) - 1) / 2)
-                dots(
-                    ax,
-                    at,
-                    part.value,
-                    part["95 % low"],
-                    part["95 % high"],
-                    MODELS[name],
-                    label=name,
-                    across=False,
-                )
+                values = part[["value", "95 % low", "95 % high"]].to_numpy().T
+                dots(ax, at, *values, MODELS[name], label=name, across=False)
             ax.axhline(by_chance, color="black", lw=0.8)
             ax.set_xticks(range(len(attributes)), attributes)
             ax.set_title(f"{metric}, against the {side}")
@@ -528,33 +522,24 @@ def metric_panels(metrics: pd.DataFrame, chance: dict[str, float]) -> Figure:
 
 
 def learning_curves(curve: pd.DataFrame, label: str) -> Figure:
-    """What more groups and more raters teach: by the number of groups on the left, of ratings in
-    all on the right.
+    """What more groups and more raters teach: left by the number of groups, right of ratings.
 
-    curve: rows (groups, raters, draw, R, ratings); means over draws as lines, each draw a faint
-    point. label: of the vertical axis.
+    Lines are means over draws, and each draw is a faint point. curve: rows (groups, raters, draw,
+    R, ratings). label: of the vertical axis.
     """
     fig, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
     of_raters = list(curve.groupby("raters"))
     colors = sns.color_palette("colorblind", len(of_raters))
-    for ax, x, name in zip(
-        axes, ("groups", "ratings"), ("rated groups", "ratings in all"), strict=True
-    ):
+    axis_labels = {"groups": "rated groups", "ratings": "ratings in all"}
+    for ax, (x, axis_label) in zip(axes, axis_labels.items(), strict=True):
         for (raters, draws), color in zip(of_raters, colors, strict=True):
             means = draws.groupby(x).R.mean()
-            plural = "s" if raters > 1 else ""
-            ax.plot(
-                means.index,
-                means,
-                "o-",
-                ms=4,
-                color=color,
-                label=f"{raters} rater{plural} a response",
-            )
+            name = f"{raters} rater{'s' if raters > 1 else ''} a response"
+            ax.plot(means.index, means, "o-", ms=4, color=color, label=name)
             ax.plot(draws[x], draws.R, ".", ms=4, color=color, alpha=0.3)
-        ax.set(xscale="log", xlabel=name)
+        ax.set(xscale="log", xlabel=axis_label)
         ax.minorticks_off()
-    for ax, x in zip(axes, ("groups", "ratings"), strict=True):
+    for ax, x in zip(axes, axis_labels, strict=True):
         numbers = curve.loc[curve.raters == curve.raters.max(), x].unique()
         ax.set_xticks(numbers, numbers)
     axes[0].set_ylabel(label)
@@ -570,12 +555,14 @@ def shares_right(
     chance: float = 50.0,
     label: str = "model",
 ) -> Figure:
-    """Shares of pairs that a reward model orders rightly, with intervals, down the page, beside
-    what length would.
+    """Shares of pairs that a reward model orders rightly, with intervals, beside what length would.
 
-    shares: rows from top to bottom, columns name, pairs, accuracy, low, high, in percent.
-    baselines: at most two, by name, percent in the same order of rows. chance: drawn as a black
-    line.
+    Args:
+        shares: rows from top to bottom, columns name, pairs, accuracy, low, high, in percent.
+        baselines: at most two, by name, percent in the same order of rows.
+        title: above the panel.
+        chance: drawn as a black line.
+        label: of the reward model.
     """
     height = 1.2 + 0.24 * len(shares)
     at = np.arange(len(shares))[::-1]
@@ -599,12 +586,16 @@ def weightings(
     measure: str,
     title: str,
 ) -> Figure:
-    """Every weighting of a grid: right of the benchmark against right of held-out pairs, in
-    percent.
+    """Every weighting of a grid: right of the benchmark against right of held-out pairs.
 
-    right, held_out_right: [weightings]. marked: rows (benchmark, held-out) to mark, by name, at
-    most four. cross_fitted: what the search on the benchmark comes to on pairs that it has not
-    seen, a dotted line.
+    Args:
+        right: percent of the benchmark's pairs, [weightings].
+        held_out_right: percent of the held-out pairs, [weightings].
+        marked: rows (benchmark, held-out) to mark, by name, at most four.
+        cross_fitted: what the search on the benchmark comes to on pairs that it has not seen, a
+            dotted line.
+        measure: of the benchmark.
+        title: above the panel.
     """
     fig, ax = plt.subplots(figsize=(5.4, 3.6))
     shades = sns.light_palette("black", as_cmap=True)  # a single weighting is not white
@@ -612,16 +603,8 @@ def weightings(
     fig.colorbar(drawn, label="weightings", pad=0.02)
     looks = (Look("#0072b2"), Look("#cc79a7", "D"), Look("#009e73", "s"), Look("#d55e00", "^"))
     for (name, (on_benchmark, on_held_out)), look in zip(marked.iterrows(), looks, strict=False):
-        ax.plot(
-            on_held_out,
-            on_benchmark,
-            look.marker,
-            color=look.color,
-            ms=8,
-            mec="white",
-            ls="",
-            label=name,
-        )
+        style = {"color": look.color, "ms": 8, "mec": "white", "ls": ""}
+        ax.plot(on_held_out, on_benchmark, look.marker, label=name, **style)
     ax.axhline(cross_fitted, color="#d55e00", lw=1, ls=":", label="the latter, cross-fitted")
     ax.set(xlabel="held-out pairs right, %", ylabel=f"benchmark, {measure}, %", title=title)
     ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2)

@@ -1,9 +1,8 @@
-"""What a run of a notebook writes, and how it is read again: tables, figures, the comparison with
-the paper, manifest.
+"""What a run of a notebook writes, and how it is read again: tables, figures, manifest.
 
-Everything a notebook shows goes through a `Run`, so that every caption names tier, seed and data
-source, generated data is called that, and a folder without `manifest.json` is an incomplete run.
-`completed` reads a run that ended.
+Everything a notebook shows goes through a `Run`. So every caption names tier, seed and data source,
+and generated data is called that. The tables include those that compare ours with the paper's. A
+folder without `manifest.json` is an incomplete run. `completed` reads a run that ended.
 """
 
 import ast
@@ -20,12 +19,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from types import FunctionType
+from typing import Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,6 +34,7 @@ import pandas as pd
 from IPython.display import Markdown, display
 
 from hs2lib import code, paper, paths
+from hs2lib.group import Group
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import verdict
 from hs2lib.run import graph, parameters, processes
@@ -52,37 +54,50 @@ PACKAGES = [
     "scipy",
     "scikit-learn",
     "pingouin",
+    "matplotlib",
+    "seaborn",
+    "papermill",
+    "httpx2",
 ]
-PACKAGES += ["matplotlib", "seaborn", "papermill", "httpx2"]
 
 
 GENERATED = "generated data (small world)"  # in every image that holds such data
 
 
+class DataSource(Protocol):
+    """What `Run.source` asks of a data source: `hs2lib.data.load.Loaded` has it."""
+
+    groups: list[Group]
+    source: str
+    generated: bool
+    set_aside: list
+    own: bool
+
+
 def not_comparable(sources: list[dict]) -> str:
-    """Why numbers from these sources (as in a manifest) have no verdict beside the paper's; "" where they may have."""
+    """Why numbers from these sources have no verdict beside the paper's; "" where they may have.
+
+    sources: as in a manifest.
+    """
     if any(source["generated"] for source in sources):
         return "generated data"
-    return "" if sources and all(source["of_paper"] for source in sources) else "other data"
+    if sources and all(source["of_paper"] for source in sources):
+        return ""
+    return "other data"
 
 
 def commit() -> str:
-    """Commit of the checkout, with '+' when sources differ from it or are not in it; 'unknown' outside git."""
+    """Commit of the checkout, with '+' when sources differ from it; 'unknown' outside git.
+
+    A source that is in no commit counts as different.
+    """
     git = ["git", "-C", str(root())]
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     if head.returncode:
         return "unknown"
-    status = [
-        *git,
-        "status",
-        "--porcelain",
-        "--untracked-files=all",
-        "--",
-        "hs2lib",
-        "notebooks",
-        "params",
-    ]
-    listed = subprocess.run(status, capture_output=True, text=True)
+    status = [*git, "status", "--porcelain", "--untracked-files=all"]
+    sources = ["hs2lib", "notebooks", "params"]
+    listed = subprocess.run([*status, "--", *sources], capture_output=True, text=True)
     as_committed = listed.returncode == 0 and not listed.stdout
     return head.stdout.strip() + ("" if as_committed else "+")
 
@@ -91,7 +106,8 @@ def device() -> str:
     """The processor or accelerator that does the work, in words."""
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
         return sys.modules["torch"].cuda.get_device_name()
-    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    file = Path("/proc/cpuinfo")
+    about = file.read_text() if file.exists() else ""
     name = re.search(r"^model name\s*: (.*)$", about, re.M)
     return f"{name[1] if name else platform.machine()}, {os.cpu_count()} cores"
 
@@ -99,15 +115,14 @@ def device() -> str:
 class Run:
     """One run of one notebook at one tier; made by `start`."""
 
-    def __init__(self, notebook: str, values: dict, recipe: object = None):
+    def __init__(self, notebook: str, values: dict, recipe: object = None) -> None:
         self.notebook = notebook
         self.values = values
         self.tier: str = values["tier"]
         self.recipe = recipe
         os.environ |= graph.unseen(self.tier)  # in JupyterLab too
-        self.by_hand = graph.BY_HAND in os.environ.get(
-            paths.RUN, graph.BY_HAND
-        )  # no runner started it
+        # Whether no runner started it.
+        self.by_hand = graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND)
         if self.by_hand:
             os.environ.pop(paths.RUN, None)
             os.environ |= graph.by_hand(notebook, self.tier)
@@ -116,28 +131,30 @@ class Run:
         self.changed = self._changed() if self.by_hand else []
         self.made_of = graph.made_of(self.name, self.tier, values, recipe)
         self.place = reports() / self.tier / self.name
-        self.folder = self.place.with_name(
-            f".{self.name}"
-        )  # until it is finished: the earlier report stays whole
-        self.sources: list[dict] = []  # this and the next two as in the manifest
+        # Until the run is finished, its files lie in a folder of their own, and the earlier report
+        # stays whole.
+        self.folder = self.place.with_name(f".{self.name}")
+        # These three are as in the manifest.
+        self.sources: list[dict] = []
         self.artefacts: dict[str, dict] = {}
         self.verdicts: dict[str, dict] = {}
-        self.was_read: dict[
-            str, str
-        ] = {}  # place of a data file or model -> its digest when it was read
-        self.was_written: set[str] = set()  # places of models
-        self.control_strings: list[
-            dict
-        ] = []  # of each model the texts that spell some out, filled as it runs
-        self.scored_one_by_one: list[
-            dict
-        ] = []  # of each model why it was not run in groups, filled as it runs
-        self.reused: list[list] = []  # kept work of other code that was read, filled as models run
-        self.arguments: dict[
-            str, str
-        ] = {}  # what functions were given: the pair rule, the loss, by name
-        self.kept_s = 0.0  # what earlier calls spent on work that this one only read
-        self.warning = ""  # what every caption from here on must say: that a reward model is weak
+        # Place of a data file or model -> its digest when it was read.
+        self.was_read: dict[str, str] = {}
+        # Places of the models that were saved.
+        self.was_written: set[str] = set()
+        # One dict a model, which is filled as the model runs: text that spells out control strings
+        # -> whether it was set aside.
+        self.control_strings: list[dict] = []
+        # One dict a model, filled alike: its class -> why it was not run in groups.
+        self.scored_one_by_one: list[dict] = []
+        # One list a model, filled alike: kept work of other code that was read.
+        self.reused: list[list] = []
+        # What functions were given (the pair rule, the loss), by name.
+        self.arguments: dict[str, str] = {}
+        # Seconds that earlier calls spent on work that this one only read.
+        self.kept_s = 0.0
+        # What every caption from here on must say: that a reward model is weak.
+        self.warning = ""
         self.started = time.time()
         self.lock = processes.hold(self.place)  # against the same notebook in JupyterLab, say
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -146,22 +163,24 @@ class Run:
     @property
     def generated(self) -> bool:
         """Whether anything in this run came from the small world."""
-        return any(s["generated"] for s in self.sources)
+        return any(source["generated"] for source in self.sources)
 
     def _changed(self) -> list[str]:
-        """Parameters that a hand, or papermill alone, set to other values than the tier's: captions name them."""
-        _, own, _ = graph.resolved(self.notebook, self.tier)
+        """Parameters that a hand, or papermill alone, set to other values than the tier's.
+
+        Captions name them.
+        """
+        _, of_tier, _ = graph.resolved(self.notebook, self.tier)
         now = json.loads(json.dumps(self.values))
-        before = json.loads(json.dumps(own))
+        before = json.loads(json.dumps(of_tier))
         return [name for name in now if name != "tier" and now[name] != before.get(name)]
 
     def reads(self, *things: object) -> None:
-        """Record what this run read: data sets, models, trainings and whatever else has a `read`,
-        or paths.
+        """Record what this run read: data sets, models, trainings, paths, or what has a `read`.
 
-        A `read` is what `hs2lib.paths.as_read` returns, which may stand for itself. Of a model
-        `finish` reports what it set aside; of a training that an earlier call did, the manifest's
-        time has its seconds; of what a reader may change (`arguments`: the pair rule, the loss),
+        A `read` is what `hs2lib.paths.as_read` returns, which may stand for itself. Of a model the
+        manifest reports what it set aside. Of a training that an earlier call did, the manifest's
+        time has its seconds. Of what a reader may change (`arguments`: the pair rule, the loss),
         the manifest says what it was.
         """
         for thing in things:
@@ -187,32 +206,43 @@ class Run:
         self.was_written.add(paths.place(folder))
         return folder
 
-    def source(self, loaded, *, of_paper: bool = False, partial: bool = False) -> None:
-        """Record a data source (`data.Loaded`); every later caption names it.
+    def source(self, loaded: DataSource, *, of_paper: bool = False, partial: bool = False) -> None:
+        """Record a data source; every later caption names it.
 
-        `of_paper` says these are the rows the paper describes: without it no figure is ever judged
-        against the paper, nor are figures of generated rows or of a file of the user's.
+        Args:
+            loaded: the data, as `hs2lib.data.load.load` returns it.
+            of_paper: whether these are the rows that the paper describes. Without it no number is
+                ever judged against the paper. Numbers of generated rows or of a file of the user's
+                never are.
+            partial: whether the run read only some of the data, which captions say.
         """
-        n, aside = len(loaded.groups), len(loaded.set_aside)
-        about = {
-            "name": loaded.source,
-            "generated": loaded.generated,
-            "partial": partial,
-            "groups": n,
-        }
+        number = len(loaded.groups)
+        set_aside = len(loaded.set_aside)
         self.sources.append(
-            about
-            | {"of_paper": of_paper and not (loaded.generated or loaded.own), "set_aside": aside}
+            {
+                "name": loaded.source,
+                "generated": loaded.generated,
+                "partial": partial,
+                "groups": number,
+                "of_paper": of_paper and not (loaded.generated or loaded.own),
+                "set_aside": set_aside,
+            }
         )
         self.reads(loaded)
-        display(Markdown(f"Source: {loaded.source}; {n:,} groups, {aside:,} rows set aside."))
+        display(
+            Markdown(f"Source: {loaded.source}; {number:,} groups, {set_aside:,} rows set aside.")
+        )
 
     def caption(self, text: str) -> str:
         """`text` with the provenance every caption must carry."""
-        names = "; ".join(dict.fromkeys(s["name"] for s in self.sources)) or "no data"
-        notes = f" {self.warning}" if self.warning else ""
-        notes += " Generated data: says nothing about the paper's." if self.generated else ""
-        notes += " Partial." if any(s["partial"] for s in self.sources) else ""
+        names = "; ".join(dict.fromkeys(source["name"] for source in self.sources)) or "no data"
+        notes = ""
+        if self.warning:
+            notes += f" {self.warning}"
+        if self.generated:
+            notes += " Generated data: says nothing about the paper's."
+        if any(source["partial"] for source in self.sources):
+            notes += " Partial."
         tier = f"Tier {self.tier}"
         if self.changed:
             tier += f" with other values of {', '.join(self.changed)}"
@@ -221,54 +251,56 @@ class Run:
         )
 
     def table(self, frame: pd.DataFrame, name: str, caption: str, digits: int = 3) -> pd.DataFrame:
-        """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it. Missing is a dash."""
-        caption, index = self.caption(caption), not isinstance(frame.index, pd.RangeIndex)
-        shown = frame.map(_public).rename(
-            index=_public, columns=_public
-        )  # before paths in it are escaped
-        self.keep(f"{name}.csv", csv_text(shown, index=index), caption)
+        """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it.
+
+        Args:
+            frame: its index is written where it is more than row numbers. Missing is a dash.
+            name: of the two files.
+            caption: without provenance, which is added.
+            digits: decimals that the notebook and the .tex show.
+        """
+        caption = self.caption(caption)
+        has_index = not isinstance(frame.index, pd.RangeIndex)
+        # Paths are hidden before they are escaped.
+        shown = frame.map(_public).rename(index=_public, columns=_public)
+        self.keep(f"{name}.csv", csv_text(shown, index=has_index), caption)
         style = shown.style.set_uuid(name).format(
             precision=digits, na_rep=DASH, escape="html", thousands=","
         )
         tex = shown.style.format(precision=digits, na_rep="--", escape="latex", thousands=",")
         tex = tex.format_index(escape="latex", axis=1).format_index(escape="latex", axis=0)
-        if not index:
-            style, tex = style.hide(axis="index"), tex.hide(axis="index")
-        about = {
-            "caption": escape_latex(caption),
-            "label": f"tab:{name}",
-            "position_float": "centering",
-        }
-        self.keep(f"{name}.tex", tex.to_latex(hrules=True, **about), caption)
+        if not has_index:
+            style = style.hide(axis="index")
+            tex = tex.hide(axis="index")
+        tabular = tex.to_latex(
+            hrules=True,
+            caption=escape_latex(caption),
+            label=f"tab:{name}",
+            position_float="centering",
+        )
+        self.keep(f"{name}.tex", tabular, caption)
         display(style.set_caption(html.escape(caption, quote=False)))
         return frame
 
     def figure(self, fig: plt.Figure, name: str, caption: str, *, marked: bool = True) -> None:
-        """Write `fig` as .pdf and .png without dates inside, show it with its caption, and close
-        it.
+        """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 
-        A run that read generated data says so in the image too, below its right corner, unless
-        `marked` is False: the figure shows none of them.
+        Args:
+            fig: the figure.
+            name: of the two files.
+            caption: without provenance, which is added.
+            marked: whether a run that read generated data says so in the image too. False for a
+                figure that shows none of them.
         """
         caption = self.caption(caption)
         if self.generated and marked:
-            fig.draw_without_rendering()  # the layout, and so how far the drawing reaches, is known only then
-            drawn, (width, height) = fig.get_tightbbox(), fig.get_size_inches()
-            right, bottom = (
-                (drawn.x1 / width, (drawn.y0 - 0.05) / height)
-                if np.isfinite(drawn.x1)
-                else (1.0, 0.0)
-            )
-            fig.text(
-                right, bottom, GENERATED, ha="right", va="top", size=7, color="0.45", in_layout=True
-            )
+            _mark_as_generated(fig)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
-            drawn = BytesIO()
-            with plt.rc_context(
-                {"pdf.fonttype": 42}
-            ):  # letters, which editors of journals ask for, not outlines
-                fig.savefig(drawn, format=kind, metadata=metadata, bbox_inches="tight", dpi=200)
-            self.keep(f"{name}.{kind}", drawn.getvalue(), caption)
+            image = BytesIO()
+            # Letters are kept as letters, not outlines: editors of journals ask for it.
+            with plt.rc_context({"pdf.fonttype": 42}):
+                fig.savefig(image, format=kind, metadata=metadata, bbox_inches="tight", dpi=200)
+            self.keep(f"{name}.{kind}", image.getvalue(), caption)
         display(fig)
         plt.close(fig)
         display(Markdown(f"*{html.escape(caption, quote=False)}*"))
@@ -278,34 +310,33 @@ class Run:
     ) -> pd.DataFrame:
         """The paper's `table` beside ours, each number judged by `hs2lib.report.verdict`.
 
-        `ours` has columns row, column, ours, low, high (95 % interval; NaN where none) and may have
-        `data`, the name of the source that a number comes from (else all sources of the run), and
-        `not comparable`, another reason against a verdict, such as "other judge". A number we have
-        no value for is "not run at this tier" and shows a dash.
+        A number that we have no value for is "not run at this tier" and shows a dash.
+
+        Args:
+            table: "table-1" to "table-4".
+            ours: columns row, column, ours, low, high (95 % interval; NaN where none). It may have
+                `data`, the name of the source that a number comes from (else all sources of the
+                run), and `not comparable`, another reason against a verdict, such as "other judge".
+            columns: of the table; without them all.
         """
         known = paper.TABLES[table]
         ours = ours.reindex(
             columns=["row", "column", "ours", "low", "high", "data", "not comparable"]
         )
-        ours = ours.astype(dict.fromkeys(["ours", "low", "high"], float)).set_index(
-            ["row", "column"]
-        )
-        if unknown := [cell for cell in ours.index if cell not in known.rules]:
+        ours = ours.astype({"ours": float, "low": float, "high": float})
+        ours = ours.set_index(["row", "column"])
+        unknown = [cell for cell in ours.index if cell not in known.rules]
+        if unknown:
             raise KeyError(
                 f"{table} has no {unknown[0]}; rows: {known.rows}; columns: {known.columns}"
             )
-        own = {cell: None for cell in ours.index if cell not in known.values}  # of published models
-        printed = pd.Series(known.values | own, dtype=float, name="paper").rename_axis(
-            ["row", "column"]
-        )
-        frame = printed.to_frame().join(ours).reset_index()
-        used = [
-            [s for s in self.sources if pd.isna(name) or s["name"] == name]
-            for name in frame.pop("data")
-        ]
-        why = frame["not comparable"].astype(object).where(frame["not comparable"].notna(), "")
+        # A published model has a row of its own, for which the paper prints nothing.
+        published = {cell: None for cell in ours.index if cell not in known.values}
+        printed = pd.Series(known.values | published, dtype=float, name="paper")
+        frame = printed.rename_axis(["row", "column"]).to_frame().join(ours).reset_index()
         frame["not comparable"] = [
-            not_comparable(some) or other for some, other in zip(used, why, strict=True)
+            not_comparable(self._sources_named(name)) or ("" if pd.isna(other) else other)
+            for name, other in zip(frame.pop("data"), frame["not comparable"], strict=True)
         ]
         frame = frame[frame.column.isin(columns or known.columns)].reset_index(drop=True)
         frame["difference"] = frame.ours - frame.paper
@@ -315,6 +346,10 @@ class Run:
         caption = f"{known.title} ({known.source}; {known.unit}): paper against ours."
         return self.table(frame, f"against-{table}", caption, digits=4)
 
+    def _sources_named(self, name: str | float) -> list[dict]:
+        """The run's sources of this name; all of them where the name is missing."""
+        return [source for source in self.sources if pd.isna(name) or source["name"] == name]
+
     def finish(self) -> None:
         """Write the manifest and put the report in its place. The last act of a notebook.
 
@@ -322,102 +357,140 @@ class Run:
         incomplete report.
         """
         left = {place: paths.digest(paths.located(place)) for place in sorted(self.was_written)}
-        read = {k: v for k, v in sorted(self.was_read.items()) if k not in left and not _scratch(k)}
-        record = self.made_of | {
+        read = {}
+        for place, digest in sorted(self.was_read.items()):
+            if place not in left and not _scratch(place):
+                read[place] = digest
+        record = {
+            **self.made_of,
             "read": read,
             "written": {place: digest for place, digest in left.items() if digest},
         }
-        manifest = {
-            "notebook": self.notebook,
-            "run": self.name,
-            "tier": self.tier,
-            "commit": commit(),
-        } | record
-        manifest |= {
-            "parameters": self.values,
-            "read": {paths.manifest_place(k): v for k, v in read.items()},
-        }
-        manifest |= {
-            name: getattr(self, name) for name in ("sources", "generated", "verdicts", "artefacts")
-        }
-        alone = {name: why for each in self.scored_one_by_one for name, why in each.items()}
-        spelt = {text: aside for each in self.control_strings for text, aside in each.items()}
-        reused = sorted({str(place) for each in self.reused for place in each})
-        manifest |= {
-            "reused": [{"what": paths.place(place)} for place in reused],
-            "arguments": self.arguments,
-        }
-        manifest |= {"scored_one_by_one": alone}
-        manifest |= {"control_strings": len(spelt), "refused_responses": sum(spelt.values())}
-        seconds = round(time.time() - self.started + self.kept_s, 1)
-        manifest |= {"device": device(), "python": platform.python_version(), "wall_s": seconds}
-        manifest |= {"versions": {name: version(name) for name in PACKAGES}}
-        manifest |= {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
+        manifest = self._manifest(record)
         write(
             self.folder / "manifest.json",
             public(json.dumps(manifest, indent=1, ensure_ascii=False)) + "\n",
         )
-        if self.folder != self.place:  # or this cell is run again
-            # The manifest of an earlier report goes first; the new one comes last.
-            for file in sorted(
-                self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json"
-            ):
-                if file.suffix != ".ipynb":
-                    file.unlink()
-            for name in (*self.artefacts, "manifest.json"):
-                (self.folder / name).replace(self.place / name)
-            shutil.rmtree(self.folder)
-            self.folder = self.place
+        if self.folder != self.place:  # else this cell is run again
+            self._replace_earlier_report()
         if not self.by_hand:  # for the stamp, which the runner writes
             write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
-        if spelt:
-            how = f"{manifest['refused_responses']:,} were set aside, the others read as plain text (control_text)"
+        if manifest["control_strings"]:
             display(
                 Markdown(
-                    f"{len(spelt):,} responses, or their prompts, spell out control strings: {how}."
+                    f"{manifest['control_strings']:,} responses, or their prompts, spell out "
+                    f"control strings: {manifest['refused_responses']:,} were set aside, "
+                    "the others read as plain text (control_text)."
                 )
             )
-        for place in reused:
+        for place in self._reused_places():
             display(
                 Markdown(f"Made by other code, and read all the same (`--reuse`): {public(place)}.")
             )
         display(Markdown(f"Finished: {len(self.artefacts)} files and the manifest written."))
 
+    def _manifest(self, record: dict) -> dict:
+        """What the manifest says. record: what the run was made of, what it read and wrote."""
+        control_strings = _merged(self.control_strings)
+        return {
+            "notebook": self.notebook,
+            "run": self.name,
+            "tier": self.tier,
+            "commit": commit(),
+            **record,
+            "parameters": self.values,
+            "read": {
+                paths.manifest_place(place): digest for place, digest in record["read"].items()
+            },
+            "sources": self.sources,
+            "generated": self.generated,
+            "verdicts": self.verdicts,
+            "artefacts": self.artefacts,
+            "reused": [{"what": paths.place(place)} for place in self._reused_places()],
+            "arguments": self.arguments,
+            "scored_one_by_one": _merged(self.scored_one_by_one),
+            "control_strings": len(control_strings),
+            "refused_responses": sum(control_strings.values()),
+            "device": device(),
+            "python": platform.python_version(),
+            "wall_s": round(time.time() - self.started + self.kept_s, 1),
+            "versions": {name: version(name) for name in PACKAGES},
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+    def _reused_places(self) -> list[str]:
+        """The kept work of other code that this run read."""
+        return sorted({str(place) for places in self.reused for place in places})
+
+    def _replace_earlier_report(self) -> None:
+        """Put the run's files in the place of those of an earlier report.
+
+        The manifest of the earlier report goes first, and the new one comes last.
+        """
+        earlier = sorted(self.place.glob("[!.]*"), key=lambda file: file.name != "manifest.json")
+        for file in earlier:
+            if file.suffix != ".ipynb":
+                file.unlink()
+        for name in (*self.artefacts, "manifest.json"):
+            (self.folder / name).replace(self.place / name)
+        shutil.rmtree(self.folder)
+        self.folder = self.place
+
     def keep(self, name: str, content: str | bytes, caption: str) -> None:
-        """Write one more file into the report; the manifest names it with its caption and digest."""
+        """Write one more file into the report; the manifest has its caption and digest."""
         write(self.folder / name, public(content) if isinstance(content, str) else content)
         self.artefacts[name] = {"sha256": sha256(self.folder / name), "caption": caption}
+
+
+def _merged(mappings: Iterable[dict]) -> dict:
+    """All entries of some dicts; of equal keys the last counts."""
+    merged = {}
+    for mapping in mappings:
+        merged |= mapping
+    return merged
+
+
+def _mark_as_generated(fig: plt.Figure) -> None:
+    """Write below the right corner of what is drawn that it is generated data."""
+    # The layout, and so how far the drawing reaches, is known only then.
+    fig.draw_without_rendering()
+    drawn = fig.get_tightbbox()
+    width, height = fig.get_size_inches()
+    right = 1.0
+    bottom = 0.0
+    if np.isfinite(drawn.x1):
+        right = drawn.x1 / width
+        bottom = (drawn.y0 - 0.05) / height
+    fig.text(right, bottom, GENERATED, ha="right", va="top", size=7, color="0.45", in_layout=True)
 
 
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters in `namespace` (`globals()`), seed, and show them.
 
-    Raises ParameterError naming the parameter, its range and the value that arrived; and for a
-    parameter given to papermill that the notebook does not have, of which papermill itself only
+    Raises ParameterError, which names the parameter, its range and the value that arrived. A
+    parameter given to papermill that the notebook does not have raises too: papermill itself only
     warns.
     """
     known = parameters.specification(paths.notebook(notebook))
-    parameters.check(
-        dict.fromkeys(sorted(injected(namespace) - known.keys())), known, "papermill's parameters"
-    )
+    strangers = sorted(injected(namespace) - known.keys())
+    parameters.check(dict.fromkeys(strangers), known, "papermill's parameters")
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    pd.set_option(
-        "display.max_colwidth", None, "display.max_rows", 200
-    )  # texts and tables are shown whole
+    # Texts and tables are shown whole.
+    pd.set_option("display.max_colwidth", None, "display.max_rows", 200)
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
-    whole = values | (asdict(run.recipe) if run.recipe else {})
-    shown = ", ".join(f"{name} = {value!r}" for name, value in whole.items() if name != "recipe")
+    settings = values | (asdict(run.recipe) if run.recipe else {})
+    shown = ", ".join(f"{name} = {value!r}" for name, value in settings.items() if name != "recipe")
     display(Markdown(f"**{run.name}**, tier {run.tier}  \nParameters: {shown}"))
     return run
 
 
 def described(value: object) -> str:
-    """A pair rule, a loss or what else a function was given, in words; of code by its name and digest."""
+    """What a function was given (a pair rule, a loss), in words; of code its name and digest."""
     name = getattr(value, "name", "")
     if name:
         return str(name)
@@ -427,7 +500,10 @@ def described(value: object) -> str:
 
 
 def injected(namespace: dict) -> set[str]:
-    """The names that papermill's own cell gave values to, read from the kernel's history of executed cells."""
+    """The names that papermill's own cell gave values to.
+
+    They are read from the kernel's history of executed cells.
+    """
     names = set()
     for cell in namespace.get("In", []):
         if not cell.startswith("# Parameters\n"):  # as papermill begins the cell that it adds
@@ -454,47 +530,52 @@ class CompletedRun:
 
     @property
     def files(self) -> dict[str, dict]:
-        """Artefacts (name -> digest and caption) that lie in the folder. A name that leads elsewhere is no artefact."""
-        artefacts = self.manifest["artefacts"].items()
-        return {
-            name: v
-            for name, v in artefacts
-            if Path(name).name == name and (self.folder / name).is_file()
-        }
+        """Artefacts (name -> digest and caption) that lie in the folder.
+
+        A name that leads elsewhere is no artefact.
+        """
+        files = {}
+        for name, about in self.manifest["artefacts"].items():
+            if Path(name).name == name and (self.folder / name).is_file():
+                files[name] = about
+        return files
 
     @property
     def altered(self) -> list[str]:
         """Artefacts that are missing, or not as the run left them."""
-        here = {name: sha256(self.folder / name) for name in self.files}
-        return [
-            name for name, v in self.manifest["artefacts"].items() if here.get(name) != v["sha256"]
-        ]
+        digests = {name: sha256(self.folder / name) for name in self.files}
+        artefacts = self.manifest["artefacts"].items()
+        return [name for name, about in artefacts if digests.get(name) != about["sha256"]]
 
     @property
     def data(self) -> str:
         """Whether the data was generated or real, and which real data, in words."""
-        real = (
-            re.split(" ?[,:(]", s["name"])[0]
-            for s in self.manifest["sources"]
-            if not s["generated"]
-        )
-        names = ", ".join(dict.fromkeys(real))
-        return (
-            " and ".join(filter(None, ("generated" * self.generated, names and f"real: {names}")))
-            or "none"
-        )
+        names = []
+        for source in self.manifest["sources"]:
+            if not source["generated"]:
+                names.append(re.split(" ?[,:(]", source["name"])[0])
+        real = ", ".join(dict.fromkeys(names))
+        kinds = []
+        if self.generated:
+            kinds.append("generated")
+        if real:
+            kinds.append(f"real: {real}")
+        return " and ".join(kinds) or "none"
 
     @property
     def verdicts(self) -> str:
         """Counts of verdicts over all tables compared with the paper, in words."""
-        total = sum(map(Counter, self.manifest.get("verdicts", {}).values()), Counter())
-        return (
-            ", ".join(f"{number} {verdict}" for verdict, number in sorted(total.items()))
-            or "nothing compared"
-        )
+        total = Counter()
+        for counts in self.manifest.get("verdicts", {}).values():
+            total += Counter(counts)
+        words = [f"{number} {name}" for name, number in sorted(total.items())]
+        return ", ".join(words) or "nothing compared"
 
     def table(self, name: str) -> pd.DataFrame | None:
-        """The csv `name` as the run left it; None where it left none. Raises ValueError where it was changed since."""
+        """The csv `name` as the run left it; None where it left none.
+
+        Raises ValueError where the file was changed since.
+        """
         if name not in self.files:
             return None
         if sha256(self.folder / name) != self.files[name]["sha256"]:
@@ -504,46 +585,57 @@ class CompletedRun:
         return read_table(self.folder / name)
 
     def figures(self) -> list[dict]:
-        """Figures (notebook, name, caption, pdf, png) that the run left and nobody changed."""
-        altered, files = self.altered, self.files
-        whole = {name: self.folder / name for name in files if name not in altered}
-        drawn = [pdf for pdf in whole.values() if pdf.suffix == ".pdf"]
-        about = {"notebook": self.notebook}
-        return [
-            about | {"name": f.stem, "pdf": f, "png": whole.get(f"{f.stem}.png")} | files[f.name]
-            for f in drawn
-        ]
+        """Figures that the run left and nobody changed.
+
+        Keys: notebook, name, pdf, png (None without one), and what the manifest says of the pdf:
+        digest and caption.
+        """
+        files = self.files
+        altered = self.altered
+        unchanged = {name: self.folder / name for name in files if name not in altered}
+        figures = []
+        for pdf in unchanged.values():
+            if pdf.suffix == ".pdf":
+                png = unchanged.get(f"{pdf.stem}.png")
+                about = {"notebook": self.notebook, "name": pdf.stem, "pdf": pdf, "png": png}
+                figures.append(about | files[pdf.name])
+        return figures
 
 
 def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:
-    """The run of a notebook at a tier if it ended, else None. folder: where its report lies, else under `reports()`."""
+    """The run of a notebook at a tier if it ended, else None.
+
+    folder: where its report lies; without it, under `reports()`.
+    """
     folder = folder or reports() / tier / run_name(notebook)
     manifest = read_json(folder / "manifest.json")
-    return (
-        CompletedRun(tier, notebook, folder, manifest)
-        if {"artefacts", "sources"} <= set(manifest or ())
-        else None
-    )
+    if not {"artefacts", "sources"} <= set(manifest or ()):
+        return None
+    return CompletedRun(tier, notebook, folder, manifest)
 
 
 def csv_text(frame: pd.DataFrame, *, index: bool = False, digits: str | None = "%.10g") -> str:
-    """`frame` as CSV in which a spreadsheet finds no formula, numbers with ten digits (None: all
-    that they have).
+    """`frame` as CSV in which a spreadsheet finds no formula.
 
     A text that begins with one of = + - @, a tab, a return or an apostrophe gets an apostrophe in
     front, which `plain_cell` takes away again. Numbers stay as they are, also those that are
     written as text.
+
+    Args:
+        frame: numbers and texts.
+        index: whether the index is written.
+        digits: format of numbers, ten digits by default; None for all that they have.
     """
     safe = frame.map(_safe_cell).rename(index=_safe_cell, columns=_safe_cell)
-    # A lone return ends a row for who reads it, and the writer leaves it bare: such a frame has all
-    # its texts quoted.
-    bare = safe.map(lambda cell: isinstance(cell, str) and "\r" in cell).any(axis=None)
-    quoting = csv.QUOTE_NONNUMERIC if bare else csv.QUOTE_MINIMAL
+    # Readers take a lone return for the end of a row, and the writer does not quote it. A frame
+    # that has one gets all its texts quoted.
+    has_return = safe.map(lambda cell: isinstance(cell, str) and "\r" in cell).any(axis=None)
+    quoting = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
     return safe.to_csv(index=index, float_format=digits, lineterminator="\n", quoting=quoting)
 
 
 def _scratch(place: str) -> bool:
-    """Whether the run made this file for itself, in a temporary folder, and has removed it again."""
+    """Whether the run made this file for itself, in a temporary folder, and has removed it."""
     path = paths.located(place)
     return path is not None and path.is_relative_to(tempfile.gettempdir()) and not path.exists()
 
@@ -552,18 +644,21 @@ def _public(value: object) -> object:
     return public(value) if isinstance(value, str) else value
 
 
+# How a formula begins. The last four are the first four in full width, which some spreadsheets take
+# for them.
+_FORMULA = tuple("=+-@\t\r'\uff1d\uff0b\uff0d\uff20")
+
+
 def _safe_cell(value: object) -> object:
-    if not isinstance(value, str) or not value.startswith(
-        tuple("=+-@\t\r'\uff1d\uff0b\uff0d\uff20")
-    ):
-        return value  # the last four are the first four in full width, which some spreadsheets take for them
-    return value if re.fullmatch(r"[+-][\d.]+(e[+-]?\d+)?", value, re.I) else f"'{value}"
+    """A cell that is no formula: an apostrophe stands before a text that begins like one."""
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    is_number = re.fullmatch(r"[+-][\d.]+(e[+-]?\d+)?", value, re.I)
+    return value if is_number else f"'{value}"
 
 
-TEXTS = {
-    "keep_default_na": False,
-    "na_values": [""],
-}  # for pandas.read_csv: "None" and "NA" are texts
+# For pandas.read_csv: "None" and "NA" are texts.
+TEXTS = {"keep_default_na": False, "na_values": [""]}
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -576,8 +671,18 @@ def plain_cell(value: object) -> object:
     return value.removeprefix("'") if isinstance(value, str) else value
 
 
-_TEX = {c: f"\\{c}" for c in "&%$#_{}"}
-_TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+_TEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+}
 
 
 def escape_latex(text: str) -> str:

@@ -1,4 +1,7 @@
-"""What a reader looks at in a notebook besides tables and figures: source code, conversations, a browser of groups."""
+"""What a notebook shows besides tables and figures: source code, conversations, groups.
+
+`browse` is for a live notebook: it lets a reader look through many groups.
+"""
 
 import inspect
 import math
@@ -18,20 +21,23 @@ _GROUP = Environment(autoescape=True).from_string(
 
 
 def source_of(*functions: Callable) -> None:
-    """Show the source of library functions, so that the formula and the code that runs are one text."""
+    """Show the source of library functions: the reader sees the code that runs."""
     for function in functions:
         display(Code(inspect.getsource(function), language="python"))
 
 
 def group_html(group: Group, longest: int = 1500) -> str:
-    """A group as HTML: its turns, then each response with its labels. Text is escaped; where it is cut, it says so."""
+    """A group as HTML: its turns, then each response with its labels. All text is escaped.
+
+    longest: characters from which on a text is cut, which the page says.
+    """
     labels = []
     for response in group.responses:
-        named = zip(group.attributes, response.labels, strict=False)
-        labels.append(
-            ", ".join(f"{name} {value:g}" for name, value in named if not math.isnan(value))
-            or "unrated"
-        )
+        rated = []
+        for name, value in zip(group.attributes, response.labels, strict=False):
+            if not math.isnan(value):
+                rated.append(f"{name} {value:g}")
+        labels.append(", ".join(rated) or "unrated")
     return _GROUP.render(group=group, labels=labels, longest=longest)
 
 
@@ -41,7 +47,7 @@ def sentences(*texts: str) -> None:
 
 
 def status() -> Callable[[str], None]:
-    """A line that says what is being done: each text that it is called with takes the place of the last."""
+    """A line that says what is being done: a function whose text replaces the last one."""
     handle = DisplayHandle()
     handle.display({"text/plain": ""}, raw=True)
 
@@ -52,16 +58,24 @@ def status() -> Callable[[str], None]:
 
 
 def changes(gains: pd.DataFrame, policy: str, measures: Sequence[str]) -> list[str]:
-    """A sentence for each of these measures on what a policy changed: rows of `hs2lib.evaluate.policies.gains_of`."""
-    out, against = [], gains.columns[2].partition(" ")[2]
-    for row in gains[gains.measure.isin(measures) & (gains.policy == policy)].itertuples(
-        index=False
-    ):
-        measure, _, difference, low, high = row
-        way = "a rise" if low > 0 else "a fall" if high < 0 else "no clear change"
+    """A sentence for each of these measures on what a policy changed.
+
+    gains: as from `hs2lib.evaluate.policies.gains_of`. The name of its third column ends in what
+    the policy is compared with.
+    """
+    against = gains.columns[2].partition(" ")[2]
+    rows = gains[gains.measure.isin(measures) & (gains.policy == policy)]
+    texts = []
+    for measure, _, difference, low, high in rows.itertuples(index=False):
+        if low > 0:
+            change = "a rise"
+        elif high < 0:
+            change = "a fall"
+        else:
+            change = "no clear change"
         interval = f"{difference:+.2f}, 95 % interval {low:.2f} to {high:.2f}"
-        out.append(f"From {against} to {policy}, {measure}: {way} ({interval}).")
-    return out
+        texts.append(f"From {against} to {policy}, {measure}: {change} ({interval}).")
+    return texts
 
 
 def groups(shown: Sequence[Group], longest: int = 600) -> None:
@@ -70,18 +84,22 @@ def groups(shown: Sequence[Group], longest: int = 600) -> None:
 
 
 def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
-    """A browser of groups for a live notebook: a slider picks one, a text leads to the next that holds it."""
+    """A browser of groups for a live notebook: a slider picks one, a text leads to the next.
+
+    The search begins at the slider's group and goes around, so it reaches every group.
+    """
     slider = ipywidgets.IntSlider(0, 0, len(all_groups) - 1, description="group")
     text = ipywidgets.Text(placeholder="text to find, then Enter", continuous_update=False)
     view = ipywidgets.HTML(group_html(all_groups[0]))
 
-    def show(_) -> None:
+    def holds_text(group: Group) -> bool:
+        wanted = text.value.casefold()
+        return any(wanted in part.text.casefold() for part in (*group.prompt, *group.responses))
+
+    def show(_: object) -> None:
         view.value = "no group holds that text"
         for group in (*all_groups[slider.value :], *all_groups[: slider.value]):
-            if any(
-                text.value.casefold() in turn.text.casefold()
-                for turn in (*group.prompt, *group.responses)
-            ):
+            if holds_text(group):
                 view.value = group_html(group)
                 break
 

@@ -11,11 +11,14 @@ _PAGES = Environment(
 )
 
 
-def render(template: str, **values) -> str:
+def render(template: str, **values: object) -> str:
     """A template of the folder `pages`, filled in; in one named .html every value is escaped."""
     return _PAGES.get_template(template).render(**values)
 
 
-def page(name: str, template: str, title: str, css: str = "", **values) -> str:
-    """The page `name` (its path in the site) from a template; every value is escaped but `body`, which must be safe."""
+def page(name: str, template: str, title: str, css: str = "", **values: object) -> str:
+    """The page `name` from a template; every value is escaped but `body`, which must be safe.
+
+    name: the page's path in the site.
+    """
     return render(f"{template}.html", title=title, up="../" * name.count("/"), css=css, **values)

@@ -104,9 +104,9 @@ def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     table = table.set_index("quantity").value
     assert table["Arena Hard prompts"] == 500 and table.notna().sum() == 1
     assert {
-        claim.reported["row"]
+        claim.reported.row
         for claim in claims.CLAIMS
-        if claim.reported and "sizes" in claim.reported["file"]
+        if claim.reported and "sizes" in claim.reported.file
     } <= set(table.index)
     (tmp_path / "truthfulqa").mkdir()
     (tmp_path / "truthfulqa" / "TruthfulQA.csv").write_text(
