@@ -236,19 +236,19 @@ def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[s
         + 4 * n_heads
         + 8 * head_width
     )
-    most = inside_layer
+    peak = inside_layer
     if model.causal:  # the vocabulary projection, before any layer's way back
         at_projection = (
             min(KEPT, 2 * vocabulary * tokens)
             + vocabulary * (6 * CHUNK + copied * width)
             + 14 * width * tokens
         )
-        most = max(inside_layer, at_projection)
+        peak = max(inside_layer, at_projection)
     between_layers = tokens * 4 * width * len(layer_sizes)
     return {
         "weights": weights,
         "step": step,
-        "compute": step + gathered + between_layers + most,
+        "compute": step + gathered + between_layers + peak,
     }
 
 

@@ -190,7 +190,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         large = []
         small = []
         for item in items:
-            # All processes need as many jobs where the weights are sharded: no group is cut there.
+            # Where the weights are sharded no group is cut: all processes make as many passes.
             may_be_cut = not self.sharded and len(item.sequences) > 1
             if may_be_cut and tokens([item.sequences]) > self.recipe.budget:
                 large.append(item)
@@ -537,11 +537,11 @@ def fit(
             seconds_before=done["seconds"],
         )
         return restore(outputs, result)
-    last = checkpoints.last(folder)
-    if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
-        how = "without" if recipe.fsdp else "with"
-        raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
-    clock = Clock(folder, resumes=last is not None)
+    latest = checkpoints.last(folder)
+    if latest and (latest / checkpoints.PARTS).is_dir() != recipe.fsdp:
+        word = "without" if recipe.fsdp else "with"
+        raise ValueError(f"{latest} was written {word} fsdp: go on {word} it, or delete {folder}")
+    clock = Clock(folder, resumes=latest is not None)
     callbacks = [Log(folder / "progress.log"), clock, *callbacks]
     group_trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, callbacks)
     writes = group_trainer.args.should_save
@@ -549,13 +549,13 @@ def fit(
         _prepare_attention(model)
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
-    group_trainer.args.eval_on_start = bool(validation) and last is None
+    group_trainer.args.eval_on_start = bool(validation) and latest is None
     if writes and not place.reused:
         write(folder / "run.json", place.record)
-    group_trainer.train(resume_from_checkpoint=str(last) if last else None)
+    group_trainer.train(resume_from_checkpoint=str(latest) if latest else None)
     history = group_trainer.state.log_history
     best_losses = checkpoints.best(folder)
-    best_loss, best_step = _best(best_losses, history, steps)
+    best_loss, best_step = _best_weights(best_losses, history, steps)
     result = TrainingResult(
         history,
         best_step,
@@ -567,22 +567,24 @@ def fit(
         place.reused,
         seconds_before=clock.before,
     )
-    last_checkpoint = folder / f"checkpoint-{steps}"
+    final_checkpoint = folder / f"checkpoint-{steps}"
     if recipe.fsdp and not best_losses:
-        checkpoints.save_weights(outputs, last_checkpoint, writes)
+        checkpoints.save_weights(outputs, final_checkpoint, writes)
     group_trainer.accelerator.wait_for_everyone()
     if writes:
         done = {name: getattr(result, name) for name in DONE}
         write(folder / "done.json", json.dumps(done) + "\n")
         if best_losses and not group_trainer.judged:
-            shutil.rmtree(last_checkpoint)
-        checkpoints.strip(last_checkpoint)
+            shutil.rmtree(final_checkpoint)
+        checkpoints.strip(final_checkpoint)
     del group_trainer
     _free_memory()
     return restore(outputs, result)
 
 
-def _best(best_losses: dict[str, float], history: list[dict], steps: int) -> tuple[float, int]:
+def _best_weights(
+    best_losses: dict[str, float], history: list[dict], steps: int
+) -> tuple[float, int]:
     """The validation loss and the step of the weights that a training ends with.
 
     Args:
@@ -627,8 +629,8 @@ def _check(
     """Raise ValueError for what cannot be trained; arguments as for `fit`."""
     if not items:
         raise ValueError("there are no items to train on")
-    for kind, part in (("training", items), ("validation", validation)):
-        for name, number in Counter(item.id for item in part).items():
+    for kind, several in (("training", items), ("validation", validation)):
+        for name, number in Counter(item.id for item in several).items():
             if number > 1:
                 raise ValueError(
                     f"two {kind} items have the id {name!r}: the order of the data goes by ids"
