@@ -18,12 +18,12 @@ def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
     """Squared error over the labelled cells / number of labelled cells, a scalar.
 
     Paper: section 3, Training (masking as in the reference code). predictions, labels: [R, A], a
-    missing label is
-    -100. A trainer that cuts a batch into parts sums the parts and divides by the cells of the whole, which a mean of
-    each part does not (`hs2lib.train.objectives`). Raises ValueError on a nan label, or where
-    nothing is labelled.
+    missing label is -100. A trainer that cuts a batch into parts sums the parts and divides by the
+    cells of the whole, which a mean of each part does not (`hs2lib.train.objectives`). Raises
+    ValueError on a nan label, or where nothing is labelled.
     """
-    if not (number := (labels != MISSING).sum()):
+    number = (labels != MISSING).sum()  # []
+    if not number:
         raise ValueError(
             f"no cell of the {tuple(labels.shape)} labels is rated: nothing to learn from"
         )
@@ -31,12 +31,15 @@ def regression_loss(predictions: Tensor, labels: Tensor) -> Tensor:
 
 
 def squared_errors(predictions: Tensor, labels: Tensor) -> Tensor:
-    """(prediction - label)^2, float32 or wider [R, A]; 0, and without gradient, where the label is missing (-100)."""
+    """(prediction - label)^2, float32 or wider [R, A].
+
+    It is 0, and without gradient, where the label is missing (-100).
+    """
     _same(predictions=predictions, labels=labels)
     if labels.isnan().any():
         raise ValueError("a label is nan: mark missing labels with -100")
-    # where() before squaring, so that a missing cell gives no gradient rather than 0 x (100 +
-    # prediction).
+    # where() before squaring, so that a missing cell gives no gradient rather than
+    # 0 x (100 + prediction).
     return torch.where(labels != MISSING, _wide(predictions) - labels, 0.0).square()  # [R, A]
 
 
@@ -63,12 +66,14 @@ def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float =
 
 
 def language_loss(log_probs: Tensor, number: int | None = None) -> Tensor:
-    """Negative log-likelihood / number of tokens, a scalar. Paper: section 4.2 (supervised
-    fine-tuning).
+    """Negative log-likelihood / number of tokens, a scalar.
 
-    log_probs: [P] of the trained tokens; or their sums, with the number of tokens to divide by.
+    Paper: section 4.2 (supervised fine-tuning). log_probs: [P] of the trained tokens; or their
+    sums, with the number of tokens to divide by.
     """
-    return -log_probs.sum() / (log_probs.numel() if number is None else number)
+    if number is None:
+        number = log_probs.numel()
+    return -log_probs.sum() / number
 
 
 def implicit_reward(policy: Tensor, reference: Tensor, beta: float) -> Tensor:
@@ -89,20 +94,16 @@ def dpo_loss(
     Paper: section 4.3 (beta 1e-3, the KL penalty). Arguments: [P] log-probabilities of whole
     responses.
     """
-    chosen = implicit_reward(policy_chosen, reference_chosen, beta)
-    return bradley_terry_loss(chosen, implicit_reward(policy_rejected, reference_rejected, beta))
+    chosen = implicit_reward(policy_chosen, reference_chosen, beta)  # [P]
+    rejected = implicit_reward(policy_rejected, reference_rejected, beta)  # [P]
+    return bradley_terry_loss(chosen, rejected)
 
 
+# The bins of the five levels on the scale [0, 1]: of equal width, or the predictions that round to
+# each level after scaling to 0..4.
 EDGES = {
     "fifths": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-    "rounding": (
-        0.0,
-        0.125,
-        0.375,
-        0.625,
-        0.875,
-        1.0,
-    ),  # the predictions that round to n after scaling to 0..4
+    "rounding": (0.0, 0.125, 0.375, 0.625, 0.875, 1.0),
 }
 
 
@@ -112,11 +113,19 @@ def attribute_log_probs(
     """log P(a = 0..4 | x, y) of each attribute, float64 [..., A, 5]; no gradient flows.
 
     Paper: section 4.5, SteerLM 2.0: Beta(24 r, 24 (1 - r)) for a prediction r scaled to [0, 1],
-    integrated over the bin of each level. predictions: [..., A] on the scale 0-4. The paper is
-    silent on these, so they are ours: edges, "fifths" of equal width or "rounding"; clamp, how far
-    from 0 and 1 r is kept, because at r = 0 or 1 the distribution is a point and any other level
-    has log-probability minus infinity; at .01 a predicted 4 leaves a 3 one chance in 2,800 (fifths)
-    or 240 (rounding). Raises ValueError for other edges and for a prediction that is not finite.
+    integrated over the bin of each level. The paper is silent on `edges` and `clamp`: they are
+    ours. Without a clamp the distribution is a point at r = 0 or 1, and any other level has
+    log-probability minus infinity. At .01 a predicted 4 leaves a 3 one chance in 2,800 (fifths) or
+    240 (rounding).
+
+    Args:
+        predictions: [..., A] on the scale 0-4.
+        concentration: alpha plus beta of the Beta distribution.
+        edges: "fifths" of equal width, or "rounding".
+        clamp: how far from 0 and 1 r is kept.
+
+    Raises:
+        ValueError: other edges, or a prediction that is not finite.
     """
     one_of("edges", edges, EDGES)
     from scipy.special import betainc, betaincc  # here, so that the other losses need torch alone
@@ -125,28 +134,23 @@ def attribute_log_probs(
     if not np.isfinite(r).all():
         raise ValueError("a predicted attribute is not finite")
     r = np.clip(r / 4, clamp, 1 - clamp)[..., None]  # [..., A, 1]
-    alpha, beta, edge = (
-        concentration * r,
-        concentration * (1 - r),
-        np.array(EDGES[edges]),
-    )  # [..., A, 1], and edges [6]
+    alpha = concentration * r  # [..., A, 1]
+    beta = concentration * (1 - r)  # [..., A, 1]
+    edge = np.array(EDGES[edges])  # [6]
     # A difference of two numbers near 1 has lost its digits: above the mean the upper tails are
     # subtracted instead.
-    below, above = (
-        np.diff(betainc(alpha, beta, edge)),
-        -np.diff(betaincc(alpha, beta, edge)),
-    )  # [..., A, 5] each
+    below = np.diff(betainc(alpha, beta, edge))  # [..., A, 5]
+    above = -np.diff(betaincc(alpha, beta, edge))  # [..., A, 5]
     p = np.where(edge[:-1] < r, below, above)  # [..., A, 5]
     return torch.from_numpy(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
 
 
 def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
-    """log P(a|x, y) [...] of a whole attribute vector: the sum over attributes taken as
-    independent.
+    """log P(a|x, y) [...] of a whole attribute vector: the sum over independent attributes.
 
     Paper: section 4.5 (independence is ours: the paper is silent). log_probs: [..., A, 5] of
-    `attribute_log_probs`; target: int [A] or [..., A], levels 0-4, here helpfulness, correctness,
-    coherence 4, complexity and verbosity 2.
+    `attribute_log_probs`. target: int [A] or [..., A], levels 0-4; the paper asks for helpfulness,
+    correctness and coherence 4, complexity and verbosity 2.
     """
     if target.shape[-1] != log_probs.shape[-2] or target.min() < 0 or target.max() > 4:
         raise ValueError(f"target is {log_probs.shape[-2]} levels 0-4, got {target.tolist()}")
@@ -155,35 +159,40 @@ def target_log_prob(log_probs: Tensor, target: Tensor) -> Tensor:
 
 
 def steerlm2_targets(attributes: Tensor, prior: Tensor, sampler: Tensor) -> Tensor:
-    """log w' [B, n] of the sampled responses of each group, w = P(a|x,y) P(y|x) / Q'(y|x,a),
-    normalised over n.
+    """log w' [B, n]: w = P(a|x,y) P(y|x) / Q'(y|x,a) of each group's samples, normalised over n.
 
-    Paper: section 4.5, equations 6 and 7. Each argument: log-probabilities [B, n] of whole
-    responses under the attribute model, the SFT model and the original SteerLM model that sampled
-    them.
+    Paper: section 4.5, equations 6 and 7.
+
+    Args:
+        attributes: log-probabilities [B, n] of the attributes under the attribute model.
+        prior: log-probabilities [B, n] of whole responses under the SFT model.
+        sampler: the same under the original SteerLM model, which sampled them.
     """
     _same(attributes=attributes, prior=prior, sampler=sampler)
     return (_wide(attributes) + _wide(prior) - _wide(sampler)).log_softmax(-1)
 
 
 def steerlm2_policy(policy: Tensor, sampler: Tensor) -> Tensor:
-    """log b' [B, n], b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n. Paper: section 4.5, below
-    equation 10.
+    """log b' [B, n]: b = Q_theta(y|a,x) / Q'(y|a,x), normalised over n.
 
-    policy, sampler: log-probabilities [B, n] of whole responses.
+    Paper: section 4.5, below equation 10. policy, sampler: log-probabilities [B, n] of whole
+    responses.
     """
     _same(policy=policy, sampler=sampler)
     return (_wide(policy) - _wide(sampler)).log_softmax(-1)
 
 
 def steerlm2_loss(targets: Tensor, policy: Tensor, sampler: Tensor) -> Tensor:
-    """Distance [B] of each group, sum_i w'_i log(w'_i / b'_i): to be monitored and, being
-    differentiable, minimised.
+    """Distance [B] of each group, sum_i w'_i log(w'_i / b'_i), to monitor and to minimise.
 
     Paper: section 4.5, equation 12; its gradient is equation 11, -sum_i (w'_i - b'_i) grad log
-    Q_theta(y_i|a,x), since w' is constant and b' a softmax of log Q_theta. targets: log w' [B, n];
-    policy, sampler: log-probabilities [B, n]. The reference code divides each group's loss by its
-    mean response length in tokens: do so on the result.
+    Q_theta(y_i|a,x), since w' is constant and b' a softmax of log Q_theta. The reference code
+    divides each group's loss by its mean response length in tokens: do so on the result.
+
+    Args:
+        targets: log w' [B, n].
+        policy: log-probabilities [B, n] of whole responses under the policy.
+        sampler: the same under the model that sampled them.
     """
     _same(targets=targets, policy=policy)
     targets = targets.detach()
@@ -191,45 +200,58 @@ def steerlm2_loss(targets: Tensor, policy: Tensor, sampler: Tensor) -> Tensor:
 
 
 def advantages(
-    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma=1.0, lam=0.95
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates and returns, both [R, T], 0 outside the mask.
 
     A_t = sum_l (gamma lam)^l delta_{t+l}, delta_t = r_t + gamma V_{t+1} - V_t, V = 0 after the last
     token; the return is A_t + V_t. Paper: section 4.4 (PPO; gamma 1, lambda .95 of the reference
-    code). rewards, values: [R, T] of each token, the response's reward at its last one; mask: bool
-    [R, T], true from each row's first to its last token.
+    code).
+
+    Args:
+        rewards: [R, T] of each token, the response's reward at its last one.
+        values: [R, T] of each token.
+        mask: bool [R, T], true from each row's first to its last token.
+        gamma: the discount.
+        lam: lambda.
     """
     _same(rewards=rewards, values=values, mask=mask)
     values = torch.where(mask, values.detach(), 0.0)  # [R, T]
-    delta = torch.where(
-        mask, rewards + gamma * F.pad(values[:, 1:], (0, 1)) - values, 0.0
-    )  # [R, T]
-    out, carried = torch.zeros_like(delta), delta.new_zeros(len(delta))  # [R, T], [R]
+    next_values = F.pad(values[:, 1:], (0, 1))  # [R, T]
+    delta = torch.where(mask, rewards + gamma * next_values - values, 0.0)  # [R, T]
+    advantage = torch.zeros_like(delta)  # [R, T]
+    running = delta.new_zeros(len(delta))  # [R]
     for t in range(delta.shape[1] - 1, -1, -1):
-        carried = delta[:, t] + gamma * lam * carried
-        out[:, t] = carried
-    return torch.where(mask, out, 0.0), torch.where(mask, out + values, 0.0)
+        running = delta[:, t] + gamma * lam * running
+        advantage[:, t] = running
+    return torch.where(mask, advantage, 0.0), torch.where(mask, advantage + values, 0.0)
 
 
 def normalised(x: Tensor, mask: Tensor) -> Tensor:
-    """x [R, T] with mean 0 and SD 1 over the mask, 0 outside. Paper: silent (reference code: advantages)."""
+    """x [R, T] with mean 0 and SD 1 over the mask, 0 outside.
+
+    Paper: silent (the reference code does so with advantages).
+    """
     _same(x=x, mask=mask)
     mean = masked_mean(x, mask)  # []
-    return torch.where(
-        mask, (x - mean) * (masked_mean((x - mean).square(), mask) + 1e-8).rsqrt(), 0.0
-    )
+    variance = masked_mean((x - mean).square(), mask)  # []
+    return torch.where(mask, (x - mean) * (variance + 1e-8).rsqrt(), 0.0)
 
 
 def ppo_policy_loss(
     policy: Tensor, sampler: Tensor, advantage: Tensor, mask: Tensor, *, clip: float = 0.2
 ) -> Tensor:
-    """PPO's clipped loss [R] of each response: mean over the mask of -min(ratio A, clip(ratio, 1 -
-    c, 1 + c) A).
+    """PPO's clipped loss [R] of each response.
 
-    Paper: section 4.4 (clip .2 of the reference code). policy, sampler: log-probabilities [R, T] of
-    the sampled tokens now and when they were sampled; advantage [R, T]; mask: bool [R, T], all
-    false for a response that is unfinished.
+    It is the mean over the mask of -min(ratio A, clip(ratio, 1 - c, 1 + c) A). Paper: section 4.4
+    (clip .2 of the reference code).
+
+    Args:
+        policy: log-probabilities [R, T] of the sampled tokens now.
+        sampler: the same when they were sampled.
+        advantage: A, [R, T].
+        mask: bool [R, T], all false for a response that is unfinished.
+        clip: c.
     """
     _same(policy=policy, sampler=sampler, advantage=advantage, mask=mask)
     # Outside the mask the log-probabilities are anything, and exp of anything times 0 can be nan.
@@ -241,30 +263,42 @@ def ppo_policy_loss(
 def ppo_value_loss(
     values: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2
 ) -> Tensor:
-    """PPO's clipped value loss [R] of each response: mean over the mask of max((V - R)^2,
-    (V_clipped - R)^2) / 2.
+    """PPO's clipped value loss [R] of each response.
 
-    Paper: section 4.4 (reference code). values, old: [R, T] now and when sampled; V_clipped moves
-    at most `clip` from old. returns [R, T]; mask: bool [R, T].
+    It is the mean over the mask of max((V - R)^2, (V_clipped - R)^2) / 2. Paper: section 4.4
+    (reference code).
+
+    Args:
+        values: V, [R, T], now.
+        old: the values [R, T] when sampled.
+        returns: R, [R, T].
+        mask: bool [R, T].
+        clip: how far V_clipped moves from `old` at most.
     """
     _same(values=values, old=old, returns=returns, mask=mask)
     clipped = old + (values - old).clamp(-clip, clip)  # [R, T]
-    return masked_mean(
-        torch.maximum((values - returns).square(), (clipped - returns).square()) / 2, mask, dim=1
-    )
+    loss = torch.maximum((values - returns).square(), (clipped - returns).square()) / 2  # [R, T]
+    return masked_mean(loss, mask, dim=1)
 
 
 def masked_mean(x: Tensor, mask: Tensor, dim: int | None = None) -> Tensor:
-    """The mean of x over the mask, or along a dimension; 0, and no gradient, where the mask is all false."""
+    """The mean of x over the mask, of all or along a dimension.
+
+    It is 0, and without gradient, where the mask is all false.
+    """
     return torch.where(mask, x, 0.0).sum(dim) / mask.sum(dim).clamp(min=1)
 
 
 def _wide(x: Tensor) -> Tensor:
-    """At least float32: sums of hundreds of log-probabilities, whose differences count, have lost them in bfloat16."""
+    """x in float32 or wider.
+
+    Differences of sums of hundreds of log-probabilities count, and are lost in bfloat16.
+    """
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _same(**tensors: Tensor) -> None:
+    """Raise ValueError where shapes differ."""
     if len({x.shape for x in tensors.values()}) > 1:
         shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in tensors.items())
         raise ValueError(f"shapes must be equal, got {shapes}")

@@ -9,14 +9,21 @@ from IPython import get_ipython
 from IPython.display import display
 from matplotlib.figure import Figure
 from tqdm import tqdm
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from hs2lib.engine.chat import NINE
 from hs2lib.stats.metrics import METRICS
 
 
 def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
-    """A tqdm bar; in a notebook each drawing of it takes the place of the last."""
+    """A tqdm bar; in a notebook each drawing of it takes the place of the last.
+
+    Args:
+        total: units of all the work.
+        unit: what is counted, in a word.
+        shown: whether anything is drawn.
+        done: units that were done before.
+    """
     file = None
     if shown and get_ipython() is not None:
         handle = display({"text/plain": ""}, raw=True, display_id=True)
@@ -40,29 +47,47 @@ def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tq
 class Log(TrainerCallback):
     """Append a line a step to `progress.log` of the run's folder; follow it with tail -f."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self.path = path
 
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if state.is_world_process_zero:
-            values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
-            with self.path.open("a") as file:
-                file.write(
-                    f"{time.strftime('%H:%M:%S')} step {state.global_step}/{state.max_steps}: {values}\n"
-                )
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: object,
+    ) -> None:
+        """Write what the trainer logs at a step."""
+        if not state.is_world_process_zero:
+            return
+        now = time.strftime("%H:%M:%S")
+        values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
+        with self.path.open("a") as file:
+            file.write(f"{now} step {state.global_step}/{state.max_steps}: {values}\n")
 
 
 class Live(TrainerCallback):
-    """In a notebook the curves so far, drawn anew in place of the last, at most every five seconds."""
+    """In a notebook the curves so far, in place of the last ones, at most every five seconds."""
 
-    drawn, handle = 0.0, None
+    drawn = 0.0  # when the curves were drawn last, seconds
+    handle = None  # of the notebook's output that is drawn anew
 
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if get_ipython() is None or (
-            time.time() - self.drawn < 5 and state.global_step < state.max_steps
-        ):
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: object,
+    ) -> None:
+        """Draw the curves; the last step's always, others only after five seconds."""
+        if get_ipython() is None:
             return
-        figure, self.drawn = draw(*curves(state.log_history)), time.time()
+        if time.time() - self.drawn < 5 and state.global_step < state.max_steps:
+            return
+        figure = draw(*curves(state.log_history))
+        self.drawn = time.time()
         figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)
         if self.handle:
             self.handle.update(figure)
@@ -71,27 +96,35 @@ class Live(TrainerCallback):
 
 
 def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Training (step, epoch, loss, gradient norm, learning rate) and validation (step, epoch, loss, metrics) tables."""
+    """Tables of training and of validation, a row a logged step.
+
+    Training: step, epoch, loss, gradient norm, learning rate. Validation: step, epoch, loss and the
+    objective's metrics.
+    """
     names = {"grad_norm": "gradient norm", "learning_rate": "learning rate"}
-    training = pd.DataFrame([x for x in history if "loss" in x]).rename(columns=names)
-    validation = pd.DataFrame([x for x in history if "eval_loss" in x])
-    return _in_order(training), _in_order(
-        validation.rename(columns=lambda name: name.removeprefix("eval_"))
-    )
+    training = pd.DataFrame([entry for entry in history if "loss" in entry]).rename(columns=names)
+    validation = pd.DataFrame([entry for entry in history if "eval_loss" in entry])
+    validation = validation.rename(columns=lambda name: name.removeprefix("eval_"))
+    return _with_sorted_columns(training), _with_sorted_columns(validation)
 
 
-def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns in an order of our own: a checkpoint gives the history back with its keys sorted."""
-    first, last = (
-        ["step", "epoch", "loss"],
-        [f"{metric} {name}" for metric in METRICS for name in NINE],
-    )
-    others = sorted(frame.columns.difference([*first, *last]))
-    return frame.reindex(columns=[*first, *others, *(name for name in last if name in frame)])
+def _with_sorted_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns in an order of our own: a checkpoint gives the history back with keys sorted."""
+    leading = ["step", "epoch", "loss"]
+    by_attribute = []
+    for metric in METRICS:
+        by_attribute += [f"{metric} {attribute}" for attribute in NINE]
+    trailing = [name for name in by_attribute if name in frame]
+    others = sorted(frame.columns.difference([*leading, *by_attribute]))
+    return frame.reindex(columns=[*leading, *others, *trailing])
 
 
 def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
-    """Loss in training and on validation, and what else validation says, by step: Pearson's R, or pairs' accuracy."""
+    """Loss in training and on validation by step, and what else validation says.
+
+    On the right is Pearson's R of each attribute, or the accuracy, whichever validation has.
+    training, validation: the tables of `curves`.
+    """
     fig = Figure(figsize=(9, 2.8), layout="constrained")
     left, right = fig.subplots(1, 2, sharex=True)
     left.plot(training.step, training.loss, color="#0072b2", alpha=0.5, label="training, each step")
@@ -102,12 +135,10 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     left.legend()
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
     for name in pearson or validation.columns.intersection(["accuracy"]):
-        right.plot(
-            validation.step, validation[name], "o-", ms=4, label=name.removeprefix("Pearson ")
-        )
-    right.set(
-        xlabel="step", ylabel="Pearson's R on validation" if pearson else "accuracy on validation"
-    )
+        label = name.removeprefix("Pearson ")
+        right.plot(validation.step, validation[name], "o-", ms=4, label=label)
+    ylabel = "Pearson's R on validation" if pearson else "accuracy on validation"
+    right.set(xlabel="step", ylabel=ylabel)
     if pearson:
         right.legend(fontsize=7)
     elif right.lines:

@@ -3,9 +3,10 @@
 A notebook's parameters cell shows the dozen settings that a reader changes; its last line, `recipe:
 dict = {..}`, overrides any other one of these. `run.recipe` of `hs2lib.report.report.start` is the
 result, a typed object. This module imports no torch, so that the parameters of all notebooks are
-checked within a second. Defaults are the paper's. Where it is silent they are the reference code's
-(docs/reference.md), but where the help names another; what only a tier decides (sizes, hardware)
-begins small.
+checked within a second.
+
+Defaults are the paper's. Where it is silent they are the reference code's (docs/reference.md),
+unless the help names another source. What only a tier decides (sizes, hardware) begins small.
 """
 
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from hs2lib.run.parameters import check, setting, settings
 
 
 class Settings:
-    """Each kind of these is a frozen dataclass, whose values are checked also where no parameters
-    cell made it.
+    """Settings whose values are checked; each subclass is made a frozen dataclass.
 
-    Raises ParameterError for a value of another type, or outside the range that its setting states.
+    They are checked also where no parameters cell made them. Raises ParameterError for a value of
+    another type, or outside the range that its setting states.
     """
 
     def __init_subclass__(cls) -> None:
@@ -125,11 +126,13 @@ class Written(Settings):
     @property
     def written(self) -> dict:
         """These five, as `hs2lib.models` takes them: None in place of an empty one."""
-        how = {
-            name: getattr(self, name) or None
-            for name in ("template", "revision", "pad_token", "max_tokens")
+        return {
+            "template": self.template or None,
+            "revision": self.revision or None,
+            "pad_token": self.pad_token or None,
+            "max_tokens": self.max_tokens or None,
+            "control_text": self.control_text or "escape",
         }
-        return how | {"control_text": self.control_text or "escape"}
 
 
 class Limited(Written):
@@ -212,7 +215,10 @@ class Aligned(Measured, Trained, Grader, Recipe):
 
     @property
     def inference(self) -> dict:
-        """How a model is run without gradients, where twice the tokens fit: `budget` and `autocast` of a pass."""
+        """How a model is run without gradients: `budget` and `autocast` of a pass.
+
+        Twice the tokens of training fit.
+        """
         return {"budget": 2 * self.budget, "autocast": self.autocast}
 
     @property
@@ -222,14 +228,19 @@ class Aligned(Measured, Trained, Grader, Recipe):
 
     @property
     def evaluation(self) -> dict:
-        """How a policy answers held-out prompts and is scored: options of `hs2lib.evaluate.policies.evaluate`."""
-        sampled = {
+        """How a policy answers held-out prompts and is scored.
+
+        These are options of `hs2lib.evaluate.policies.evaluate`.
+        """
+        return {
             "n": self.n_eval_samples,
             "temperature": self.eval_temperature,
             "top_p": self.eval_top_p,
+            "max_new_tokens": self.eval_tokens,
+            "seed": self.seed,
+            **self.inference,
+            "weighting": self.weighting,
         }
-        sampled |= {"max_new_tokens": self.eval_tokens, "seed": self.seed}
-        return sampled | self.inference | {"weighting": self.weighting}
 
 
 class DPO(Begun, OwnRows, Limited, Rows, Aligned):
@@ -335,13 +346,11 @@ class Compared(Served, Sampled, Rows):
     @property
     def sampling(self) -> dict:
         """How responses to train on are sampled: options of `hs2lib.models.rollout.rollouts`."""
-        sampled = {
+        return {
             "n": self.n_samples,
             "temperature": self.temperature,
             "top_p": self.top_p,
             "seed": self.seed,
-        }
-        return sampled | {
             "max_new_tokens": self.max_new_tokens,
             "backend": self.backend,
             "autocast": self.autocast,
@@ -349,6 +358,7 @@ class Compared(Served, Sampled, Rows):
 
     @property
     def evaluation(self) -> dict:
+        """How a policy answers held-out prompts and is scored, and by which backend."""
         return super().evaluation | {"backend": self.backend}
 
 
@@ -592,7 +602,10 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
         return words
 
     def longest(self, benchmark: str) -> int:
-        """How long an answer to a benchmark may be, tokens; Arena Hard and AlpacaEval compare pairs."""
+        """How long an answer to a benchmark may be, tokens.
+
+        Arena Hard and AlpacaEval compare pairs; MT-Bench does not.
+        """
         if self.pair_tokens and benchmark != "MT-Bench":
             return self.pair_tokens
         return self.answer_tokens

@@ -1,4 +1,4 @@
-"""The one training loop, `fit`: transformers' Trainer on groups, with an exact scale and whole checkpoints."""
+"""The one training loop, `fit`: transformers' Trainer on groups, at an exact scale."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -23,11 +23,17 @@ from accelerate.utils import broadcast_object_list, release_memory
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
-from transformers import PrinterCallback, TrainerCallback, TrainingArguments
+from transformers import (
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from hs2lib import code
 from hs2lib.engine.attention import in_order, precision, prepare
-from hs2lib.engine.trees import plan
+from hs2lib.engine.trees import Batch, plan
 from hs2lib.paths import read_json, write
 from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, order, shares, tokens
@@ -37,24 +43,30 @@ from hs2lib.train.recipes import Recipe
 
 
 class Outputs(nn.Module):
-    """A model as one forward from packed batches to what the objective reads: what DDP and FSDP wrap."""
+    """A model as one forward from packed batches to what the objective reads.
 
-    def __init__(self, model: nn.Module, objective: Objective, autocast: str):
+    This is what DDP and FSDP wrap.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective, autocast: str) -> None:
         super().__init__()
-        self.model, self.objective, self.autocast, self.passed = model, objective, autocast, 0
+        self.model = model
+        self.objective = objective
+        self.autocast = autocast
+        self.passed = 0  # tokens of the latest pass
 
-    def forward(self, *batches):
-        root = getattr(
-            self.model, "root", None
-        )  # where the weights are shared out, it gathers them
+    def forward(self, *batches: Batch) -> torch.Tensor:
+        """The objective's outputs [R, m] of all sequences of the batches."""
+        root = getattr(self.model, "root", None)
         self.passed = sum(len(batch.tokens) for batch in batches)
-        return root(self._outputs, *batches) if root else self._outputs(*batches)
+        if root:  # the weights are sharded: the root gathers them
+            return root(self._outputs, *batches)
+        return self._outputs(*batches)
 
-    def _outputs(self, *batches):
+    def _outputs(self, *batches: Batch) -> torch.Tensor:
         run = partial(self.objective.outputs, self.model)
-        if (
-            len(batches) > 1
-        ):  # a group that does not fit into memory: each part is computed again on the way back
+        if len(batches) > 1:
+            # A group that does not fit into memory: each part is computed again on the way back.
             run = partial(checkpoint, run, use_reentrant=False)
         with precision(next(self.model.parameters()).device.type, self.autocast, kept=False):
             return torch.cat([run(batch) for batch in batches])
@@ -66,8 +78,16 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     less = f"lower recipe.budget or {checkpoints.WholeCheckpoints.less}"
 
     def __init__(
-        self, outputs: Outputs, items, validation, objective, recipe, steps, folder, callbacks
-    ):
+        self,
+        outputs: Outputs,
+        items: Sequence[Item],
+        validation: Sequence[Item],
+        objective: Objective,
+        recipe: Recipe,
+        steps: int,
+        folder: Path,
+        callbacks: Sequence[TrainerCallback],
+    ) -> None:
         args = arguments(
             TrainingArguments,
             folder,
@@ -80,23 +100,24 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             remove_unused_columns=False,
         )
         if recipe.batch % (args.world_size * recipe.accumulation):
-            parts = f"{args.world_size} processes x {recipe.accumulation} accumulation"
             raise ValueError(
-                f"a global batch of {recipe.batch} groups cannot be shared out to {parts}"
+                f"a global batch of {recipe.batch} groups cannot be shared out to "
+                f"{args.world_size} processes x {recipe.accumulation} accumulation"
             )
-        self.items, self.validation, self.objective, self.recipe = (
-            items,
-            validation,
-            objective,
-            recipe,
-        )
-        self.steps, self.folder, self.judged = steps, folder, recipe.judge != "none"
+        self.items = items
+        self.validation = validation
+        self.objective = objective
+        self.recipe = recipe
+        self.steps = steps
+        self.folder = folder
+        self.judged = recipe.judge != "none"
         self.mine = shares(self.positions(), recipe, args.process_index, args.world_size)
-        self.sharded, self.whole = recipe.fsdp and args.world_size > 1, not recipe.fsdp
+        self.sharded = recipe.fsdp and args.world_size > 1
+        self.whole = not recipe.fsdp
         if self.sharded:
             if not outputs.model.root:
                 outputs.model.to(args.device)
-                _prepared(outputs.model)  # while it is whole
+                _prepare_attention(outputs.model)  # while it is whole
             checkpoints.shard(outputs.model, recipe.autocast)
         super().__init__(
             outputs, args, train_dataset=items, eval_dataset=validation or None, callbacks=callbacks
@@ -108,71 +129,107 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def positions(self) -> Iterable[int]:
         """Positions of the items of all global batches, one after the other."""
-        return islice(
-            order([item.id for item in self.items], self.recipe.seed),
-            self.steps * self.recipe.batch,
-        )
+        positions = order([item.id for item in self.items], self.recipe.seed)
+        return islice(positions, self.steps * self.recipe.batch)
 
     def get_train_dataloader(self) -> DataLoader:
+        """The batches of this process."""
         return DataLoader(self.items, batch_sampler=self.mine, collate_fn=list)
 
-    def _get_num_items_in_batch(self, batch_samples, device):
-        counts = (
-            self.objective.count(*targets_of([item], "cpu"))
-            for items in batch_samples
-            for item in items
-        )
-        return int(self.accelerator.gather(torch.tensor(sum(counts)).to(device)).sum())
+    def _get_num_items_in_batch(
+        self, batch_samples: Sequence[Sequence[Item]], device: torch.device
+    ) -> int:
+        """The number of the objective's items in a global batch, of all processes together."""
+        number = 0
+        for items in batch_samples:
+            for item in items:
+                targets, group = targets_of([item], "cpu")
+                number += self.objective.count(targets, group)
+        return int(self.accelerator.gather(torch.tensor(number).to(device)).sum())
 
-    def training_step(self, model, inputs, num_items_in_batch=None):
+    def training_step(
+        self, model: nn.Module, inputs: Sequence[Item], num_items_in_batch: int | None = None
+    ) -> torch.Tensor:
+        """Add the gradient of these items to the parameters'; returns their share of the loss.
+
+        Args:
+            model: the wrapped `Outputs`.
+            inputs: items of this process.
+            num_items_in_batch: the objective's items in the global batch.
+
+        Raises:
+            FloatingPointError: the loss is not finite.
+        """
         model.train()
         # The processes' gradients are averaged, so each multiplies by their number to get the sum.
-        jobs = [
-            (*job, self.args.world_size / max(1, num_items_in_batch)) for job in self._jobs(inputs)
-        ]
-        if (
-            self.sharded
-        ):  # every forward gathers weights from all processes: all need the same number of them
-            rounds = int(
-                self.accelerator.gather(torch.tensor(len(jobs), device=self.args.device)).max()
-            )
-            jobs += [(*jobs[-1][:2], 0.0)] * (rounds - len(jobs))
-        value = sum(
-            self._backward(model, *job, last=at == len(jobs)) for at, job in enumerate(jobs, 1)
-        )
-        if not math.isfinite(value):
+        scale = self.args.world_size / max(1, num_items_in_batch)
+        jobs = [(batches, items, scale) for batches, items in self._jobs(inputs)]
+        if self.sharded:
+            # Every forward gathers weights from all processes: all need the same number of them.
+            n_jobs = torch.tensor(len(jobs), device=self.args.device)
+            most_jobs = int(self.accelerator.gather(n_jobs).max())
+            batches, items, _ = jobs[-1]
+            jobs += [(batches, items, 0.0)] * (most_jobs - len(jobs))
+        loss = 0
+        for number, (batches, items, job_scale) in enumerate(jobs, 1):
+            loss += self._backward(model, batches, items, job_scale, last=number == len(jobs))
+        if not math.isfinite(loss):
             names = ", ".join(item.id for item in inputs[:8])
-            what = f"the loss is {value} at step {self.state.global_step + 1}, on groups {names}"
             raise FloatingPointError(
-                f"{what}: look at these, or lower the learning rate; checkpoints are from before"
+                f"the loss is {loss} at step {self.state.global_step + 1}, on groups {names}: "
+                "look at these, or lower the learning rate; checkpoints are from before"
             )
-        return torch.tensor(value, device=self.args.device)
+        return torch.tensor(loss, device=self.args.device)
 
-    def _jobs(self, items: Sequence[Item]):
-        """(batches, items in the order of their sequences) for each micro-batch, none over the
-        budget.
+    def _jobs(self, items: Sequence[Item]) -> Iterator[tuple[list[Batch], list[Item]]]:
+        """(batches, items in the order of their sequences) of each micro-batch.
 
-        A group over the budget that has several responses is a job of several batches: see
-        `_backward`.
+        No batch is over the budget. A group over the budget that has several responses is a job of
+        several batches, whose activations `Outputs` computes twice.
         """
-        several = [] if self.sharded else [item for item in items if len(item.sequences) > 1]
-        large = [item for item in several if tokens([item.sequences]) > self.recipe.budget]
-        small = [item for item in items if not any(item is other for other in large)]
-        for batch in plan(**self._planned(small)) if small else ():
-            yield [batch], small
+        large = []
+        small = []
+        for item in items:
+            # Where the weights are sharded no group is cut: all processes make as many passes.
+            may_be_cut = not self.sharded and len(item.sequences) > 1
+            if may_be_cut and tokens([item.sequences]) > self.recipe.budget:
+                large.append(item)
+            else:
+                small.append(item)
+        if small:
+            for batch in plan(**self._plan_options(small)):
+                yield [batch], small
         for item in large:
-            yield list(plan(**self._planned(_apart(item)))), [item]
+            yield list(plan(**self._plan_options(_one_response_each(item)))), [item]
 
-    def _planned(self, items: Sequence[Item]) -> dict:
-        predict = [item.starts for item in items] if self.objective.log_probs else None
+    def _plan_options(self, items: Sequence[Item]) -> dict[str, object]:
+        """Items as the arguments of `trees.plan`."""
+        predict = None
+        if self.objective.log_probs:
+            predict = [item.starts for item in items]
         return {
             "token_groups": [item.sequences for item in items],
             "budget": self.recipe.budget,
             "predict": predict,
         }
 
-    def _backward(self, model, batches, items, scale: float, last: bool) -> float:
-        """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss."""
+    def _backward(
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        items: Sequence[Item],
+        scale: float,
+        last: bool,
+    ) -> float:
+        """Add the gradient of one job's summed loss x scale to the parameters'; returns that loss.
+
+        Args:
+            model: the wrapped `Outputs`.
+            batches: of the job.
+            items: in the order of their sequences.
+            scale: what the summed loss is multiplied by.
+            last: whether the processes' gradients are summed after it.
+        """
         targets, group = targets_of(items, self.args.device)  # [R, k], [R]
         rows = torch.cat([batch.index for batch in batches]).to(self.args.device)  # [R]
         with nullcontext() if last else self.accelerator.no_sync(model):
@@ -180,7 +237,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             self.accelerator.backward(loss)
         return loss.item()
 
-    def _clip_grad_norm(self, model):
+    def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         norm = checkpoints.whole(super()._clip_grad_norm(model))
         if not math.isfinite(norm):
             raise FloatingPointError(
@@ -188,45 +245,58 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             )
         return norm
 
-    def _move_model_to_device(self, model, device):
+    def _move_model_to_device(self, model: nn.Module, device: torch.device) -> None:
         if not self.sharded:
             super()._move_model_to_device(model, device)
 
     @contextmanager
-    def _defer_fsdp_gradient_reduction(self):
-        yield  # a shard of the gradients is summed after each micro-batch: less memory than whole ones kept for later
+    def _defer_fsdp_gradient_reduction(self) -> Iterator[None]:
+        # A shard of the gradients is summed after each micro-batch. That takes less memory than
+        # whole gradients that are held until the last.
+        yield
 
     # Validation
 
     def outputs_of(
-        self, items: Sequence[Item], function: Callable | None = None
-    ) -> tuple[torch.Tensor, ...]:
-        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU; shared out to the
-        processes.
+        self, items: Sequence[Item], function: Callable[[Batch], torch.Tensor] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Outputs [R, m], targets [R, k] and groups [R] of items, on the CPU.
 
-        function: what gives the outputs of a batch, if not the model.
+        The work is shared out to the processes. function: what gives the outputs of a batch, if not
+        the model.
         """
         self.model.eval()
-        options = self._planned(items) | {"shared": self.args.world_size > 1}
-        outputs = in_order(function or self.model_wrapped, **options)
+        options = self._plan_options(items)
+        outputs = in_order(
+            function or self.model_wrapped, shared=self.args.world_size > 1, **options
+        )
         if self.sharded:
             self.model.model.root.reshard()  # a backward would do it
-        return outputs, *targets_of(items, "cpu")
+        targets, group = targets_of(items, "cpu")
+        return outputs, targets, group
 
     def validated(self) -> dict[str, float]:
         """The loss on the validation items, and the objective's other metrics, by name."""
         outputs, targets, group = self.outputs_of(self.validation)
-        metrics = {
-            "loss": self.objective.total(outputs, targets, group).item()
-            / self.objective.count(targets, group)
-        }
+        total = self.objective.total(outputs, targets, group).item()
+        metrics = {"loss": total / self.objective.count(targets, group)}
         if self.objective.metrics:
             metrics |= self.objective.metrics(outputs, targets, group, self.model.model.attributes)
         return metrics
 
-    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix="eval"):
+    def evaluate(
+        self,
+        eval_dataset: object = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> dict[str, float]:
+        """Validate, log the metrics, and keep the weights if they are among the best.
+
+        Raises FloatingPointError where the loss is not finite.
+        """
         metrics = {f"eval_{name}": value for name, value in self.validated().items()}
-        if not math.isfinite(loss := metrics["eval_loss"]):
+        loss = metrics["eval_loss"]
+        if not math.isfinite(loss):
             raise FloatingPointError(
                 f"the validation loss is {loss} at step {self.state.global_step}"
             )
@@ -238,23 +308,25 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
             self._keep_best(loss)
         return metrics
 
-    def log(self, logs, start_time=None):
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log, with the epoch that the items are in; the summary of the run is not logged."""
         # Trainer takes the whole run for one epoch, because batches go on over the ends of epochs.
         if "train_runtime" not in logs:
             self.state.epoch = self.state.global_step * self.recipe.batch / len(self.items)
             super().log(logs)
 
     def _keep_best(self, loss: float) -> None:
+        """Save the weights if their loss is among the best, and delete those that no longer are."""
         name = f"step-{self.state.global_step:06d}"
-        by_name = checkpoints.best(self.folder) | {name: loss}
-        ranked = sorted(by_name, key=lambda other: (by_name[other], other))
+        losses = checkpoints.best(self.folder) | {name: loss}
+        ranked = sorted(losses, key=lambda other: (losses[other], other))
         self.accelerator.wait_for_everyone()  # nobody changes what another has yet to look at
         if name in ranked[: self.recipe.keep]:
             staging = self._staging(name)
             checkpoints.save_weights(self.model, staging, self.args.should_save)
             if self.args.should_save:
-                about = {"validation loss": loss, "step": self.state.global_step}
-                (staging / "best.json").write_text(json.dumps(about) + "\n")
+                record = {"validation loss": loss, "step": self.state.global_step}
+                (staging / "best.json").write_text(json.dumps(record) + "\n")
                 checkpoints.move(staging, self.folder / "best" / name)
         if self.args.should_save:
             for other in ranked[self.recipe.keep :]:
@@ -262,11 +334,26 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
 
 def arguments(
-    kind: type, folder: Path, recipe: Recipe, steps: int, validates: bool, **own
+    kind: type[TrainingArguments],
+    folder: Path,
+    recipe: Recipe,
+    steps: int,
+    validates: bool,
+    **options: object,
 ) -> TrainingArguments:
-    """A recipe as transformers' arguments, or as TRL's, which are kinds of these; `own` are those of one trainer."""
-    processes, cpu = int(os.environ.get("WORLD_SIZE", "1")), not torch.cuda.is_available()
-    made = kind(
+    """A recipe as transformers' arguments, or as TRL's, which are kinds of these.
+
+    Args:
+        kind: the class of the arguments.
+        folder: of the training.
+        recipe: how to train.
+        steps: to stop after.
+        validates: whether there is anything to validate on.
+        options: arguments of one trainer.
+    """
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    on_cpu = not torch.cuda.is_available()
+    args = kind(
         output_dir=str(folder),
         max_steps=steps,
         learning_rate=recipe.learning_rate,
@@ -276,8 +363,8 @@ def arguments(
         adam_beta2=recipe.betas[1],
         max_grad_norm=recipe.clip,
         seed=recipe.seed,
-        use_cpu=cpu,
-        ddp_backend="gloo" if processes > 1 and cpu else None,
+        use_cpu=on_cpu,
+        ddp_backend="gloo" if processes > 1 and on_cpu else None,
         logging_steps=1,
         logging_nan_inf_filter=False,
         report_to="tensorboard",
@@ -287,33 +374,38 @@ def arguments(
         save_strategy="steps",
         save_steps=recipe.save_every,
         dataloader_pin_memory=False,
-        **own,
+        **options,
     )
-    made._n_gpu = min(
-        1, made.n_gpu
-    )  # one process trains on one GPU, however many it sees; torchrun starts several
-    return made
+    # One process trains on one GPU, however many it sees; torchrun starts several.
+    args._n_gpu = min(1, args.n_gpu)
+    return args
 
 
-def targets_of(items: Sequence[Item], device) -> tuple[torch.Tensor, torch.Tensor]:
+def targets_of(
+    items: Sequence[Item], device: torch.device | str
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Targets float32 [R, k] of items, and the number of the item of each row, int64 [R]."""
-    targets = torch.from_numpy(np.concatenate([item.targets for item in items])).to(
-        device
-    )  # [R, k]
+    targets = np.concatenate([item.targets for item in items])
     sizes = torch.tensor([len(item.sequences) for item in items], device=device)  # [B]
-    return targets, torch.arange(len(items), device=device).repeat_interleave(sizes)
+    group = torch.arange(len(items), device=device).repeat_interleave(sizes)  # [R]
+    return torch.from_numpy(targets).to(device), group
 
 
-def _apart(item: Item) -> list[Item]:
+def _one_response_each(item: Item) -> list[Item]:
     """A group as items of one response each."""
-    ones = [slice(i, i + 1) for i in range(len(item.sequences))]
-    return [Item(item.id, item.sequences[one], item.targets[one], item.starts[one]) for one in ones]
+    items = []
+    for row in range(len(item.sequences)):
+        only = slice(row, row + 1)
+        items.append(Item(item.id, item.sequences[only], item.targets[only], item.starts[only]))
+    return items
 
 
-def _prepared(model: nn.Module) -> None:
-    """Set the group attention on all parts of a model, on the device it trains on."""
-    for part in filter(None, (model.backbone, getattr(model, "critic", None))):
-        prepare(part)
+def _prepare_attention(model: nn.Module) -> None:
+    """Set the group attention on a model, and on its critic, on the device it trains on."""
+    prepare(model.backbone)
+    critic = getattr(model, "critic", None)
+    if critic is not None:
+        prepare(critic)
 
 
 # These may differ between the two halves of one run: they change rounding, speed or memory, not
@@ -323,13 +415,20 @@ FREE = ("budget", "accumulation", "checkpointing", "save_every", "keep", "fsdp")
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The outcome of a run: its history (for `progress.curves`), the best step and its validation
-    loss.
+    """The outcome of a run.
 
-    seconds: the work of the whole training, over all calls that went on with it; seconds_before: of
-    it, that of earlier calls. code: digest of the code that made it; reused: this is not the code
-    of today, and `--reuse` asked for it all the same. arguments: what the caller's function was
-    given in place of the method's own, for the manifest.
+    Attributes:
+        history: what was logged, for `progress.curves`.
+        best_step: of the weights that the model is left with.
+        best_loss: their validation loss, nan without validation.
+        steps: of the whole training.
+        seconds: of work of the whole training, over all calls that went on with it.
+        folder: of the training.
+        code: digest of the code that made it.
+        reused: whether that is not the code of today, and `--reuse` asked for it all the same.
+        seconds_before: those of `seconds` that were earlier calls'.
+        arguments: what the caller's function was given in place of the method's own, for the
+            manifest.
     """
 
     history: list[dict]
@@ -348,22 +447,30 @@ DONE = ("history", "best_step", "best_loss", "steps", "seconds")  # what done.js
 
 
 class Clock(TrainerCallback):
-    """Keeps in a training's folder how many seconds of work went into it, over all calls:
-    `work.json`.
+    """Keep in `work.json` of a training's folder the seconds of work of all calls.
 
     What a killed call did after its last checkpoint is done again, and counts once.
     """
 
-    def __init__(self, folder: Path, resumes: bool):
+    def __init__(self, folder: Path, resumes: bool) -> None:
         self.file = folder / "work.json"
         self.began = time.time()
-        self.before = (read_json(self.file) or {}).get("seconds", 0.0) if resumes else 0.0
+        self.before = 0.0  # seconds of earlier calls
+        if resumes:
+            self.before = (read_json(self.file) or {}).get("seconds", 0.0)
 
     def seconds(self) -> float:
         """Of all calls, this one up to now among them."""
         return round(self.before + time.time() - self.began, 1)
 
-    def on_save(self, args, state, control, **kwargs):
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Write the seconds up to this checkpoint."""
         if state.is_world_process_zero:
             write(self.file, json.dumps({"seconds": self.seconds()}) + "\n")
 
@@ -377,69 +484,82 @@ def fit(
     parent: Path,
     *,
     about: dict | None = None,
-    callbacks: Sequence = (),
-    trainer=GroupTrainer,
+    callbacks: Sequence[TrainerCallback] = (),
+    trainer: Callable[..., GroupTrainer] = GroupTrainer,
 ) -> TrainingResult:
-    """Train a model in place and leave it with its best weights, or its last ones without
-    validation or `keep`.
+    """Train a model in place and leave it with its best weights.
 
-    Each configuration has a folder of its own under `parent` for each code that trains it, the
-    result's `folder`. Where it holds a part of the run, training goes on from its last checkpoint.
-    Where it holds all of the run, the weights are read and nothing is trained. What becomes of a
-    training by other code `code.kept_policy` says. Paper: section 3, "Training". about: what else
-    names the run (how the head began). callbacks: transformers' own, as `progress.Live`. trainer:
-    makes the trainer; PPO's samples its items on the way (`hs2lib.align.ppo`). Under torchrun every
-    process calls this alike. Raises ValueError, before anything is written, where there is nothing
-    to train on or to train, ids are not unique, the number of outputs is not the objective's, or
-    the recipe asks for no step; FloatingPointError, before the weights change, for a loss or
-    gradient that is not finite; MemoryError, which says what takes less; `code.MadeByOtherCode`,
-    before anything is written.
+    Without validation or `keep` it is left with its last weights. Each configuration has a folder
+    of its own under `parent` for each code that trains it: the result's `folder`. Where the folder
+    holds a part of the run, training goes on from its last checkpoint. Where it holds all of the
+    run, the weights are read and nothing is trained. What becomes of a training by other code
+    `code.kept_policy` says. Under torchrun every process calls this alike. Paper: section 3,
+    "Training".
+
+    Args:
+        model: a reward model or policy.
+        items: to train on.
+        validation: items to validate on, or none.
+        objective: what is minimised.
+        recipe: how to train.
+        parent: the folder of the trainings.
+        about: what else names the run, such as how the head began.
+        callbacks: transformers' own, as `progress.Live`.
+        trainer: makes the trainer; PPO's samples its items on the way (`hs2lib.align.ppo`).
+
+    Raises:
+        ValueError: there is nothing to train on or to train, ids are not unique, the number of
+            outputs is not the objective's, or the recipe asks for no step; before anything is
+            written.
+        FloatingPointError: a loss or gradient is not finite; before the weights change.
+        MemoryError: no memory is left; it says what takes less.
+        code.MadeByOtherCode: other code made this training; before anything is written.
     """
     # What a model computed, log-probabilities say, differs between processes in its last bits: the
-    # first one's holds.
+    # first process's values hold.
     PartialState(cpu=not torch.cuda.is_available())
     items, validation, about = broadcast_object_list([items, validation, about])
-    steps = _checked(model, items, validation, objective, recipe)
-    processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
-    held = sum(
-        p.numel() * (16 if p.requires_grad else 4) for p in model.parameters()
-    )  # as `cost.held` counts
-    checkpoints.check_room(held / processes, "training with gradients and AdamW's moments")
+    _check(model, items, validation, objective, recipe)
+    steps = steps_of(recipe, len(items))
+    _check_memory(model, recipe)
     place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
     place = Place(*broadcast_object_list(list(place)))
     folder = place.folder
     outputs = Outputs(model, objective, recipe.autocast)
-    _free()
-    if done := read_json(folder / "done.json"):
-        made = {name: done[name] for name in DONE}
-        by = {"code": place.code, "reused": place.reused, "seconds_before": done["seconds"]}
-        return restore(outputs, TrainingResult(**made | by, folder=folder))
-    last = checkpoints.last(folder)
-    if last and (last / checkpoints.PARTS).is_dir() != recipe.fsdp:
-        how = "without" if recipe.fsdp else "with"
-        raise ValueError(f"{last} was written {how} fsdp: go on {how} it, or delete {folder}")
-    clock = Clock(folder, resumes=last is not None)
+    _free_memory()
+    done = read_json(folder / "done.json")
+    if done:
+        result = TrainingResult(
+            **{name: done[name] for name in DONE},
+            folder=folder,
+            code=place.code,
+            reused=place.reused,
+            seconds_before=done["seconds"],
+        )
+        return restore(outputs, result)
+    latest = checkpoints.last(folder)
+    if latest and (latest / checkpoints.PARTS).is_dir() != recipe.fsdp:
+        word = "without" if recipe.fsdp else "with"
+        raise ValueError(f"{latest} was written {word} fsdp: go on {word} it, or delete {folder}")
+    clock = Clock(folder, resumes=latest is not None)
     callbacks = [Log(folder / "progress.log"), clock, *callbacks]
-    trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, callbacks)
-    main = trainer.args.should_save
-    if not trainer.sharded:
-        _prepared(model)
+    group_trainer = trainer(outputs, items, validation, objective, recipe, steps, folder, callbacks)
+    writes = group_trainer.args.should_save
+    if not group_trainer.sharded:
+        _prepare_attention(model)
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
-    trainer.args.eval_on_start = bool(validation) and last is None
-    if main and not place.reused:
+    group_trainer.args.eval_on_start = bool(validation) and latest is None
+    if writes and not place.reused:
         write(folder / "run.json", place.record)
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    history = trainer.state.log_history
-    evaluated = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
-    ranked = sorted(
-        (loss, checkpoints.step(Path(name))) for name, loss in checkpoints.best(folder).items()
-    )
-    loss, step = ranked[0] if ranked else ([math.nan, *evaluated][-1], steps)
+    group_trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+    history = group_trainer.state.log_history
+    best_losses = checkpoints.best(folder)
+    best_loss, best_step = _best_weights(best_losses, history, steps)
     result = TrainingResult(
         history,
-        step,
-        loss,
+        best_step,
+        best_loss,
         steps,
         clock.seconds(),
         folder,
@@ -447,63 +567,100 @@ def fit(
         place.reused,
         seconds_before=clock.before,
     )
-    if recipe.fsdp and not ranked:
-        checkpoints.save_weights(outputs, folder / f"checkpoint-{steps}", main)
-    trainer.accelerator.wait_for_everyone()
-    if main:
+    final_checkpoint = folder / f"checkpoint-{steps}"
+    if recipe.fsdp and not best_losses:
+        checkpoints.save_weights(outputs, final_checkpoint, writes)
+    group_trainer.accelerator.wait_for_everyone()
+    if writes:
         done = {name: getattr(result, name) for name in DONE}
         write(folder / "done.json", json.dumps(done) + "\n")
-        if ranked and not trainer.judged:
-            shutil.rmtree(folder / f"checkpoint-{steps}")
-        checkpoints.strip(folder / f"checkpoint-{steps}")
-    del trainer
-    _free()
+        if best_losses and not group_trainer.judged:
+            shutil.rmtree(final_checkpoint)
+        checkpoints.strip(final_checkpoint)
+    del group_trainer
+    _free_memory()
     return restore(outputs, result)
 
 
-def _free() -> None:
-    """Give what nothing names any more back to the GPU: models that were only to score, an optimiser's states."""
+def _best_weights(
+    best_losses: dict[str, float], history: list[dict], steps: int
+) -> tuple[float, int]:
+    """The validation loss and the step of the weights that a training ends with.
+
+    Args:
+        best_losses: of the best checkpoints, by name; where there are none, the last weights count.
+        history: what was logged.
+        steps: of the training.
+    """
+    if best_losses:
+        ranked = [(loss, checkpoints.step(Path(name))) for name, loss in best_losses.items()]
+        return min(ranked)
+    losses = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
+    last_loss = losses[-1] if losses else math.nan
+    return last_loss, steps
+
+
+def _free_memory() -> None:
+    """Give what nothing names any more back to the GPU.
+
+    These are models that were only to score, and an optimiser's states.
+    """
     if torch.cuda.is_available():  # on a CPU it would only take time
         release_memory()
 
 
 def restore(outputs: Outputs, result: TrainingResult) -> TrainingResult:
-    """Put the weights that a training ended with into its model, whatever was trained since. Paper: silent."""
-    kept = result.folder / "best" / f"step-{result.best_step:06d}"
-    checkpoints.load_weights(
-        outputs, kept if kept.exists() else result.folder / f"checkpoint-{result.steps}"
-    )
+    """Put the weights that a training ended with into its model, whatever was trained since."""
+    folder = result.folder / "best" / f"step-{result.best_step:06d}"
+    if not folder.exists():
+        folder = result.folder / f"checkpoint-{result.steps}"
+    checkpoints.load_weights(outputs, folder)
     outputs.eval()
     return result
 
 
-def _checked(model, items, validation, objective, recipe: Recipe) -> int:
-    """The number of steps; raises for what cannot be trained."""
+def _check(
+    model: nn.Module,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    objective: Objective,
+    recipe: Recipe,
+) -> None:
+    """Raise ValueError for what cannot be trained; arguments as for `fit`."""
     if not items:
         raise ValueError("there are no items to train on")
-    for named, several in (("training", items), ("validation", validation)):
-        if twice := [
-            name for name, number in Counter(item.id for item in several).items() if number > 1
-        ]:
-            raise ValueError(
-                f"two {named} items have the id {twice[0]!r}: the order of the data goes by ids"
-            )
+    for kind, several in (("training", items), ("validation", validation)):
+        for name, number in Counter(item.id for item in several).items():
+            if number > 1:
+                raise ValueError(
+                    f"two {kind} items have the id {name!r}: the order of the data goes by ids"
+                )
     if getattr(model, "root", None) and not recipe.fsdp:
         raise ValueError(
-            "each process holds a part of this model's weights: train it with fsdp: true in the recipe"
+            "each process holds a part of this model's weights: "
+            "train it with fsdp: true in the recipe"
         )
-    if not any(p.requires_grad for p in model.parameters()):
+    if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ValueError("there is nothing to train: every parameter of the model is frozen")
     if objective.log_probs and not all(item.starts for item in items):
         raise ValueError(
             f"{objective.name} trains a policy on items that say where responses start"
         )
     expected = 0 if objective.log_probs else items[0].targets.shape[1]
-    if (outputs := len(model.attributes)) != expected:
+    if len(model.attributes) != expected:
         raise ValueError(
-            f"the model has {outputs} outputs, {objective.name} on these items asks for {expected}"
+            f"the model has {len(model.attributes)} outputs, "
+            f"{objective.name} on these items asks for {expected}"
         )
-    return steps_of(recipe, len(items))
+
+
+def _check_memory(model: nn.Module, recipe: Recipe) -> None:
+    """Raise ValueError where the training's states do not fit; bytes as `cost.held` counts them."""
+    size = 0
+    for parameter in model.parameters():
+        size += parameter.numel() * (16 if parameter.requires_grad else 4)
+    processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
+    checkpoints.check_room(size / processes, "training with gradients and AdamW's moments")
 
 
 def steps_of(recipe: Recipe, number: int) -> int:
@@ -519,10 +676,13 @@ def steps_of(recipe: Recipe, number: int) -> int:
 
 
 class Place(NamedTuple):
-    """Where a training lies. record: what run.json says; code: the digest of the code that made it,
-    or is to make it.
+    """Where a training lies.
 
-    reused: it is other code's, and is read or gone on with all the same.
+    Attributes:
+        folder: of the training.
+        record: what run.json says.
+        code: the digest of the code that made it, or is to make it.
+        reused: whether it is other code's, and is read or gone on with all the same.
     """
 
     folder: Path
@@ -533,63 +693,87 @@ class Place(NamedTuple):
 
 def run_folder(
     parent: Path,
-    model,
-    items,
-    validation,
-    objective,
+    model: nn.Module,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    objective: Objective,
     recipe: Recipe,
     about: dict | None,
     *makers: object,
 ) -> Place:
-    """The place of a run under `parent`, always the same for one configuration and the code that
-    trains it.
+    """The place of a run under `parent`: always the same for one configuration and its code.
 
-    makers: functions and classes that train besides the objective, the model's class and this
-    module, as PPO's trainer with its sampler. Paper: silent. Raises `code.MadeByOtherCode` where
-    other code made this training, and `code.kept_policy` is to ask.
+    Args:
+        parent: the folder of the trainings.
+        model: as for `fit`, and so are items, validation, objective, recipe and about.
+        makers: functions and classes that train besides the objective, the model's class and this
+            module, as PPO's trainer with its sampler.
+
+    Raises:
+        code.MadeByOtherCode: other code made this training, and `code.kept_policy` is to ask.
     """
+    configuration = _configuration(model, items, validation, objective, recipe, about)
+    digest_of_configuration = hashlib.sha256(configuration.encode()).hexdigest()[:10]
+    made_by = code.record(__name__, objective, type(model), *makers)
+    prefix = f"training-{digest_of_configuration}"
+    folder = Path(parent) / f"{prefix}-{made_by['digest'][:8]}"
+    record = json.dumps(json.loads(configuration) | {"code": made_by}, indent=1) + "\n"
+    if folder.exists():
+        return Place(folder, record, made_by["digest"], reused=False)
+    runs = [path for path in Path(parent).glob(f"{prefix}*") if (path / "run.json").exists()]
+    # The best one last: what is done after what is not, and of these the latest last.
+    runs.sort(key=lambda path: ((path / "done.json").exists(), (path / "run.json").stat().st_mtime))
+    other = code.reusable(runs, "a training", lambda path: _differs(path, made_by["files"]))
+    if other:
+        return Place(other, record, _made_by(other).get("digest", ""), reused=True)
+    return Place(folder, record, made_by["digest"], reused=False)
+
+
+def _configuration(
+    model: nn.Module,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    objective: Objective,
+    recipe: Recipe,
+    about: dict | None,
+) -> str:
+    """All that names a run but the code, as JSON; arguments as for `fit`."""
     names = ("base", "revision", "attributes", "template", "max_tokens", "adapter")
-    described = {name: getattr(model, name, None) for name in names}
-    # Of the head not: where it starts, its last bits may differ by processes.
-    described["start"] = checkpoints.weights_digest(model.backbone)
-    described["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    of_model = {name: getattr(model, name, None) for name in names}
+    # Not of the head: where it starts, its last bits may differ by processes.
+    of_model["start"] = checkpoints.weights_digest(model.backbone)
+    of_model["trained parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     # Of a method's recipe only the part about training: the rest is not read here.
-    fixed = {
-        each.name: getattr(recipe, each.name) for each in fields(Recipe) if each.name not in FREE
+    of_recipe = {
+        setting.name: getattr(recipe, setting.name)
+        for setting in fields(Recipe)
+        if setting.name not in FREE
     }
-    fixed["keep"] = (
-        recipe.keep > 0
-    )  # the best weights or the last ones; how many stay on disk is free
-    what = {
+    # The best weights or the last ones; how many stay on disk is free.
+    of_recipe["keep"] = recipe.keep > 0
+    configuration = {
         "objective": objective.name,
         "training": digest(items),
         "validation": digest(validation),
+        "recipe": of_recipe,
+        "model": of_model,
+        "about": about or {},
     }
-    what |= {"recipe": fixed, "model": described, "about": about or {}}
-    text = json.dumps(what, indent=1, default=sorted, sort_keys=True)
-    configuration = hashlib.sha256(text.encode()).hexdigest()[:10]
-    by = code.record(__name__, objective, type(model), *makers)
-    own = Path(parent) / f"training-{configuration}-{by['digest'][:8]}"
-    record = json.dumps(json.loads(text) | {"code": by}, indent=1) + "\n"
-    if not own.exists():
-        others = [
-            place
-            for place in Path(parent).glob(f"training-{configuration}*")
-            if (place / "run.json").exists()
-        ]
-        others.sort(
-            key=lambda place: ((place / "done.json").exists(), (place / "run.json").stat().st_mtime)
-        )
-        if other := code.reusable(others, "a training", lambda place: _differs(place, by["files"])):
-            made_by = (read_json(other / "run.json") or {}).get("code", {}).get("digest", "")
-            return Place(other, record, made_by, reused=True)
-    return Place(own, record, by["digest"], reused=False)
+    return json.dumps(configuration, indent=1, default=sorted, sort_keys=True)
 
 
-def _differs(place: Path, files: dict[str, str]) -> str:
+def _made_by(folder: Path) -> dict:
+    """What run.json says of the code that made a training."""
+    return (read_json(folder / "run.json") or {}).get("code", {})
+
+
+def _differs(folder: Path, files: dict[str, str]) -> str:
     """Which files of the code that made a training differ from these, in words."""
-    before = (read_json(place / "run.json") or {}).get("code", {}).get("files")
-    if before is None:
+    files_before = _made_by(folder).get("files")
+    if files_before is None:
         return "nothing says by which code it was made"
-    names = code.differing(before, files)
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    names = code.differing(files_before, files)
+    text = ", ".join(names[:4])
+    if len(names) > 4:
+        text += f" and {len(names) - 4} more"
+    return text

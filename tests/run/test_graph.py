@@ -345,7 +345,12 @@ EDITS = {
         "run.finish()  # the end",
         "redraw",
     ),
-    "a constant of a loss": ("hs2lib/train/losses.py", "lam=0.95", "lam=0.9", "stale"),
+    "a constant of a loss": (
+        "hs2lib/train/losses.py",
+        "lam: float = 0.95",
+        "lam: float = 0.9",
+        "stale",
+    ),
     "an operator": ("hs2lib/stats/metrics.py", " - ", " + ", "stale"),
     "a class's field": ("hs2lib/group.py", "    role: str\n", "    role: object\n", "stale"),
     "a rule of verdicts": ("hs2lib/report/verdict.py", " <= ", " < ", "stale"),

@@ -664,8 +664,8 @@ def test_reversed_dpo_finds_no_old_weights_and_another_decoder_no_old_samples(tm
     reverse = [
         (
             "train/objectives.py",
-            "losses.dpo_loss(policy[better], policy[worse]",
-            "losses.dpo_loss(policy[worse], policy[better]",
+            "policy[better], policy[worse], reference",
+            "policy[worse], policy[better], reference",
         )
     ]
     decoder = [("engine/decoding.py", "FIRST = ", "FIRST = 1 + ")]
