@@ -208,26 +208,26 @@ def findings(path: Path) -> list[str]:
     """What the rules say of a file, each with its line."""
     source = path.read_text()
     tree = ast.parse(source)
-    said = []
+    lines = []
     for rule in RULES:
         for line, message in rule(tree):
             if (path.as_posix(), owner(tree, line), rule.__name__) not in EXCEPTIONS:
-                said.append((line, f"{message} ({rule.__name__})"))
+                lines.append((line, f"{message} ({rule.__name__})"))
     with path.open("rb") as file:
         for token in tokenize.tokenize(file.readline):
             if token.type == tokenize.COMMENT and token.string.startswith(("# fmt:", "# yapf:")):
-                said.append((token.start[0], "layout by hand: let `ruff format` lay it out"))
-    return [f"{path.as_posix()}:{line}: {message}" for line, message in sorted(said)]
+                lines.append((token.start[0], "layout by hand: let `ruff format` lay it out"))
+    return [f"{path.as_posix()}:{line}: {message}" for line, message in sorted(lines)]
 
 
 def main() -> None:
     """Print what is found in the files below the folders, and fail where there is anything."""
-    said = []
+    messages = []
     for folder in sys.argv[1:]:
         for path in sorted(Path(folder).rglob("*.py")):
-            said += findings(path)
-    print("\n".join(said) or "Style: nothing to say.")
-    sys.exit(bool(said))
+            messages += findings(path)
+    print("\n".join(messages) or "Style: nothing to say.")
+    sys.exit(bool(messages))
 
 
 if __name__ == "__main__":

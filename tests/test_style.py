@@ -64,7 +64,7 @@ PLAIN = """
 """
 
 
-def said_of(body: str, tmp_path) -> str:
+def findings_of(body: str, tmp_path) -> str:
     file = tmp_path / "folded.py"
     file.write_text("def function(x):\n" + textwrap.indent(textwrap.dedent(body), "    ") + "\n")
     return "\n".join(style.findings(file))
@@ -73,7 +73,7 @@ def said_of(body: str, tmp_path) -> str:
 @pytest.mark.parametrize("name", FOLDED)
 def test_folded_code_is_refused_by_its_rule(name, tmp_path):
     body, rule = FOLDED[name]
-    assert f"({rule})" in said_of(body, tmp_path)
+    assert f"({rule})" in findings_of(body, tmp_path)
 
 
 def test_a_field_that_is_true_or_false_multiplies_nothing(tmp_path):
@@ -86,7 +86,7 @@ def test_a_field_that_is_true_or_false_multiplies_nothing(tmp_path):
 
 
 def test_what_reads_well_is_left_alone(tmp_path):
-    assert said_of(PLAIN, tmp_path) == ""
+    assert findings_of(PLAIN, tmp_path) == ""
 
 
 def test_layout_by_hand_is_refused(tmp_path):
@@ -108,6 +108,6 @@ def test_a_bare_argument_is_refused(tmp_path):
 def test_an_exception_names_a_function_that_is_there():
     for (path, function, rule), reason in style.EXCEPTIONS.items():
         tree = style.ast.parse((paths.root() / path).read_text())
-        found = [line for line, _ in getattr(style, rule)(tree)]
-        assert function in [style.owner(tree, line) for line in found], (path, function)
+        lines = [line for line, _ in getattr(style, rule)(tree)]
+        assert function in [style.owner(tree, line) for line in lines], (path, function)
         assert reason

@@ -275,12 +275,12 @@ def _read_item(task: Task, sentence: str, stated: dict[int, list[str]], count: C
     """Add what a sentence says of an item to `stated`; count it where it says nothing of one."""
     lead = next((lead for lead in _LEADS if sentence.startswith(lead)), "")
     body = sentence.removeprefix(lead)
-    said = _stated(task, body)
-    if said is None:
+    statement = _stated(task, body)
+    if statement is None:
         sort = "irrelevant" if body.startswith(_BEGINNINGS) else "garbled"
         count[sort] += 1 + len(body) // LONG
         return
-    item, value = said
+    item, value = statement
     if lead and item not in stated:
         count["garbled"] += 1  # "as I said", and nothing was said
     before = stated.setdefault(item, [])

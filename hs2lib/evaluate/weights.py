@@ -239,9 +239,9 @@ def cross_fit(
                 f"a part has all its pairs in one of {folds} folds: "
                 "take fewer folds, or coarser parts"
             )
-        found = search(margins[others], over=over, parts=parts[others], objective=objective)
-        weights_by_fold.append(found.weights)
-        steps = np.round(np.array(found.weights) * round(1 / over.unit))  # [A]
+        best = search(margins[others], over=over, parts=parts[others], objective=objective)
+        weights_by_fold.append(best.weights)
+        steps = np.round(np.array(best.weights) * round(1 / over.unit))  # [A]
         is_right = fixed @ steps > 0  # [pairs]
         right[:, 0] += np.bincount(parts[~others & is_right], minlength=len(part_sizes))
     best = search(margins, over=over, parts=parts, objective=objective)

@@ -82,7 +82,7 @@ def assemble(table: str, tier: str, root: Path) -> pd.DataFrame:
         numbers = np.array([_means_of(line) for line in seeds], dtype=float)  # [seeds, 3]
         value, low, high = numbers.mean(axis=0)
         sd = numbers[:, 0].std(ddof=1) if len(seeds) > 1 else np.nan
-        of_notebooks = [found[0]["ours"] for run, found in by_run.items() if run in notebooks]
+        of_notebooks = [rows[0]["ours"] for run, rows in by_run.items() if run in notebooks]
         disagreement = ""
         if not np.allclose(of_notebooks, of_notebooks[:1], rtol=1e-9, atol=1e-9):
             disagreement = f"notebooks disagree: {', '.join(by_run)}"

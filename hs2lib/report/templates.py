@@ -17,7 +17,9 @@ def render(template: str, **values: object) -> str:
 
 
 def page(name: str, template: str, title: str, css: str = "", **values: object) -> str:
-    """The page `name` from a template; every value is escaped but `body`, which must be safe.
+    """The page `name` from a template.
+
+    Every value is escaped but `body` and `css`, which must be safe.
 
     name: the page's path in the site.
     """
