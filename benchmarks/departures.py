@@ -26,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from hs2lib import paths
 from hs2lib.align import sft
 from hs2lib.data.load import load
+from hs2lib.engine import checkpoints
 from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.evaluate import alpaca_eval, arena_hard, response_rows, selection
 from hs2lib.evaluate.questions import generate, mean
@@ -33,7 +34,7 @@ from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.report import report
-from hs2lib.train import checkpoints, objectives, recipes
+from hs2lib.train import objectives, recipes
 from hs2lib.train.trainer import Outputs, fit
 
 SEEDS, CONVERSATIONS, WATCHED, RATED, LONG = (0, 1), 640, 40, 1600, 0.1

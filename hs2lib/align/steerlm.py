@@ -24,13 +24,14 @@ from transformers import TrainerCallback
 
 from hs2lib import paths
 from hs2lib.data.load import Loaded, load
+from hs2lib.engine import checkpoints
 from hs2lib.engine.chat import label_string, label_vector, parse_label, whole
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, prompt_string
 from hs2lib.models import saved
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run.setup import Setup
-from hs2lib.train import checkpoints, objectives
+from hs2lib.train import objectives
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective
 from hs2lib.train.trainer import TrainingResult, fit

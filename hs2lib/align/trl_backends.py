@@ -20,9 +20,10 @@ from datasets import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from hs2lib.engine import checkpoints
 from hs2lib.models.policy import Policy
 from hs2lib.paths import write
-from hs2lib.train import checkpoints, objectives
+from hs2lib.train import objectives
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective
 from hs2lib.train.trainer import (

@@ -14,6 +14,7 @@ import pandas as pd
 
 from hs2lib.align import dpo
 from hs2lib.align.dpo import Pairs
+from hs2lib.engine import checkpoints
 from hs2lib.evaluate import policies
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import mean
@@ -22,7 +23,6 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import inside
-from hs2lib.train import checkpoints
 from hs2lib.train.items import Prepared, cluster
 from hs2lib.train.trainer import Outputs, TrainingResult
 

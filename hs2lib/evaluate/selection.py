@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 from torch import nn
 
+from hs2lib.engine import checkpoints
 from hs2lib.evaluate import mt_bench
 from hs2lib.evaluate.judge import Judge
 from hs2lib.evaluate.questions import JudgedScore, Questions, Template, generate
 from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.train import checkpoints
 from hs2lib.train.recipes import Aligned
 from hs2lib.train.trainer import Outputs, TrainingResult
 

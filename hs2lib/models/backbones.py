@@ -23,7 +23,7 @@ from huggingface_hub import snapshot_download
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from hs2lib import paths
-from hs2lib.train import checkpoints
+from hs2lib.engine import checkpoints
 
 # The package that carries SmolLM2-135M-Instruct (Apache-2.0) as a Q4_1 GGUF. Its files are read,
 # its code is never run.
@@ -240,7 +240,7 @@ def _without_data(
     revision: str | None,
     head: bool,
 ) -> hf.PreTrainedModel:
-    """A model whose parameters have no data; `train.checkpoints.stream` reads each process's share.
+    """A model whose parameters have no data; `engine.checkpoints.stream` reads each process's share.
 
     Its `hs2_weights` is the folder that the weights lie in.
     """

@@ -21,14 +21,14 @@ from safetensors.torch import load_file, save_file
 from torch import distributed, nn
 
 from hs2lib import code, paths
+from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import alone
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
+from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import as_read, load_backbone, load_tokenizer, replace_folder
-from hs2lib.train import checkpoints
-from hs2lib.train.progress import progress_bar
 
 STATE = "hs2.json"
 

@@ -16,8 +16,8 @@ from sklearn.linear_model import Ridge
 
 from hs2lib import code, paths
 from hs2lib.engine.attention import computing, end_states, in_order
+from hs2lib.engine.checkpoints import weights_digest
 from hs2lib.group import MISSING
-from hs2lib.train.checkpoints import weights_digest
 from hs2lib.train.items import Item, digest
 
 if TYPE_CHECKING:

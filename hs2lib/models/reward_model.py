@@ -14,12 +14,12 @@ from torch import distributed, nn
 
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
+from hs2lib.engine.checkpoints import gathered
 from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import as_read, check_causal, load_tokenizer, text_model, where, width
 from hs2lib.models.base import STATE, Decoder
-from hs2lib.train.checkpoints import gathered
 
 if TYPE_CHECKING:
     from hs2lib.engine.trees import Batch

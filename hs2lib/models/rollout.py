@@ -42,9 +42,9 @@ from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, closing_tokens, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
+from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
-from hs2lib.train.progress import progress_bar
 
 if TYPE_CHECKING:
     # Every policy here is a `Policy`. Its module imports this one, so its base class is named.

@@ -1,47 +1,16 @@
-"""Progress while a model runs: a bar; of a training a log file, and live curves in a notebook."""
+"""Progress of a training: a log file, and live curves in a notebook."""
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 from IPython import get_ipython
 from IPython.display import display
 from matplotlib.figure import Figure
-from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from hs2lib.engine.chat import NINE
 from hs2lib.stats.metrics import METRICS
-
-
-def progress_bar(total: int, unit: str, shown: bool = True, done: int = 0) -> tqdm:
-    """A tqdm bar; in a notebook each drawing of it takes the place of the last.
-
-    Args:
-        total: units of all the work.
-        unit: what is counted, in a word.
-        shown: whether anything is drawn.
-        done: units that were done before.
-    """
-    file = None
-    if shown and get_ipython() is not None:
-        handle = display({"text/plain": ""}, raw=True, display_id=True)
-
-        def write(text: str) -> None:
-            if text.strip():
-                handle.update({"text/plain": text.strip()}, raw=True)
-
-        file = SimpleNamespace(write=write, flush=lambda: None)
-    return tqdm(
-        total=total,
-        initial=done,
-        unit=unit,
-        mininterval=0.5,
-        ncols=90,
-        disable=not shown,
-        file=file,
-    )
 
 
 class Log(TrainerCallback):

@@ -32,10 +32,10 @@ from transformers import (
 )
 
 from hs2lib import code
+from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import Batch, plan
 from hs2lib.paths import read_json, write
-from hs2lib.train import checkpoints
 from hs2lib.train.items import Item, digest, order, shares, tokens
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log

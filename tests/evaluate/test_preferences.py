@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from hs2lib.align import dpo
+from hs2lib.engine import checkpoints
 from hs2lib.evaluate import preferences
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import mean
@@ -14,7 +15,6 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models import saved
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import inside
-from hs2lib.train import checkpoints
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import Outputs
 

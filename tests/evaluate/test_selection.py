@@ -6,12 +6,13 @@ import pytest
 from hs2lib.align.sft import best_paths, items
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import true_attributes
+from hs2lib.engine import checkpoints
 from hs2lib.evaluate import mt_bench, selection
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import answered
 from hs2lib.group import Response
 from hs2lib.models.policy import load_policy
-from hs2lib.train import checkpoints, recipes
+from hs2lib.train import recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
 

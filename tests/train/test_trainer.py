@@ -18,11 +18,12 @@ from tiny_training import made, recipe, run_folder, tiny
 from transformers import TrainerCallback
 
 from hs2lib import code
+from hs2lib.engine import checkpoints
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
 from hs2lib.stats import metrics
-from hs2lib.train import checkpoints, trainer
+from hs2lib.train import trainer
 from hs2lib.train.items import (
     Item,
     cluster,

@@ -31,13 +31,14 @@ from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
+from hs2lib.engine import checkpoints
 from hs2lib.evaluate import response_rows, rewardbench
 from hs2lib.models import baselines, rollout
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
-from hs2lib.train import checkpoints, objectives
+from hs2lib.train import objectives
 from hs2lib.train.items import rated
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import SteerLM2
