@@ -50,7 +50,6 @@ def gpus(name: str) -> int:
 
 def size(stage: str, name: str) -> tuple[int, int]:
     """How many nodes a stage gets, and how many processes on each."""
-
     asked = STAGE_RESOURCES[f"{stage}_{name}"]
     nodes = int(asked["nodes"].raw) if "nodes" in asked else 1
     processes_each = int(asked["processes"].raw) if "processes" in asked else 1

@@ -5,7 +5,7 @@ A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it
 `params/<tier>/<run>.yaml`, or by `runs/<tier>/<run>/run.yaml`, which the command line writes. The
 key `reads` of that file names runs to read in place of a notebook's own: `reads: [05@mine]`. No
 file defines `06@seed-1` and `06@mine-seed-1`. They are 06 and 06@mine with a seed one higher, and
-so are all runs that they read.
+all runs that they read have a seed one higher too.
 
 A run is current when its report exists and its stamp, `runs/<tier>/<run>/stamp.json`, still holds.
 A stamp says what the run was made of: parameters, the recipe, the code of the notebook and of
