@@ -1,9 +1,11 @@
-# The suite as a graph: one rule, one job a notebook. Started by `python -m hs2lib.run`, which checks every parameter and
-# says which notebooks are to be run. Paths are relative to Snakemake's own folder, the ignored run folder.
+# The suite as a graph: each notebook is one rule and one job. Started by `python -m hs2lib.run`,
+# which checks every parameter and says which notebooks are to be run. Paths are relative to
+# Snakemake's own folder, the ignored run folder.
 #
-# A stage is a job of its own, before its notebook, where a profile (or --set-resources) says how many nodes it gets and
-# how many processes on each, a GPU for each at the tiers that want GPUs; else the notebook computes it itself:
+# A stage is a job of its own, before its notebook, where a profile (or --set-resources) says how
+# many nodes it gets and how many processes on each:
 #   train_05_reward_model_training: {nodes: 2, processes: 8}
+# Each process gets a GPU at the tiers that want GPUs. Else the notebook computes the stage itself.
 import shlex
 import sys
 
@@ -22,50 +24,73 @@ onstart:
     processes.interrupt_group()  # by itself Snakemake would wait until its jobs are done
 
 
-# {rule of a stage: {resource: value}}
-WANTED = {rule: dict(wanted) for rule, wanted in workflow.resource_settings.overwrite_resources.items()}
-WANTED = {rule: wanted for rule, wanted in WANTED.items() if rule.partition("_")[0] in stages.STAGES}
-for rule_name in WANTED:
-    graph.matching([rule_name.partition("_")[2]])  # raises where there is no such notebook
+# What profiles and --set-resources ask for: {rule of a stage: {resource: value}}
+STAGE_RESOURCES = {}
+for rule_name, asked in workflow.resource_settings.overwrite_resources.items():
+    stage_name, _, notebook_name = rule_name.partition("_")
+    if stage_name in stages.STAGES:
+        graph.matching([notebook_name])  # raises where there is no such notebook
+        STAGE_RESOURCES[rule_name] = dict(asked)
 
 
-def stages_of(name):
+def stages_of(name: str) -> list[str]:
     """The stages of a notebook that are jobs of their own, in their order."""
-    return [stage for stage in stages.stages_of(name) if f"{stage}_{name}" in WANTED]
+    return [stage for stage in stages.stages_of(name) if f"{stage}_{name}" in STAGE_RESOURCES]
 
 
-def done(names):
+def done(names: list[str]) -> list[str]:
     """Files that say that these notebooks are done, of those that are run."""
     return [f"{TIER}/{name}/stamp.json" for name in names if name in NOTEBOOKS]
 
 
-def gpus(name):
+def gpus(name: str) -> int:
     """GPUs of a notebook, or of each process of its stages."""
     return graph.about(name)["gpu"] if TIER in ("gpu", "paper") else 0
 
 
-def size(stage, name):
+def size(stage: str, name: str) -> tuple[int, int]:
     """How many nodes a stage gets, and how many processes on each."""
-    wanted = WANTED[f"{stage}_{name}"]
-    return [int(wanted[key].raw) if key in wanted else 1 for key in ("nodes", "processes")]
+    asked = STAGE_RESOURCES[f"{stage}_{name}"]
+    nodes = int(asked["nodes"].raw) if "nodes" in asked else 1
+    processes_each = int(asked["processes"].raw) if "processes" in asked else 1
+    return nodes, processes_each
 
 
-def launcher(stage, name):
-    """What starts the processes of a stage: python, torchrun on this machine, or one torchrun on each node."""
-    nodes, processes = size(stage, name)
-    torchrun = f"{PYTHON} -m torch.distributed.run --nproc-per-node {processes}"
+def launcher(stage: str, name: str) -> str:
+    """What starts the processes of a stage.
+
+    It is python, torchrun on this machine, or one torchrun on each node.
+    """
+    nodes, processes_each = size(stage, name)
+    torchrun = f"{PYTHON} -m torch.distributed.run --nproc-per-node {processes_each}"
     if nodes > 1:
         srun = f"srun --nodes {nodes} --ntasks {nodes}"
         meet = '--rdzv-backend c10d --rdzv-endpoint "$(hostname):$((20000 + SLURM_JOB_ID % 10000))"'
         return f"{srun} {torchrun} --nnodes {nodes} {meet} --rdzv-id $SLURM_JOB_ID"
-    return f"{torchrun} --standalone" if processes > 1 else PYTHON
+    if processes_each > 1:
+        return f"{torchrun} --standalone"
+    return PYTHON
 
 
-def resources_of(stage, name):
-    """What a stage asks of the cluster. Over several nodes the job itself starts its tasks, as those of MPI do."""
-    nodes, processes = size(stage, name)
-    several = {"mpi": "srun", "tasks": nodes, "tasks_per_gpu": 0} if nodes > 1 else {}
-    return {"nodes": nodes, "processes": processes, "gpu": nodes * processes * gpus(name)} | several
+def resources_of(stage: str, name: str) -> dict[str, int | str]:
+    """What a stage asks of the cluster.
+
+    Over several nodes the job itself starts its tasks, as those of MPI do.
+    """
+    nodes, processes_each = size(stage, name)
+    resources = {
+        "nodes": nodes,
+        "processes": processes_each,
+        "gpu": nodes * processes_each * gpus(name),
+    }
+    if nodes > 1:
+        resources |= {"mpi": "srun", "tasks": nodes, "tasks_per_gpu": 0}
+    return resources
+
+
+def log_of(name: str) -> str:
+    """The file in which a notebook's jobs leave what they print."""
+    return f"{TIER}/{name}/log.txt"
 
 
 rule all:
@@ -85,16 +110,19 @@ for name in NOTEBOOKS:
                 [f"{TIER}/{name}/{earlier}.done" for earlier in stages_of(name)[:at]],
             output:
                 touch(f"{TIER}/{name}/{stage}.done"),
-            params:  # what a job is made of now; its shell is put together when it runs, for the last one of this loop
+            # A shell is put together when its job runs. By then TIER is as it was, but `stage` and
+            # `name` are those of the last turn of these loops: what counts is kept here.
+            params:
                 launcher=launcher(stage, name),
                 name=name,
                 stage=stage,
+                log=log_of(name),
             threads: graph.threads(name, TIER, CORES)
             resources:
                 **resources_of(stage, name),
             shell:
                 "exec {params.launcher} -m hs2lib.run --stage {params.stage} "
-                f"--tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"
+                "--tier {TIER} {params.name} 2> {params.log}"
 
     rule:
         name:
@@ -106,9 +134,11 @@ for name in NOTEBOOKS:
             f"{TIER}/{name}/stamp.json",
         params:
             name=name,
+            log=log_of(name),
         threads: graph.threads(name, TIER, CORES)
         resources:
             gpu=gpus(name),
         shell:
             # exec: a job's parent is Snakemake, not a shell that would outlive it.
-            f"exec {runner.doubled(PYTHON)} -m hs2lib.run --execute --tier {TIER} " "{params.name} 2> " f"{TIER}/" "{params.name}/log.txt"
+            f"exec {runner.doubled(PYTHON)} -m hs2lib.run --execute "
+            "--tier {TIER} {params.name} 2> {params.log}"

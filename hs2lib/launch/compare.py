@@ -1,15 +1,12 @@
-"""Reports beside the published ones, number by number: what is the same, what moved, and which
-conclusions changed.
+"""Reports beside the published ones: which numbers moved, and which conclusions changed.
 
-    frame = compare("demo", paths.reports(), paths.published_reports())    # one row a cell of a CSV table
-    counts(frame)                                                          # cells of each kind, by run and table
+    frame = compare("demo", paths.reports(), paths.published_reports())  # a row a cell of a table
+    counts(frame, ["run", "table"])  # cells of each kind
 
 Every cell of every CSV table gets one of `KINDS`. A row is matched by the texts that name it, and
 by its order where several rows have the same ones. A column is matched by its heading. A conclusion
 is a verdict in words, or the sign of an interval that leaves out 0. Nothing is run and nothing is
 written.
-
-Paper: silent.
 """
 
 import csv
@@ -52,17 +49,15 @@ COLUMNS = [
     "kind",
 ]
 
-CONCLUSIONS = (
-    "verdict",
-    "outcome",
-    "on these rows",
-)  # headings of what a table concludes, in words
+# Headings of what a table concludes, in words.
+CONCLUSIONS = ("verdict", "outcome", "on these rows")
 
 _NUMBER = r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 _INTERVAL = rf"\[({_NUMBER}), ({_NUMBER})\]"
 _NUMERIC = re.compile(rf"{_NUMBER}(?: {_INTERVAL})?(?: ± {_NUMBER})?(?: \(\d+ of \d+ seeds\))?")
 _ZERO = 1e-12  # a sum of floats that should be 0 is less
-_DIGITS = 4  # a single number with fewer, such as a share of 8 questions, has no last digit that rounding explains
+# Rounding explains no digit of a single number with fewer, such as a share of 8 questions.
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,12 @@ class Table:
 
 
 class Cell(NamedTuple):
-    """One cell of a table: its text, and the 95 % interval beside it or in it; None without one."""
+    """One cell of a table.
+
+    Fields:
+        text: as it is printed.
+        interval: the 95 % interval beside it or in it; None without one.
+    """
 
     text: str
     interval: tuple[float, float] | None = None
@@ -90,14 +90,20 @@ RENAMED = {
     "gold, mean": "truth, mean",
     "gold, chosen less rejected": "truth, chosen less rejected",
     "gold log P(a|x,y)": "true log P(a|x,y)",
-} | {f"{which} goodness": f"{which} {SCORE}" for which in ("worst", "mean", "best")}
-RENAMED_MEASURES = {"goodness": SCORE} | {
-    name: f"reward model's {name}" for name in (*ATTRIBUTES, "log P(a|x,y)")
-}  # in a column "measure"
+    "worst goodness": f"worst {SCORE}",
+    "mean goodness": f"mean {SCORE}",
+    "best goodness": f"best {SCORE}",
+}
+# In a column "measure".
+RENAMED_MEASURES = {name: f"reward model's {name}" for name in (*ATTRIBUTES, "log P(a|x,y)")}
+RENAMED_MEASURES["goodness"] = SCORE
 
 
 def renamed(text: str, heading: str = "") -> str:
-    """A cell or a heading in today's words. heading: of the cell's column."""
+    """A cell or a heading in today's words.
+
+    heading: that of the cell's column; "" for a heading.
+    """
     if heading == "measure" and text in RENAMED_MEASURES:
         return RENAMED_MEASURES[text]
     if re.fullmatch(r"win rate over .+ by gold, %", text) or text.startswith("judge gold"):
@@ -106,18 +112,22 @@ def renamed(text: str, heading: str = "") -> str:
 
 
 def read(path: Path) -> Table:
-    """The table of a CSV file in today's words. Of two columns with one heading the second is called "a (2)"."""
+    """The table of a CSV file in today's words.
+
+    Of two columns with the heading "a" the second is called "a (2)".
+    """
     with path.open(newline="") as file:
-        lines = [[plain_cell(cell) for cell in line] for line in csv.reader(file)]
-    if lines:
-        before = lines[0]
-        lines = [
-            [renamed(cell, heading) for cell, heading in zip(line, before, strict=False)]
-            for line in lines
-        ]
+        printed_lines = list(csv.reader(file))
+    if not printed_lines:
+        return Table([], [])
+    printed_headings = [plain_cell(heading) for heading in printed_lines[0]]
+    lines = []
+    for line in printed_lines:
+        cells = zip(line, printed_headings, strict=False)
+        lines.append([renamed(plain_cell(text), heading) for text, heading in cells])
     headings: list[str] = []
     seen: Counter = Counter()
-    for heading in lines[0] if lines else []:
+    for heading in lines[0]:
         seen[heading] += 1
         headings.append(heading if seen[heading] == 1 else f"{heading} ({seen[heading]})")
     return Table(headings, [dict(zip(headings, line, strict=False)) for line in lines[1:]])
@@ -129,24 +139,19 @@ def read(path: Path) -> Table:
 def names_of(ours: Table, published: Table) -> list[str]:
     """The columns whose texts name a row, in both tables.
 
-    They are the first columns of text that tell all rows apart, in either table; where they never
-    do, all of them. A conclusion names a row only where it stands first, as in a table of how often
-    each verdict was reached.
+    They are the first columns of text that tell all rows apart, in either table. Where no columns
+    do, they are all columns of text. A conclusion names a row only where it stands first, as in a
+    table of how often each verdict was reached.
     """
     texts = []
     for heading in published.headings:
-        values = {row.get(heading, "") for row in (*ours.rows, *published.rows)} - {
-            "",
-            DASH,
-            "True",
-            "False",
-        }
+        values = {row.get(heading, "") for row in (*ours.rows, *published.rows)}
+        values -= {"", DASH, "True", "False"}
         concludes = heading in CONCLUSIONS and heading != published.headings[0]
         if heading in ours.headings and not concludes and not all(map(_NUMERIC.fullmatch, values)):
             texts.append(heading)
-    texts.sort(
-        key=lambda heading: heading != "tier"
-    )  # a table of several tiers has all its rows once a tier
+    # The tier first: a table of several tiers has all its rows once a tier.
+    texts.sort(key=lambda heading: heading != "tier")
     for number in range(1, len(texts) + 1):
         if _tells_apart(ours, texts[:number]) and _tells_apart(published, texts[:number]):
             return texts[:number]
@@ -154,39 +159,47 @@ def names_of(ours: Table, published: Table) -> list[str]:
 
 
 def _tells_apart(table: Table, headings: list[str]) -> bool:
-    return len({tuple(row[heading] for heading in headings) for row in table.rows}) == len(
-        table.rows
-    )
+    """Whether no two rows of a table have the same texts under these headings."""
+    names = {_name_of(row, headings) for row in table.rows}
+    return len(names) == len(table.rows)
+
+
+def _name_of(row: dict[str, str], headings: list[str]) -> tuple[str, ...]:
+    """The texts that name a row."""
+    return tuple(row[heading] for heading in headings)
 
 
 def rows_by_name(table: Table, names: list[str]) -> dict[tuple, dict[str, str]]:
-    """The rows by the texts that name them, and last by their number, from 1, among rows of the same name."""
+    """The rows by the texts that name them.
+
+    The last part of a key is the row's number, from 1, among rows of the same name.
+    """
     rows: dict[tuple, dict[str, str]] = {}
     seen: Counter = Counter()
     for row in table.rows:
-        name = tuple(row[heading] for heading in names)
+        name = _name_of(row, names)
         seen[name] += 1
         rows[(*name, seen[name])] = row
     return rows
 
 
 def bounds_of(headings: list[str]) -> dict[str, tuple[str, str]]:
-    """The headings of the bounds of each column of values that has an interval.
+    """The headings of the bounds, low and high, of each column of values that has an interval.
 
     "mean low" and "mean high" belong to "mean". "95 % low" and "95 % high", or "low" and "high",
     belong to the next column to their left that is no bound. Of several intervals the first counts.
     """
     bounds: dict[str, tuple[str, str]] = {}
-    values = [""]
+    left = ""  # the last column that is no bound
     for heading in headings:
         stem, _, end = heading.rpartition(" ")
         if end == "low":
-            value = stem if stem in headings else values[-1]
+            value = stem if stem in headings else left
             high = f"{heading.removesuffix('low')}high"
             if value and high in headings:
                 bounds.setdefault(value, (heading, high))
         elif end != "high":
-            values.append(heading)
+            left = heading
     return bounds
 
 
@@ -202,24 +215,42 @@ def number(text: str) -> float | None:
 
 
 def cell(row: dict[str, str], heading: str, bounds: dict[str, tuple[str, str]]) -> Cell:
-    """The cell of a row, with its interval: the first in its text, or else from the columns of its bounds."""
+    """The cell of a row, with its interval.
+
+    The interval is the first in its text, or else that of the columns of its bounds.
+    """
     text = row.get(heading, "")
-    within = re.search(_INTERVAL, text)
-    printed = (
-        within.groups() if within else [row.get(bound, "") for bound in bounds.get(heading, ())]
-    )
-    numbers = [number(bound) for bound in printed]
-    return Cell(text, tuple(numbers) if numbers and None not in numbers else None)
+    in_text = re.search(_INTERVAL, text)
+    if in_text:
+        low, high = in_text.groups()
+    elif heading in bounds:
+        low_heading, high_heading = bounds[heading]
+        low = row.get(low_heading, "")
+        high = row.get(high_heading, "")
+    else:
+        return Cell(text)
+    interval = (number(low), number(high))
+    return Cell(text, None if None in interval else interval)
 
 
 def side(interval: tuple[float, float]) -> int:
-    """On which side of 0 an interval lies: 1, -1, or 0 where it holds 0, or ends there but for the error of floats."""
+    """On which side of 0 an interval lies.
+
+    1 or -1; 0 where it holds 0, or ends there but for the error of floats.
+    """
     low, high = interval
-    return int(low > _ZERO) - int(high < -_ZERO)
+    above = low > _ZERO
+    below = high < -_ZERO
+    if above == below:
+        return 0
+    return 1 if above else -1
 
 
 def sides(of: Cell) -> list[int]:
-    """On which side of 0 each interval of a cell lies: each in its text, or else the one from the columns of bounds."""
+    """On which side of 0 each interval of a cell lies.
+
+    The intervals are those in its text, or else the one from the columns of bounds.
+    """
     intervals = [(number(low), number(high)) for low, high in re.findall(_INTERVAL, of.text)]
     if not intervals and of.interval:
         intervals = [of.interval]
@@ -227,23 +258,28 @@ def sides(of: Cell) -> list[int]:
 
 
 def rounds(one: str, other: str, digits: int) -> bool:
-    """Whether two printed numbers differ by no more than one unit of the last digit of the longer
-    one.
+    """Whether rounding explains the difference of two printed numbers.
 
-    Whole numbers count things and never do; nor do numbers of fewer digits than `digits`. By hand:
-    0.3279 and 0.3280 do for 4 digits, 0.1 and 0.2 do not.
+    They may differ by one unit of the last digit of the longer one. Whole numbers count things and
+    are exact. So are numbers of fewer digits than `digits`. By hand: 0.3279 and 0.3280 differ by
+    rounding for 4 digits, 0.1 and 0.2 do not.
     """
     numbers = [Decimal(text.replace(",", "")) for text in (one, other)]
     difference = abs(numbers[0] - numbers[1])
-    last = min(value.as_tuple().exponent for value in numbers)
-    longest = max(len(value.as_tuple().digits) for value in numbers)
-    return difference <= _ZERO or (
-        last < 0 and longest >= digits and difference <= Decimal(1).scaleb(last)
-    )
+    if difference <= _ZERO:
+        return True
+    last_digit = min(value.as_tuple().exponent for value in numbers)
+    n_digits = max(len(value.as_tuple().digits) for value in numbers)
+    if last_digit >= 0 or n_digits < digits:
+        return False
+    return difference <= Decimal(1).scaleb(last_digit)
 
 
 def kind_of(ours: Cell, published: Cell, *, concludes: bool = False) -> str:
-    """Which of `KINDS` a cell is, of which at least one side has something. concludes: its words are a conclusion."""
+    """Which of `KINDS` a cell is, of which at least one side has something.
+
+    concludes: whether its words are a conclusion.
+    """
     if not published.text:
         return MISSING_THERE
     if not ours.text:
@@ -256,18 +292,16 @@ def kind_of(ours: Cell, published: Cell, *, concludes: bool = False) -> str:
         return EQUAL
     mine = re.findall(f"({_NUMBER})", ours.text)
     theirs = re.findall(f"({_NUMBER})", published.text)
-    digits = (
-        _DIGITS if number(ours.text) is not None else 1
-    )  # in words the number of decimals is fixed
-    if all(
-        one == other or rounds(one, other, digits) for one, other in zip(mine, theirs, strict=True)
-    ):
-        return ROUNDING
-    return where(mine[0], published)
+    # Within a text the number of decimals is fixed.
+    digits = 1 if number(ours.text) is None else _DIGITS
+    for one, other in zip(mine, theirs, strict=True):
+        if one != other and not rounds(one, other, digits):
+            return where(mine[0], published)
+    return ROUNDING
 
 
 def where(value: str, published: Cell) -> str:
-    """Where a number that moved is now: inside the published interval or outside; or there is none."""
+    """The kind of a number that moved: inside the published interval, outside, or without one."""
     if published.interval is None:
         return MOVED
     low, high = published.interval
@@ -277,64 +311,83 @@ def where(value: str, published: Cell) -> str:
 def compare_rows(
     ours: dict[str, str], published: dict[str, str], headings: list[str], bounds: dict
 ) -> list[dict]:
-    """The cells of one row that hold something on either side: column, both texts, both intervals,
-    kind.
+    """The cells of one row that hold something on either side.
 
-    A bound that moved is of the kind of its value, but that a conclusion is counted once, with the
-    value.
+    A bound that moved is of the kind of its value. A conclusion is counted once, with the value.
+
+    Args:
+        ours: our row, a text by heading; empty where we have none.
+        published: the published row, likewise.
+        headings: of the columns to compare.
+        bounds: as from `bounds_of`.
+
+    Returns:
+        A record of each: column, both texts, both intervals and kind, as in `COLUMNS`.
     """
-    value_of = {bound: value for value, pair in bounds.items() for bound in pair}
-    beside = next(
-        (value for value in headings if value in bounds), ""
-    )  # what a verdict of this row was drawn from
+    value_of = {}
+    for value, (low, high) in bounds.items():
+        value_of[low] = value
+        value_of[high] = value
+    # What a verdict of this row was drawn from.
+    evidence = next((heading for heading in headings if heading in bounds), "")
     records = []
     for heading in headings:
-        mine, theirs = cell(ours, heading, bounds), cell(published, heading, bounds)
-        if not mine.text and not theirs.text:
+        our_cell = cell(ours, heading, bounds)
+        their_cell = cell(published, heading, bounds)
+        if not our_cell.text and not their_cell.text:
             continue
-        kind = kind_of(mine, theirs, concludes=heading in CONCLUSIONS)
+        concludes = heading in CONCLUSIONS
+        kind = kind_of(our_cell, their_cell, concludes=concludes)
         if kind == MOVED and heading in value_of:
-            kind = where(
-                ours.get(value_of[heading]) or "nan", cell(published, value_of[heading], bounds)
-            )
-        if heading in CONCLUSIONS and beside:
-            mine = Cell(mine.text, cell(ours, beside, bounds).interval)
-            theirs = Cell(theirs.text, cell(published, beside, bounds).interval)
-        record = {
-            "column": heading,
-            "published": theirs.text,
-            "published interval": words(theirs.interval),
-        }
+            value = value_of[heading]
+            kind = where(ours.get(value) or "nan", cell(published, value, bounds))
+        our_interval = our_cell.interval
+        their_interval = their_cell.interval
+        if concludes and evidence:
+            our_interval = cell(ours, evidence, bounds).interval
+            their_interval = cell(published, evidence, bounds).interval
         records.append(
-            record | {"ours": mine.text, "our interval": words(mine.interval), "kind": kind}
+            {
+                "column": heading,
+                "published": their_cell.text,
+                "published interval": words(their_interval),
+                "ours": our_cell.text,
+                "our interval": words(our_interval),
+                "kind": kind,
+            }
         )
     return records
 
 
 def words(interval: tuple[float, float] | None) -> str:
     """An interval in words; "" without one."""
-    return f"[{interval[0]:.4g}, {interval[1]:.4g}]" if interval else ""
+    if interval is None:
+        return ""
+    low, high = interval
+    return f"[{low:.4g}, {high:.4g}]"
 
 
 def compare_tables(ours: Table, published: Table) -> list[dict]:
-    """Every cell of two tables that holds something on either side and names no row, with its row in words."""
+    """Every cell of two tables that holds something on either side and names no row.
+
+    Its record is that of `compare_rows`, with its row in words.
+    """
     names = names_of(ours, published)
     our_rows = rows_by_name(ours, names)
     published_rows = rows_by_name(published, names)
-    headings = [
-        heading
-        for heading in dict.fromkeys([*published.headings, *ours.headings])
-        if heading not in names
-    ]
+    all_headings = dict.fromkeys([*published.headings, *ours.headings])
+    headings = [heading for heading in all_headings if heading not in names]
     bounds = bounds_of(headings)
     records = []
     for name in dict.fromkeys([*published_rows, *our_rows]):
         *texts, order = name
-        shown = ", ".join(filter(None, [*texts, f"row {order}" if order > 1 or not names else ""]))
-        compared = compare_rows(
-            our_rows.get(name, {}), published_rows.get(name, {}), headings, bounds
-        )
-        records += [{"row": shown} | record for record in compared]
+        words_of_row = [text for text in texts if text]
+        if order > 1 or not names:
+            words_of_row.append(f"row {order}")
+        our_row = our_rows.get(name, {})
+        published_row = published_rows.get(name, {})
+        for record in compare_rows(our_row, published_row, headings, bounds):
+            records.append({"row": ", ".join(words_of_row)} | record)
     return records
 
 
@@ -342,7 +395,10 @@ def compare_tables(ours: Table, published: Table) -> list[dict]:
 
 
 def complete(folder: Path) -> list[str]:
-    """The complete runs whose reports lie in a folder of one tier, in order; none that was made by hand."""
+    """The complete runs whose reports lie in a folder of one tier, in order.
+
+    None of them was made by hand.
+    """
     names = [file.parent.name for file in folder.glob("[0-9]*/manifest.json")]
     return sorted(name for name in names if not name.endswith(f"@{graph.BY_HAND}"))
 
@@ -350,60 +406,71 @@ def complete(folder: Path) -> list[str]:
 def compare(
     tier: str, ours: Path, published: Path, pairs: dict[str, str] | None = None
 ) -> pd.DataFrame:
-    """Every cell of the CSV tables of runs under `ours` beside those under `published`, two roots
-    of reports.
+    """Every cell of the CSV tables of our runs beside the published ones.
 
-    pairs: run of ours -> the published run that it stands beside, which may be one of another seed;
-    by default every complete run of either root beside that of its name. Columns: `COLUMNS`. A run
-    that one side lacks is one row without a table; a table that one side lacks is all its cells.
-    Raises FileNotFoundError for a named run that is not there.
+    Args:
+        tier: one of `graph.TIERS`.
+        ours: the root of our reports.
+        published: the root of the published ones.
+        pairs: run of ours -> the published run that it stands beside, which may be one of another
+            seed. By default every complete run of either root stands beside that of its name.
+
+    Returns:
+        A row for each cell, with `COLUMNS`. A run that one side lacks is one row without a table. A
+        table that one side lacks is all its cells.
+
+    Raises:
+        FileNotFoundError: a run in `pairs` is not there.
     """
     if pairs is None:
-        pairs = {run: run for run in sorted({*complete(ours / tier), *complete(published / tier)})}
+        names = {*complete(ours / tier), *complete(published / tier)}
+        pairs = {run: run for run in sorted(names)}
     else:
-        for folder in (
-            *(ours / tier / run for run in pairs),
-            *(published / tier / run for run in pairs.values()),
-        ):
-            if not (folder / "manifest.json").exists():
+        folders = [ours / tier / run for run in pairs]
+        folders += [published / tier / beside for beside in pairs.values()]
+        for folder in folders:
+            if not _ended(folder):
                 raise FileNotFoundError(f"no complete report to compare in {folder}")
     records = []
     for run, beside in pairs.items():
-        about = {"run": run, "beside": beside}
-        mine = ours / tier / run
-        theirs = published / tier / beside
-        if not _ended(mine):
-            records.append(about | {"kind": MISSING_HERE})
-        elif not _ended(theirs):
-            records.append(about | {"kind": MISSING_THERE})
+        pair = {"run": run, "beside": beside}
+        our_report = ours / tier / run
+        their_report = published / tier / beside
+        if not _ended(our_report):
+            records.append(pair | {"kind": MISSING_HERE})
+        elif not _ended(their_report):
+            records.append(pair | {"kind": MISSING_THERE})
         else:
-            records += [about | record for record in compare_reports(mine, theirs)]
+            records += [pair | record for record in compare_reports(our_report, their_report)]
     return pd.DataFrame(records, columns=COLUMNS).fillna("")
 
 
 def compare_reports(ours: Path, published: Path) -> list[dict]:
     """Every cell of the CSV tables of two reports' folders, with its table."""
+    names = {file.name for file in ours.glob("*.csv")}
+    names |= {file.name for file in published.glob("*.csv")}
     records = []
-    for name in sorted(
-        {file.name for folder in (ours, published) for file in folder.glob("*.csv")}
-    ):
-        mine = read(ours / name) if (ours / name).exists() else None
-        theirs = read(published / name) if (published / name).exists() else None
-        headings = (mine or theirs).headings
-        compared = compare_tables(mine or Table(headings, []), theirs or Table(headings, []))
+    for name in sorted(names):
+        our_table = read(ours / name) if (ours / name).exists() else None
+        their_table = read(published / name) if (published / name).exists() else None
+        if our_table is None:
+            our_table = Table(their_table.headings, [])
+        if their_table is None:
+            their_table = Table(our_table.headings, [])
+        compared = compare_tables(our_table, their_table)
         records += [{"table": name} | record for record in compared]
     return records
 
 
 def _ended(folder: Path) -> bool:
+    """Whether a folder holds the report of a run that ended; its manifest is written last."""
     return (folder / "manifest.json").exists()
 
 
 def counts(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """How many cells of each kind there are: rows by the columns `by`, a column for each kind that
-    occurs.
+    """How many cells of each kind there are: a column for each kind that occurs.
 
-    frame: as from `compare`.
+    frame: as from `compare`. by: the columns of it by which the rows are.
     """
     cells = frame[frame.table != ""]
     tally = pd.crosstab([cells[name] for name in by], cells.kind)
@@ -416,10 +483,10 @@ def changed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs_of(words: list[str]) -> dict[str, str] | None:
-    """What the command line names: runs, as 07, or with the published run to stand beside, as
-    07@seed-1=07.
+    """What the command line names: our runs, each with the published run to stand beside.
 
-    None for no words: all runs. Raises ParameterError for an unknown notebook.
+    A word is a run, as 07, or a pair, as 07@seed-1=07. None for no words: all runs. Raises
+    ParameterError for an unknown notebook.
     """
     pairs = {}
     for word in words:
@@ -429,12 +496,19 @@ def pairs_of(words: list[str]) -> dict[str, str] | None:
 
 
 def main(tier: str, names: list[str], *, strict: bool = False) -> int:
-    """Print how the user's reports of a tier compare with the published ones; the exit status.
+    """Print how the user's reports of a tier compare with the published ones.
 
-    names: as for `pairs_of`. strict: the status is 1 where a number is another one, rounding apart;
-    else it is 0. Raises FileNotFoundError for a named run without a report.
+    Args:
+        tier: one of `graph.TIERS`.
+        names: as for `pairs_of`.
+        strict: whether a number that is another one, rounding apart, is a failure.
+
+    Returns:
+        The exit status: 1 for a failure, else 0.
+
+    Raises:
+        FileNotFoundError: a named run has no report.
     """
-    sides = [("published", "published interval"), ("ours", "our interval")]
     frame = compare(tier, paths.reports(), paths.published_reports(), pairs_of(names))
     if (frame.table == "").all():
         print(f"{tier}: no run of yours has a published one to stand beside", file=sys.stderr)
@@ -443,7 +517,8 @@ def main(tier: str, names: list[str], *, strict: bool = False) -> int:
     print(counts(frame, ["run"]).rename_axis(index=None).to_string())
     for record in changed(frame).to_dict("records"):
         place = f"{record['run']} {record['table']}, {record['row']}: {record['column']}"
-        theirs, ours = (f"{record[value]} {record[interval]}".strip() for value, interval in sides)
+        theirs = f"{record['published']} {record['published interval']}".strip()
+        ours = f"{record['ours']} {record['our interval']}".strip()
         print(f"{CHANGED}: {place}: published {theirs}, yours {ours}")
     for kind, whose in (
         (MISSING_HERE, "published, not run here"),

@@ -1,14 +1,13 @@
-"""Publish reports: copy those of complete local runs to `reports/published/<tier>/`, which is
-tracked.
+"""Publish reports: copy those of complete local runs to `reports/published/<tier>/`.
 
-    make publish RUNS="05 06@seed-1"          # python -m hs2lib.launch.publish --tier demo 05 06@seed-1
+    make publish RUNS="05 06@seed-1"
+    python -m hs2lib.launch.publish --tier demo 05 06@seed-1      # the same
 
-A published report is of the commit that its manifest names, for good: it changes only here. So what
-is published must be what that commit gives, and must have read what is published. All faults of all
-runs are named before anything is written (`faults`), and all runs are published or none. A run with
-the results that are published already leaves every file there as it is, its manifest too.
-
-Paper: silent.
+That folder is tracked. A published report is of the commit that its manifest names, for good: it
+changes only here. So what is published must be what that commit gives, and must have read what is
+published. All faults of all runs are named before anything is written (`faults`), and all runs are
+published or none. A run with the results that are published already leaves every file there as it
+is, its manifest too.
 """
 
 import argparse
@@ -28,23 +27,21 @@ from hs2lib.run.parameters import ParameterError
 
 ALL = "all"  # on the command line: every complete run of the tier
 
-TIERS = [
-    tier for tier in graph.TIERS if tier != "smoke"
-]  # nobody keeps a report of the smallest sizes
+# Nobody keeps a report of the smallest sizes.
+TIERS = [tier for tier in graph.TIERS if tier != "smoke"]
 
 
 def tables_only(tier: str, run: str) -> bool:
-    """Whether of a published run only CSV tables and manifest are kept: of a named one of tier
-    demo.
+    """Whether only the CSV tables and the manifest of a run are published.
 
-    `make matrix` makes the rest again. .gitignore says the same.
+    This holds for the named runs of tier demo, of which `make matrix` makes the rest again.
+    .gitignore says the same.
     """
     return tier == "demo" and "@" in run
 
 
 def uncommitted() -> list[str]:
-    """Tracked files that differ from the commit, and untracked ones among what a run reads of the
-    checkout.
+    """Tracked files that differ from the commit, and untracked ones that a run may read.
 
     Raises OSError outside git.
     """
@@ -57,14 +54,20 @@ def uncommitted() -> list[str]:
     names = []
     for line in listed.stdout.splitlines():
         name = line[3:].strip('"')
-        if not line.startswith("??") or name.startswith(("hs2lib/", "notebooks/", "params/")):
+        is_tracked = not line.startswith("??")
+        if is_tracked or name.startswith(("hs2lib/", "notebooks/", "params/")):
             names.append(name)
     return names
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs to publish at a tier, with the manifests of their reports, and those that are published before."""
+    """The runs to publish at a tier.
+
+    Fields:
+        own: the manifests of their reports, by run.
+        published: the manifests that are published before, by run.
+    """
 
     tier: str
     own: dict[str, dict]
@@ -72,30 +75,48 @@ class Plan:
 
     @property
     def after(self) -> dict[str, dict]:
-        """The manifests that are published once the plan is done, by run; for what stays equal, the newer one."""
+        """The manifests that are published once the plan is done, by run.
+
+        For a run whose results stay the same it is the newer one.
+        """
         return self.published | self.own
 
     def unchanged(self, run: str) -> bool:
-        """Whether the run's results are those that are published already: every artefact has the same digest."""
+        """Whether the run's results are those that are published already.
+
+        Every artefact then has the same digest.
+        """
         return run in self.published and _digests(self.own[run]) == _digests(self.published[run])
 
     def results_of(self, name: str) -> str:
-        """What `graph.results` says of a run once the plan is done. name: a run of the tier, or tier/run of another."""
-        tier, _, run = name.rpartition("/")
-        whose = paths.reports() if not tier and run in self.own else paths.published_reports()
-        return graph.results(whose / (tier or self.tier) / run / "manifest.json")
+        """What `graph.results` says of a run once the plan is done.
+
+        name: a run of the tier, or tier/run of another.
+        """
+        other_tier, _, run = name.rpartition("/")
+        if not other_tier and run in self.own:
+            folder = paths.reports()
+        else:
+            folder = paths.published_reports()
+        return graph.results(folder / (other_tier or self.tier) / run / "manifest.json")
 
 
 def _digests(manifest: dict) -> dict[str, str]:
-    return {name: about["sha256"] for name, about in manifest.get("artefacts", {}).items()}
+    """The digests of a manifest's artefacts, by name."""
+    artefacts = manifest.get("artefacts", {})
+    return {name: artefact["sha256"] for name, artefact in artefacts.items()}
 
 
 def plan(tier: str, runs: list[str]) -> Plan:
-    """The plan to publish these runs. Raises ParameterError naming those that have no complete report."""
-    own = {
-        run: paths.read_json(paths.reports() / tier / run / "manifest.json") or {} for run in runs
-    }
-    if missing := [run for run, manifest in own.items() if "artefacts" not in manifest]:
+    """The plan to publish these runs.
+
+    Raises ParameterError that names those without a complete report.
+    """
+    own = {}
+    for run in runs:
+        own[run] = paths.read_json(paths.reports() / tier / run / "manifest.json") or {}
+    missing = [run for run, manifest in own.items() if "artefacts" not in manifest]
+    if missing:
         raise ParameterError(
             f"no complete report in {paths.reports() / tier} of {', '.join(missing)}: run it first"
         )
@@ -109,13 +130,19 @@ def plan(tier: str, runs: list[str]) -> Plan:
 
 
 def faults(of: Plan) -> list[str]:
-    """Why the runs of a plan must not be published, each a sentence that names the run and what to do; else empty."""
+    """Why the runs of a plan must not be published; empty where they may be.
+
+    Each reason is a sentence that names the run and what to do.
+    """
     sentences = []
     for run in of.own:
         sentences += left_otherwise(of, run)
         if not of.unchanged(run):
-            sentences += made_otherwise(of, run) + read_otherwise(of, run)
-    return sentences + left_behind(of) + seeds_otherwise(of)
+            sentences += made_otherwise(of, run)
+            sentences += read_otherwise(of, run)
+    sentences += left_behind(of)
+    sentences += seeds_otherwise(of)
+    return sentences
 
 
 def left_otherwise(of: Plan, run: str) -> list[str]:
@@ -124,13 +151,16 @@ def left_otherwise(of: Plan, run: str) -> list[str]:
     altered = completed(of.tier, run, folder).altered
     if not (folder / f"{run}.ipynb").exists():
         altered.append(f"{run}.ipynb")
-    return (
-        [f"{run} is not as its run left it ({', '.join(altered)}): run it again"] if altered else []
-    )
+    if not altered:
+        return []
+    return [f"{run} is not as its run left it ({', '.join(altered)}): run it again"]
 
 
 def made_otherwise(of: Plan, run: str) -> list[str]:
-    """Faults where today's commit does not give what the run gave: its commit, its code, kept work, its parameters."""
+    """Faults where today's commit does not give what the run gave.
+
+    They are in its commit, its code, work that it read, and its parameters.
+    """
     manifest = of.own[run]
     _, values, recipe = graph.resolved(run, of.tier)
     paths.hide(values)
@@ -139,22 +169,26 @@ def made_otherwise(of: Plan, run: str) -> list[str]:
     commit = str(manifest.get("commit", "unknown"))
     if commit.endswith("+") or commit == "unknown":
         sentences.append(
-            f"{run} was made at commit {commit}, which nobody can check out: commit, and run it again"
+            f"{run} was made at commit {commit}, which nobody can check out: "
+            "commit, and run it again"
         )
     if "computes" not in manifest.get("code", {}):
         sentences.append(
-            f"{run} does not say what code computed it, and counts as made by other code: run it again"
+            f"{run} does not say what code computed it, and counts as made by other code: "
+            "run it again"
         )
     elif code_of(manifest) != code_of(today | {"generated": manifest.get("generated")}):
         sentences.append(f"{run} was computed by other code than today's: run it again")
-    if reused := [str(kept.get("what")) for kept in manifest.get("reused", [])]:
-        words = ", ".join(reused)
+    reused = [str(work.get("what")) for work in manifest.get("reused", [])]
+    if reused:
         sentences.append(
-            f"{run} read what other code had made ({words}): run it again without --reuse"
+            f"{run} read what other code had made ({', '.join(reused)}): "
+            "run it again without --reuse"
         )
-    if other := differing(manifest, today):
+    changed = differing(manifest, today)
+    if changed:
         sentences.append(
-            f"{run} has other parameters than today's ({', '.join(other)}): run it again"
+            f"{run} has other parameters than today's ({', '.join(changed)}): run it again"
         )
     if manifest.get("parameters", {}).get("published"):
         sentences.append(f"{run} read the published reports: publish a run that read its own")
@@ -162,7 +196,10 @@ def made_otherwise(of: Plan, run: str) -> list[str]:
 
 
 def read_otherwise(of: Plan, run: str) -> list[str]:
-    """Faults where a run read results that are not published, nor published with it; or, of 14, not all that are."""
+    """Faults where a run read results that are not published, nor published with it.
+
+    Notebook 14 reads all reports: a published one that it did not read is a fault too.
+    """
     manifest = of.own[run]
     read = manifest.get("upstream", {})
     sentences = []
@@ -172,7 +209,8 @@ def read_otherwise(of: Plan, run: str) -> list[str]:
                 f"{run} read other results of {name} than those published: publish that one with it"
             )
     if "beside" in manifest.get("parameters", {}):
-        reports = {name for name in of.after if name.partition("@")[0] != run.partition("@")[0]}
+        notebook = run.partition("@")[0]
+        reports = {name for name in of.after if name.partition("@")[0] != notebook}
         for name in sorted(reports - read.keys()):
             sentences.append(
                 f"{run} did not read {name}, which is published: run {name}, then {run} again"
@@ -181,8 +219,7 @@ def read_otherwise(of: Plan, run: str) -> list[str]:
 
 
 def left_behind(of: Plan) -> list[str]:
-    """Faults where a run that stays as it is published read other results of a run than those that
-    the plan publishes.
+    """Faults where a run that stays published read other results than those of the plan.
 
     A run of the plan whose own results stay is judged by what its new report read.
     """
@@ -191,42 +228,49 @@ def left_behind(of: Plan) -> list[str]:
     for reader in sorted(of.after.keys() - new):
         for name, digest in of.after[reader].get("upstream", {}).items():
             if name in new and digest != of.results_of(name):
-                why = f"{reader}, which is published, read other results of {name}"
-                sentences.append(f"{why}: publish {reader} with it")
+                sentences.append(
+                    f"{reader}, which is published, read other results of {name}: "
+                    f"publish {reader} with it"
+                )
     return sentences
 
 
 def seeds_otherwise(of: Plan) -> list[str]:
-    """Faults where seeds of one run differ by more than the seed: of what is new, and of all that
-    it reads.
+    """Faults where seeds of one run differ by more than the seed.
 
-    Their mean would be one of different things: other settings, other code, or other runs read.
+    Their mean would be one of different things: other settings, other code, or other runs read. The
+    new runs are looked at, and all that they read.
     """
-    names = set()
-    todo = [run for run in of.own if not of.unchanged(run)]
-    while todo:
-        name = todo.pop()
+    names: set[str] = set()
+    waiting = [run for run in of.own if not of.unchanged(run)]
+    while waiting:
+        name = waiting.pop()
         if name in of.after and name not in names:
             names.add(name)
-            todo += of.after[name].get("upstream", {})
+            waiting += of.after[name].get("upstream", {})
     sentences = []
-    for family in sorted({graph.without_seed(name)[0] for name in names}):
-        first, *others = sorted(name for name in of.after if graph.without_seed(name)[0] == family)
+    for seedless in sorted({graph.without_seed(name)[0] for name in names}):
+        first, *others = sorted(
+            name for name in of.after if graph.without_seed(name)[0] == seedless
+        )
         for other in others:
-            if different := [
-                name for name in differing(of.after[first], of.after[other]) if name != "seed"
-            ]:
-                words = ", ".join(different)
-                sentences.append(
-                    f"{first} and {other} differ by more than the seed ({words}): publish them alike"
-                )
-            elif code_of(of.after[first]) != code_of(of.after[other]):
-                sentences.append(
-                    f"{first} and {other} were computed by different code: publish them together"
-                )
-            elif _families(of.after[first]) != _families(of.after[other]):
-                sentences.append(f"{first} and {other} read different runs: publish them alike")
+            sentences += _seed_faults(first, of.after[first], other, of.after[other])
     return sentences
+
+
+def _seed_faults(first: str, first_manifest: dict, other: str, other_manifest: dict) -> list[str]:
+    """A fault where two seeds of one run, by name and manifest, differ by more than the seed."""
+    settings = [name for name in differing(first_manifest, other_manifest) if name != "seed"]
+    if settings:
+        return [
+            f"{first} and {other} differ by more than the seed ({', '.join(settings)}): "
+            "publish them alike"
+        ]
+    if code_of(first_manifest) != code_of(other_manifest):
+        return [f"{first} and {other} were computed by different code: publish them together"]
+    if _seedless_upstream(first_manifest) != _seedless_upstream(other_manifest):
+        return [f"{first} and {other} read different runs: publish them alike"]
+    return []
 
 
 def differing(one: dict, other: dict) -> list[str]:
@@ -234,28 +278,30 @@ def differing(one: dict, other: dict) -> list[str]:
 
     A setting may stand in the cell of parameters in one, and in the recipe in the other.
     """
-    mine, theirs = (
-        record.get("parameters", {}) | record.get("recipe", {}) for record in (one, other)
-    )
-    names = sorted((mine.keys() | theirs.keys()) - {"recipe"})
-    return [
-        name
-        for name in names
-        if name not in mine or name not in theirs or mine[name] != theirs[name]
-    ]
+    settings = one.get("parameters", {}) | one.get("recipe", {})
+    other_settings = other.get("parameters", {}) | other.get("recipe", {})
+    names = []
+    for name in sorted((settings.keys() | other_settings.keys()) - {"recipe"}):
+        in_one_only = name not in settings or name not in other_settings
+        if in_one_only or settings[name] != other_settings[name]:
+            names.append(name)
+    return names
 
 
 def code_of(manifest: dict) -> dict[str, str | None]:
-    """The digests of the code that made a run's numbers: not of what only draws.
+    """The digests of the code that made a run's numbers, without what only draws.
 
-    That of the small world counts apart where the tier has real data, and only for a run that
-    generated rows.
+    The code of the small world has a digest of its own where the tier has real data. It counts only
+    for a run that generated rows.
     """
-    uses = ["computes", "notebook"] + ["world"] * bool(manifest.get("generated"))
+    uses = ["computes", "notebook"]
+    if manifest.get("generated"):
+        uses.append("world")
     return {use: manifest.get("code", {}).get(use) for use in uses}
 
 
-def _families(manifest: dict) -> set[str]:
+def _seedless_upstream(manifest: dict) -> set[str]:
+    """The runs that a run read, each without what was added to its seed."""
     return {graph.without_seed(name)[0] for name in manifest.get("upstream", {})}
 
 
@@ -281,7 +327,10 @@ def put(tier: str, runs: list[str]) -> None:
 
 
 def copy_report(tier: str, run: str, copy: Path) -> None:
-    """Copy what is published of a run's report to a new folder. Raises OSError where it cannot be written."""
+    """Copy what is published of a run's report to a new folder.
+
+    Raises OSError where it cannot be written.
+    """
     source = paths.reports() / tier / run
     names = [*completed(tier, run, source).files, "manifest.json", f"{run}.ipynb"]
     if tables_only(tier, run):
@@ -316,21 +365,24 @@ def replace(folder: Path, copies: dict[str, Path]) -> None:
 
 
 def publish(tier: str, runs: list[str]) -> list[str]:
-    """Publish the reports of runs, and return those whose results are new; the others are published
-    already.
+    """Publish the reports of runs, and return those whose results are new.
 
-    Raises ParameterError that names every fault; nothing is written then. OSError where git or the
-    disk fails.
+    The results of the others are published already.
+
+    Raises:
+        ParameterError: it names every fault; nothing is written then.
+        OSError: git or the disk fails.
     """
-    if changed := uncommitted():
-        words = ", ".join(changed[:5]) + (
-            f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-        )
+    changed = uncommitted()
+    if changed:
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise ParameterError(
-            f"the checkout is not as committed ({words}): commit or undo that first"
+            f"the checkout is not as committed ({', '.join(changed[:5])}{more}): "
+            "commit or undo that first"
         )
     planned = plan(tier, runs)
-    if sentences := faults(planned):
+    sentences = faults(planned)
+    if sentences:
         raise ParameterError("\n  ".join(["nothing was published:", *sentences]))
     new = [run for run in runs if not planned.unchanged(run)]
     put(tier, new)
@@ -339,25 +391,27 @@ def publish(tier: str, runs: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Command line: `make publish RUNS=".."`."""
-    what = "Copy reports of complete local runs to reports/published/, which is tracked."
-    parser = argparse.ArgumentParser(prog="python -m hs2lib.launch.publish", description=what)
+    parser = argparse.ArgumentParser(
+        prog="python -m hs2lib.launch.publish",
+        description="Copy reports of complete local runs to reports/published/, which is tracked.",
+    )
     parser.add_argument(
         "run", nargs="+", help=f"numbers or names (05), named runs (06@seed-1), or {ALL}"
     )
     parser.add_argument("--tier", choices=TIERS, default="demo", help="which tier (default: demo)")
     args = parser.parse_args(arguments)
     try:
-        runs = (
-            complete(paths.reports() / args.tier) if args.run == [ALL] else graph.matching(args.run)
-        )
+        if args.run == [ALL]:
+            runs = complete(paths.reports() / args.tier)
+        else:
+            runs = graph.matching(args.run)
         new = publish(args.tier, runs)
     except (OSError, ParameterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for run in runs:
-        print(
-            f"{args.tier} {run}: {'published' if run in new else 'published already, with these results'}"
-        )
+        outcome = "published" if run in new else "published already, with these results"
+        print(f"{args.tier} {run}: {outcome}")
     return 0
 
 

@@ -1,8 +1,7 @@
-"""Run notebooks from the command line: what is stale, each after what it needs, by Snakemake and
-papermill.
+"""Run notebooks from the command line: what is stale, each after what it needs.
 
-`hs2lib.run.graph` says which runs there are and judges which are stale; the Snakefile runs those
-and no others.
+`hs2lib.run.graph` says which runs there are and judges which are stale. The Snakefile runs those
+and no others, each by papermill.
 """
 
 import argparse
@@ -30,238 +29,292 @@ BAR_TIMES = re.compile(r" \[\d+:\d\d(?::\d\d)?<[^\]]*\]")  # what a progress bar
 
 
 def doubled(text: str) -> str:
-    """Text with its braces doubled, for Snakemake and papermill, which fill in what stands between single ones."""
+    """Text with its braces doubled, as Snakemake and papermill want it.
+
+    They fill in what stands between single braces.
+    """
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def execute(run: str, tier: str, locks: list[TextIO]) -> None:
-    """Run one notebook, or a named run of it, with papermill, then put its executed copy in place
-    and, last, the stamp.
+    """Run one notebook, or a named run of it, with papermill.
 
-    locks: files that its kernel keeps open, as `processes.hold` gives them. Raises papermill's
-    PapermillExecutionError with the failing cell; the partial copy stays in the run folder.
+    Its executed copy is then put in place and, last, the stamp.
+
+    Args:
+        run: a notebook's own run or a named one.
+        tier: one of `graph.TIERS`.
+        locks: files that its kernel keeps open, as `processes.hold` gives them.
+
+    Raises:
+        PapermillExecutionError: papermill's own, with the failing cell. The partial copy stays in
+            the run folder.
+        RuntimeError: the notebook ended without a manifest.
     """
     import papermill
     from jupyter_client.manager import AsyncKernelManager
 
     class OwnedKernel(AsyncKernelManager):
-        async def start_kernel(self, **options):
+        async def start_kernel(self, **options: object) -> None:
             await super().start_kernel(**options, **processes.owned(locks))
 
-    made, began = graph.outputs(run, tier), time.time()
-    values = json.loads(
-        json.dumps(graph.resolved(run, tier)[1])
-    )  # papermill writes a tuple as a text
+    files = graph.outputs(run, tier)
+    began = time.time()
+    # By way of JSON, because papermill writes a tuple as a text.
+    values = json.loads(json.dumps(graph.resolved(run, tier)[1]))
     hide(values)
-    os.environ |= {
-        RUN: graph.reading(run, tier),
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    }  # bars fill an executed copy
+    os.environ[RUN] = graph.reading(run, tier)
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # bars fill an executed copy
     print(f"{tier} {run} ...", flush=True)
-    made["stamp"].unlink(missing_ok=True)
-    partial = made["stamp"].with_name("executed.ipynb")
+    files["stamp"].unlink(missing_ok=True)
+    partial = files["stamp"].with_name("executed.ipynb")
     partial.parent.mkdir(parents=True, exist_ok=True)
-    # On a busy machine a kernel takes longer than papermill's 60 s to start; every kernel would
-    # warn of loopback.
-    options = {"start_timeout": 600, "extra_arguments": ["--IPKernelApp.log_level=40"]}
-    options |= {
-        "kernel_name": "python3",
-        "progress_bar": sys.stderr.isatty(),
-        "kernel_manager_class": OwnedKernel,
-    }
-    source, target = (doubled(str(path)) for path in (notebook_path(run), partial))
-    papermill.execute_notebook(source, target, values, cwd=root() / "notebooks", **options)
-    if not made["stamp"].exists():
+    papermill.execute_notebook(
+        doubled(str(notebook_path(run))),
+        doubled(str(partial)),
+        values,
+        cwd=root() / "notebooks",
+        kernel_name="python3",
+        kernel_manager_class=OwnedKernel,
+        progress_bar=sys.stderr.isatty(),
+        # On a busy machine a kernel takes longer to start than papermill's 60 s.
+        start_timeout=600,
+        # Every kernel would warn of loopback.
+        extra_arguments=["--IPKernelApp.log_level=40"],
+    )
+    if not files["stamp"].exists():
         raise RuntimeError(
-            f"{run} ended without run.finish(): no manifest in {made['manifest'].parent}"
+            f"{run} ended without run.finish(): no manifest in {files['manifest'].parent}"
         )
-    done = nbformat.read(partial, 4)
-    for part in (
-        done,
-        *done.cells,
-    ):  # times and paths of this machine; the manifest holds what matters
-        for name in ("papermill", "execution", "widgets"):
-            part.metadata.pop(name, None)
-    write(
-        made["notebook"], BAR_TIMES.sub("", public(nbformat.writes(done))) + "\n"
-    )  # warnings name files
+    write(files["notebook"], _published_text(nbformat.read(partial, 4)))
     partial.unlink()
     graph.stamp(run, tier)
     print(f"{tier} {run} done in {time.time() - began:.0f} s", flush=True)
 
 
+def _published_text(executed: nbformat.NotebookNode) -> str:
+    """The text of an executed notebook, without times and paths of this machine.
+
+    The manifest holds what matters of them. Warnings name files, and bars say seconds.
+    """
+    for node in (executed, *executed.cells):
+        for name in ("papermill", "execution", "widgets"):
+            node.metadata.pop(name, None)
+    return BAR_TIMES.sub("", public(nbformat.writes(executed))) + "\n"
+
+
 def check_folder(names: list[str], tier: str) -> None:
-    """Raise ParameterError where one of these runs reads data sets from a folder, and HS2_DATA_DIR names none."""
+    """Raise ParameterError where a run reads data sets from HS2_DATA_DIR, and that is no folder."""
     folder = data()
     if folder and os.path.isdir(folder):
         return
     for name in names:
-        _, values, recipe = graph.resolved(name, tier)
-        known = (vars(recipe) if recipe else {}) | values
-        from_folder = known.get("source") == "folder" and not known.get("path")
-        if from_folder or known.get("eval_source") == "folder":
-            what = (
-                f"HS2_DATA_DIR names {folder}, which is no folder"
-                if folder
-                else "HS2_DATA_DIR is not set"
+        values = _values_and_settings(name, tier)
+        from_folder = values.get("source") == "folder" and not values.get("path")
+        if from_folder or values.get("eval_source") == "folder":
+            fault = f"names {folder}, which is no folder" if folder else "is not set"
+            raise ParameterError(
+                f"{name} reads data sets from a folder at tier {tier}, and HS2_DATA_DIR {fault}; "
+                "nothing was run. "
+                f"Say HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier {tier}; "
+                "docs/guide.md says how the sets lie there"
             )
-            fix = f"HS2_DATA_DIR=/folder/of/your/data/sets python -m hs2lib.run --tier {tier}"
-            what = (
-                f"{name} reads data sets from a folder at tier {tier}, and {what}; nothing was run"
-            )
-            raise ParameterError(f"{what}. Say {fix}; docs/guide.md says how the sets lie there")
 
 
-MADE = {
-    "reward_model": "model",
-    "policy": "policy",
-}  # kind of what a notebook makes -> the folder that it is saved in
+def _values_and_settings(run: str, tier: str) -> dict[str, object]:
+    """The parameters of a run and the settings of its recipe by name, with their values."""
+    _, values, recipe = graph.resolved(run, tier)
+    return (vars(recipe) if recipe else {}) | values
+
+
+# Kind of thing that a notebook makes -> the folder that it is saved in.
+MADE = {"reward_model": "model", "policy": "policy"}
 
 
 def check_upstream(run: str, tier: str, stage: str) -> None:
     """Raise ParameterError where a stage reads a run that has left nothing to read."""
     for other in stages.upstream(run, tier, stage):
-        saved = [
-            runs() / tier / other / MADE[kind]
-            for kind in graph.about(other)["makes"]
-            if kind in MADE
-        ]
-        needed = saved or [graph.outputs(other, tier)["manifest"]]
+        needed = []
+        for kind in graph.about(other)["makes"]:
+            if kind in MADE:
+                needed.append(runs() / tier / other / MADE[kind])
+        if not needed:
+            needed.append(graph.outputs(other, tier)["manifest"])
         missing = [path for path in needed if not path.exists()]
         if missing:
-            fix = f"run python -m hs2lib.run --tier {tier} {other} first"
             raise ParameterError(
-                f"stage {stage} of {run} reads {other}, and there is no {missing[0]}: {fix}"
+                f"stage {stage} of {run} reads {other}, and there is no {missing[0]}: "
+                f"run python -m hs2lib.run --tier {tier} {other} first"
             )
 
 
 def check_files(names: list[str], tier: str) -> None:
-    """Have the data doctor read every file of your own that these notebooks name; what it says is
-    printed.
+    """Have the data doctor read every file of your own that these notebooks name.
 
-    Raises ParameterError for a file at which a notebook would stop.
+    What it says is printed. Raises ParameterError for a file at which a notebook would stop.
     """
-    codes: dict[tuple[str, str], int] = {}
+    status_of: dict[tuple[str, str], int] = {}
     for name in names:
-        _, values, recipe = graph.resolved(name, tier)
-        known = (vars(recipe) if recipe else {}) | values
-        if path := known.get("path"):
-            own = "ratings" in (known.get("dataset"), known.get("also"))  # 03 reads two sets
-            asked = path, "ratings" if own else known.get("dataset", "pairs")
-            if asked not in codes:  # the doctor's room is not for us to import
-                command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", asked[1]]
-                codes[asked] = subprocess.run(
-                    command, stdout=2, cwd=root() / "notebooks"
-                ).returncode  # as a kernel
-            if codes[asked] and (codes[asked] != 1 or known.get("strict", True)):
-                raise ParameterError(
-                    f"{path} cannot be read as it is (above), and nothing was run: {name} needs it"
-                )
+        values = _values_and_settings(name, tier)
+        path = values.get("path")
+        if not path:
+            continue
+        if "ratings" in (values.get("dataset"), values.get("also")):  # 03 reads two sets
+            kind = "ratings"
+        else:
+            kind = values.get("dataset", "pairs")
+        if (path, kind) not in status_of:
+            # A process of its own, since the doctor's room is not for us to import. It starts where
+            # a kernel does.
+            command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", kind]
+            doctor = subprocess.run(command, stdout=2, cwd=root() / "notebooks")
+            status_of[path, kind] = doctor.returncode
+        status = status_of[path, kind]
+        # Status 1 says that rows have faults: a notebook leaves them out where it is not strict.
+        if status and (status != 1 or values.get("strict", True)):
+            raise ParameterError(
+                f"{path} cannot be read as it is (above), and nothing was run: {name} needs it"
+            )
 
 
 def snakemake(
     names: list[str], tier: str, cores: int, extra: list[str], locks: list[TextIO]
 ) -> int:
-    """Let Snakemake run `names` at `tier`, each after what it needs; returns its exit status.
+    """Let Snakemake run notebooks, each after what it needs.
 
-    What is stale is decided by `why_stale` alone, and the folder is locked by us: Snakemake's own
+    What is stale is decided by `why_stale` alone, and the folder is locked by us. Snakemake's own
     times, metadata and locks, which a killed run leaves behind, count for nothing.
+
+    Args:
+        names: runs of one tier, all of which are run.
+        tier: one of `graph.TIERS`.
+        cores: how many notebooks run at a time.
+        extra: further options of Snakemake.
+        locks: files that all processes keep open, as `processes.hold` gives them.
+
+    Returns:
+        Snakemake's exit status.
     """
-    logs = {
-        name: runs() / tier / name / "log.txt" for name in names
-    }  # what a job says, as the Snakefile has it
+    # What a job says, as the Snakefile has it.
+    logs = {name: runs() / tier / name / "log.txt" for name in names}
     for file in logs.values():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "snakemake"]
-    command += [
-        "--snakefile",
-        str(root() / "Snakefile"),
-        "--directory",
-        str(runs()),
-        "--cores",
-        str(cores),
-    ]
-    command += [
-        "--forceall",
-        "--nolock",
-        "--ignore-incomplete",
-        "--keep-going",
-        "--quiet",
-        "all",
-        *extra,
-    ]
+    command += ["--snakefile", str(root() / "Snakefile")]
+    command += ["--directory", str(runs())]
+    command += ["--cores", str(cores)]
+    command += ["--forceall", "--nolock", "--ignore-incomplete", "--keep-going"]
+    command += ["--quiet", "all"]
+    command += extra
     command += ["--config", f"tier={tier}", f"notebooks={','.join(names)}", f"cores={cores}"]
     log = runs() / "snakemake.log"
-    with log.open("w") as output:  # who gives it options wants to see what it says
-        code = processes.run(command, locks, stdout=2, stderr=2 if extra else output)
-    if code:
-        left = [name for name in names if not graph.outputs(name, tier)["stamp"].exists()]
-        failed = {f"{tier} {name}": logs[name] for name in left if logs[name].exists()} or {
-            "Snakemake": log
-        }
-        for name, file in failed.items():
-            print(f"error: {name} failed; {end_of(file)}", file=sys.stderr)
-        if waiting := [name for name in left if not logs[name].exists()]:
-            print(f"not run: {', '.join(waiting)}", file=sys.stderr)
-    return code
+    with log.open("w") as output:
+        # Who gives it options wants to see what it says.
+        status = processes.run(command, locks, stdout=2, stderr=2 if extra else output)
+    if status:
+        _report_failure(names, tier, logs, log)
+    return status
+
+
+def _report_failure(names: list[str], tier: str, logs: dict[str, Path], log: Path) -> None:
+    """Print which runs failed, with the ends of their logs, and which did not begin.
+
+    Args:
+        names: the runs that Snakemake was to run.
+        tier: their tier.
+        logs: the log of each run.
+        log: Snakemake's own.
+    """
+    unfinished = [name for name in names if not graph.outputs(name, tier)["stamp"].exists()]
+    failed = [name for name in unfinished if logs[name].exists()]
+    for name in failed:
+        print(f"error: {tier} {name} failed; {end_of(logs[name])}", file=sys.stderr)
+    if not failed:
+        print(f"error: Snakemake failed; {end_of(log)}", file=sys.stderr)
+    waiting = [name for name in unfinished if name not in failed]
+    if waiting:
+        print(f"not run: {', '.join(waiting)}", file=sys.stderr)
 
 
 def end_of(log: Path, lines: int = 4, width: int = 200) -> str:
-    """The name of a log and its last lines, made safe to print: they may hold texts of data and of models."""
+    """The name of a log and its last lines, made safe to print.
+
+    They may hold texts of data and of models.
+
+    Args:
+        log: a text file.
+        lines: how many of its last lines, empty ones apart.
+        width: how many characters of each.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
-    last = []
-    for line in [line for line in text.splitlines() if line.strip()][-lines:]:
-        shown = "".join(
-            c if c.isprintable() else ascii(c)[1:-1] for c in line[: 2 * width].expandtabs()
-        )
-        last.append(shown if len(shown) <= width else f"{shown[:width]} ..")
+    last_lines = [line for line in text.splitlines() if line.strip()][-lines:]
+    shown = [_printable(line, width) for line in last_lines]
     if text.endswith("DeadKernelError: Kernel died\n"):
-        last.append(
-            "it was killed: most often memory ran out, so take a smaller model, batch or recipe.budget"
+        shown.append(
+            "it was killed: most often memory ran out, "
+            "so take a smaller model, batch or recipe.budget"
         )
-    free = shutil.disk_usage(log.parent).free / 2**20
-    nothing = f"(nothing: it was killed, or the disk is full; {free:.0f} MB are free)"
-    return "\n    ".join([f"the end of {log}:", *(last or [nothing])])
+    if not shown:
+        free = shutil.disk_usage(log.parent).free / 2**20
+        shown.append(f"(nothing: it was killed, or the disk is full; {free:.0f} MB are free)")
+    return "\n    ".join([f"the end of {log}:", *shown])
+
+
+def _printable(line: str, width: int) -> str:
+    """A line without tabs and commands to the terminal, cut where it is longer than `width`."""
+    characters = []
+    for character in line[: 2 * width].expandtabs():
+        characters.append(character if character.isprintable() else ascii(character)[1:-1])
+    text = "".join(characters)
+    return text if len(text) <= width else f"{text[:width]} .."
 
 
 def states(names: list[str], tier: str, *, verify: bool = False) -> int:
-    """Say of each run whether it is current or why not; 0.
+    """Print of each run whether it is current or why not, and return the exit status.
 
-    verify: then all that has changed or is missing, every file hashed anew; 1 where anything is.
+    verify: print all that has changed or is missing too, every file hashed anew. The status is then
+    1 where anything is; else it is 0.
     """
     known: dict[str, graph.State] = {}
     for name in names:
         judged = graph.state(name, tier, known, again=verify)
-        print(
-            "\n  ".join(
-                [f"{tier} {name}: {judged.why or 'current'}", *(judged.changes if verify else ())]
-            )
-        )
+        print(f"{tier} {name}: {judged.why or 'current'}")
+        if verify:
+            for change in judged.changes:
+                print(f"  {change}")
     return int(verify and any(known[name].why for name in names))
 
 
 def settable(run: str) -> dict[str, parameters.Parameter]:
-    """What the run's notebook has: its parameters by name, then further settings of its recipe as recipe.name."""
+    """What can be set of a run, by name.
+
+    They are the parameters of its notebook, then further settings of its recipe as recipe.name.
+    """
     known = specification(notebook_path(run))
-    more = settings(known["recipe"].recipe) if "recipe" in known else {}
-    own = {name: p for name, p in known.items() if name not in ("recipe", "tier")}
-    return own | {f"recipe.{name}": p for name, p in more.items() if name not in known}
+    by_name = {name: p for name, p in known.items() if name not in ("recipe", "tier")}
+    if "recipe" in known:
+        for name, p in settings(known["recipe"].recipe).items():
+            if name not in known:
+                by_name[f"recipe.{name}"] = p
+    return by_name
 
 
 def listed(run: str, tier: str) -> str:
-    """A page: what a named run reads, each parameter with its value, then the settings of the whole recipe."""
+    """A page of all that a run is made with.
+
+    It has what a named run reads, each parameter with its value, then the settings of the whole
+    recipe.
+    """
     _, values, recipe = graph.resolved(run, tier)
-    lines = [
-        f"{run} reads {', '.join(graph.upstream(run, tier)) or 'no other run'}"
-        if "@" in run
-        else run
-    ]
+    title = run
+    if "@" in run:
+        title = f"{run} reads {', '.join(graph.upstream(run, tier)) or 'no other run'}"
+    lines = [title]
     for name, p in settable(run).items():
         value = values[name] if name in values else getattr(recipe, p.name)
-        lines.append(
-            f"  {name}: {p.type.__name__} = {value!r}  # {'; '.join(filter(None, [p.help, p.limits]))}"
-        )
+        comment = "; ".join(text for text in (p.help, p.limits) if text)
+        lines.append(f"  {name}: {p.type.__name__} = {value!r}  # {comment}")
     return "\n".join(lines)
 
 
@@ -272,55 +325,78 @@ def define_runs(
     reads: list[str],
     undo: contextlib.ExitStack | None = None,
 ) -> None:
-    """Define these named runs: each takes the `name=value` that its notebook has, and reads what it
-    needs of `reads`.
+    """Define these named runs.
 
-    Those of one name read each other, where `reads` does not say otherwise. undo: learns how to
-    take all that back, should what comes after refuse the runs. Raises ParameterError for what none
-    of them takes, and for a notebook's own run, whose parameters are the tier's; nothing is defined
-    then.
+    Each takes the words that its notebook has, and reads what it needs of `reads`. Those of one
+    name read each other, where `reads` does not say otherwise.
+
+    Args:
+        names: named runs.
+        tier: one of `graph.TIERS`.
+        words: `name=value` each.
+        reads: runs to read, as a user types them.
+        undo: learns how to take all that back, should what comes after refuse the runs.
+
+    Raises:
+        ParameterError: none of the runs takes a word or a read, or one is a notebook's own run,
+            whose parameters are the tier's. Nothing is defined then.
     """
-    if own := [name for name in names if "@" not in name]:
+    unnamed = [name for name in names if "@" not in name]
+    if unnamed:
         raise ParameterError(
-            f"{own[0]} at tier {tier} has the tier's parameters: name a run of your own, --name mine"
+            f"{unnamed[0]} at tier {tier} has the tier's parameters: "
+            "name a run of your own, --name mine"
         )
-    if bare := [word for word in words if "=" not in word]:
-        raise ParameterError(f"-p {bare[0]}: write -p {bare[0]}=value")
+    valueless = [word for word in words if "=" not in word]
+    if valueless:
+        raise ParameterError(f"-p {valueless[0]}: write -p {valueless[0]}=value")
     others = graph.matching(reads)
-    unused, plans = {*words, *others}, []
+    unused = {*words, *others}
+    definitions: list[tuple[str, dict, list[str]]] = []
     for run in names:
-        known, values = settable(run), {}
-        for word in words:
-            name, _, text = word.partition("=")
-            if name in known:
-                into = values.setdefault("recipe", {}) if name.startswith("recipe.") else values
-                into[known[name].name] = parameters.typed(text, known[name])
-                unused.discard(word)
-        needed = graph.upstream(
-            run, tier, graph.resolved(run, tier, (values, [], f"-p of {run}"))[1:], []
-        )
-        same = [
-            other
-            for other in graph.named_runs(tier)
-            if other.partition("@")[2] == run.partition("@")[2]
-        ]
-        mine = {
-            other.partition("@")[0]: other for other in [*same, *names, *others]
-        }  # the last one counts
-        mine = [other for notebook, other in sorted(mine.items()) if notebook in needed]
-        unused -= set(mine)
-        plans.append((run, tier, values, mine))
+        known = settable(run)
+        taken = [word for word in words if word.partition("=")[0] in known]
+        values = _values_of(taken, known)
+        run_reads = _reads_of(run, tier, values, [*names, *others])
+        unused -= {*taken, *run_reads}
+        definitions.append((run, values, run_reads))
     for word in sorted(unused):
         if word in others:
             raise ParameterError(f"--reads {word}: none of {', '.join(names)} needs it")
-        parameters.check(
-            {word.partition("=")[0]: ""}, settable(names[0]), "-p"
-        )  # raises: the name is unknown
-    for plan in plans:
-        file = runs() / tier / plan[0] / "run.yaml"
+        # Raises, since the name is unknown.
+        parameters.check({word.partition("=")[0]: ""}, settable(names[0]), "-p")
+    for run, values, run_reads in definitions:
+        file = runs() / tier / run / "run.yaml"
         if undo:
             undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
-        graph.define(*plan)
+        graph.define(run, tier, values, run_reads)
+
+
+def _values_of(words: list[str], known: dict[str, parameters.Parameter]) -> dict:
+    """Values of parameters by name, those of settings under `recipe`, from `name=value` words."""
+    values: dict = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        parameter = known[name]
+        if name.startswith("recipe."):
+            values.setdefault("recipe", {})[parameter.name] = parameters.typed(text, parameter)
+        else:
+            values[parameter.name] = parameters.typed(text, parameter)
+    return values
+
+
+def _reads_of(run: str, tier: str, values: dict, candidates: list[str]) -> list[str]:
+    """The runs that a named run with these values reads in place of notebooks' own.
+
+    They are the runs of its own name that exist, and the candidates. Of several runs of one
+    notebook the last one counts.
+    """
+    _, whole_values, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
+    needed = graph.upstream(run, tier, (whole_values, recipe), [])
+    label = run.partition("@")[2]
+    same_label = [other for other in graph.named_runs(tier) if other.partition("@")[2] == label]
+    of_notebook = {other.partition("@")[0]: other for other in [*same_label, *candidates]}
+    return [other for notebook, other in sorted(of_notebook.items()) if notebook in needed]
 
 
 def _restore(file: Path, content: bytes | None) -> None:
@@ -333,13 +409,20 @@ def _restore(file: Path, content: bytes | None) -> None:
             file.parent.rmdir()
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    what = "Bring notebooks up to date at a tier: parameters checked first, then Snakemake and papermill."
-    more = "Options after -- go to Snakemake: -- --workflow-profile profiles/slurm. Runs of your own: docs/guide.md."
-    parser = argparse.ArgumentParser(prog="python -m hs2lib.run", description=what, epilog=more)
-    add, many = parser.add_argument, {"action": "append", "default": []}
+def _parser() -> argparse.ArgumentParser:
+    """The words of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hs2lib.run",
+        description=(
+            "Bring notebooks up to date at a tier: parameters checked first, "
+            "then Snakemake and papermill."
+        ),
+        epilog=(
+            "Options after -- go to Snakemake: -- --workflow-profile profiles/slurm. "
+            "Runs of your own: docs/guide.md."
+        ),
+    )
+    add = parser.add_argument
     add(
         "notebook", nargs="*", help="names or numbers (01), or named runs (01@mine); all by default"
     )
@@ -349,8 +432,21 @@ def main(arguments: list[str] | None = None) -> int:
         default="",
         help="define and run the notebooks under this name, beside their own runs",
     )
-    add("-p", "--set", metavar="NAME=VALUE", help="a parameter of the named runs", **many)
-    add("--reads", metavar="RUN", help="a named run to read from, as 05@mine", **many)
+    add(
+        "-p",
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a parameter of the named runs",
+    )
+    add(
+        "--reads",
+        metavar="RUN",
+        action="append",
+        default=[],
+        help="a named run to read from, as 05@mine",
+    )
     add(
         "--seeds",
         metavar="N",
@@ -390,11 +486,18 @@ def main(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="each process of a stage reads its share of the weights (with fsdp)",
     )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: `python -m hs2lib.run [--tier TIER] [NOTEBOOK ...]`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     split = words.index("--") if "--" in words else len(words)
+    parser = _parser()
     args = parser.parse_args(words[:split])
     if min(args.cores, args.seeds) < 1:
         parser.error(f"--cores and --seeds are at least 1, got {args.cores} and {args.seeds}")
-    kept = os.environ.get(KEPT)
+    kept_before = os.environ.get(KEPT)
     try:
         return _run(args, args.tier, words[split + 1 :])
     except (OSError, ParameterError, ImportError, MadeByOtherCode) as error:
@@ -402,27 +505,31 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     finally:
         os.environ.pop(KEPT, None)
-        if kept is not None:
-            os.environ[KEPT] = kept
+        if kept_before is not None:
+            os.environ[KEPT] = kept_before
 
 
 def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
-    """What the command line asks for. Returns the exit status; raises before anything runs, and then defines no run."""
+    """Do what the command line asks for.
+
+    Raises before anything runs, and then defines no run.
+
+    Args:
+        args: the words before `--`.
+        tier: that of `args`.
+        extra: the words after it, options of Snakemake.
+
+    Returns:
+        The exit status.
+    """
     if args.compare:
-        from hs2lib.launch import (
-            compare,
-        )  # here: pandas takes a second, and other commands do without
+        # Here, because pandas takes a second, and the other commands do without.
+        from hs2lib.launch import compare
 
         return compare.main(tier, args.notebook, strict=args.strict)
-    own = (
-        [f"{name}@{args.name}" for name in args.notebook or graph.notebooks()]
-        if args.name
-        else args.notebook
-    )
-    names = graph.matching(
-        own or [*graph.notebooks(), *(graph.named_runs(tier) if args.list or args.verify else [])]
-    )
-    todo, locks = [], []
+    names = _asked_for(args, tier)
+    todo: list[str] = []
+    locks: list[TextIO] = []
     with contextlib.ExitStack() as undo:
         if args.set or args.reads:
             define_runs(names, tier, args.set, args.reads, undo)
@@ -437,7 +544,7 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     if args.list or args.verify:
         return states(names, tier, verify=args.verify)
     if args.parameters:
-        print(*(listed(name, tier) for name in names), sep="\n")
+        print("\n".join([listed(name, tier) for name in names]))
         return 0
     if args.stage:
         for name in todo:
@@ -453,14 +560,36 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     return 0
 
 
+def _asked_for(args: argparse.Namespace, tier: str) -> list[str]:
+    """Full names of the runs that the command line names; of all notebooks where it names none."""
+    names = args.notebook or graph.notebooks()
+    if args.name:
+        return graph.matching([f"{name}@{args.name}" for name in names])
+    if not args.notebook and (args.list or args.verify):
+        names += graph.named_runs(tier)
+    return graph.matching(names)
+
+
 def _prepared(
     args: argparse.Namespace, tier: str, names: list[str], needed: list[str]
 ) -> tuple[list[str], list[TextIO]]:
-    """The runs to run now, and the locks to keep meanwhile. Raises for all that can be refused before they run."""
+    """Make ready to run; raises for all that can be refused before anything runs.
+
+    Args:
+        args: the command line.
+        tier: that of `args`.
+        names: the runs that it names.
+        needed: these, and all that they read.
+
+    Returns:
+        The runs to run now, and the locks to keep meanwhile.
+    """
     if args.stream:
         os.environ["HS2_STREAM"] = "1"  # for the jobs too
-    asked = "again" if tier in graph.SMALL_WORLD else "ask"  # a job of the runner has it from there
-    os.environ[KEPT] = "reuse" if args.reuse else os.environ.get(KEPT) or asked
+    if args.reuse:
+        os.environ[KEPT] = "reuse"
+    elif not os.environ.get(KEPT):  # a job of the runner has it from there
+        os.environ[KEPT] = "again" if tier in graph.SMALL_WORLD else "ask"
     if args.stage or args.execute:
         check_folder(names, tier)
         processes.follow()

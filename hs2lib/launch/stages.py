@@ -7,9 +7,9 @@
 
 `hs2lib.launch.steps` has a function for each: the very statements of the notebook's cells, calls of
 library functions, with the run's parameters. What they keep lies in the run folder under names made
-of its inputs: a stage that was killed goes on from there, and the notebook, run afterwards, reads
-it. A notebook whose cells pass something else than these steps has no stages: it alone knows what
-it computes.
+of its inputs. So a stage that was killed goes on from there, and the notebook, run afterwards,
+reads it. A notebook whose cells pass something else than these steps has no stages: it alone knows
+what it computes.
 
 Several processes share out all of it: labels, samples, scores, the training, the evaluation of what
 was trained. With `--stream` they hold the models in parts, and `export` writes the trained model
@@ -53,7 +53,7 @@ READS = {
 
 
 def function_of(run: str, stage: str) -> str:
-    """The name of the function of `hs2lib.launch.steps` for a stage of a run's notebook, as train_08."""
+    """The name of the function in `hs2lib.launch.steps` for a stage of a run, as train_08."""
     return f"{stage}_{run[:2]}"
 
 
@@ -67,24 +67,24 @@ def statements_of(run: str, stage: str) -> list[ast.stmt]:
 
     Raises ParameterError where the run's notebook has no such stage.
     """
-    ends = stages_of(run)
-    if stage not in ends:
-        known = f"its stages are {', '.join(ends)}" if ends else "it has none"
-        raise ParameterError(f"{run} has no stage {stage}: {known}")
+    available = stages_of(run)
+    if stage not in available:
+        hint = f"its stages are {', '.join(available)}" if available else "it has none"
+        raise ParameterError(f"{run} has no stage {stage}: {hint}")
     return _inlined(_functions()[function_of(run, stage)])
 
 
 def upstream(run: str, tier: str, stage: str) -> list[str]:
-    """Runs whose results a stage reads: the last two stages all that the notebook needs, the others
-    what `READS` says.
+    """Runs whose results a stage reads.
 
-    Raises ParameterError as `statements_of`.
+    The last two stages read all that the notebook needs, the others what `READS` says. Raises
+    ParameterError as `statements_of`.
     """
     statements_of(run, stage)
-    last = stage in ("evaluate", "export")
-    needed = graph.upstream(run, tier, alone=not last)
+    is_last = stage in ("evaluate", "export")
+    needed = graph.upstream(run, tier, alone=not is_last)
     notebook = run.partition("@")[0]
-    if last or notebook == "13_aligned_model_evaluation":  # it reads every policy
+    if is_last or notebook == "13_aligned_model_evaluation":  # it reads every policy
         return needed
     return [other for other in needed if other.partition("@")[0] in READS.get(notebook, ())]
 
@@ -103,9 +103,9 @@ def compute(run: str, tier: str, stage: str) -> None:
         # A process may wait for days while the first one asks a server.
         PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=30))
     with processes.hold(runs()) as lock:
-        os.dup(
-            lock.fileno()
-        )  # so that the end of this process alone frees it, however long it fails
+        # A second descriptor, never closed: the end of this process alone frees the lock, however
+        # long it fails.
+        os.dup(lock.fileno())
         steps = importlib.import_module("hs2lib.launch.steps")
         before = os.environ.get(RUN, "")
         os.environ[RUN] = graph.reading(run, tier)
@@ -117,7 +117,7 @@ def compute(run: str, tier: str, stage: str) -> None:
         print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)
 
 
-# Whether a notebook's cells are these steps
+# Whether a notebook's cells are these steps.
 
 # Nodes that bind their `name`.
 NAMED = (
@@ -129,117 +129,146 @@ NAMED = (
     | ast.MatchStar
 )
 
-REACHES = {
-    "exec",
-    "eval",
-    "setattr",
-    "delattr",
-    "globals",
-    "locals",
-    "vars",
-}  # calls that can change any name
+# Calls that can change any name.
+REACHES = {"exec", "eval", "setattr", "delattr", "globals", "locals", "vars"}
+
+CellStatement = tuple[str, ast.stmt]  # the id of a cell, and a statement of it
 
 
 def check(run: str, stage: str) -> None:
-    """Raise ParameterError where the notebook's cells pass something else than the steps of the
-    stage.
+    """Raise ParameterError where the notebook's cells pass something else than the stage's steps.
 
-    Every step has to stand in a cell once, as it is and in this order; and up to the last of them
-    no other statement may bind, change or import otherwise a name that the steps use, or begin the
-    run with other parameters.
+    Every step has to stand in a cell once, as it is and in this order. Up to the last of them no
+    other statement may bind, change or import otherwise a name that the steps use, or begin the run
+    with other parameters.
     """
     notebook = run.partition("@")[0]
-    wanted = statements_of(run, stage)
+    steps = statements_of(run, stage)
     cells = _cells(notebook)
     start = _text(ast.parse(f"run = report.start({notebook!r}, globals())").body[0])
-    own = [start, "setup = run.setup", *(_text(step) for step in wanted)]
-    texts = [_text(statement) for _, _, statement in cells]
-    for step in (ast.parse(text).body[0] for text in own):
-        if texts.count(_text(step)) == 0:
-            raise ParameterError(
-                _missing(run, stage, step, [(id, statement) for id, _, statement in cells])
-            )
-        if texts.count(_text(step)) > 1:
-            what = f"notebook {notebook} has `{_first_line(step)}` {texts.count(_text(step))} times"
-            raise ParameterError(f"{what}, and --stage {stage} once: run the notebook itself")
-    order = [texts.index(text) for text in own]
-    if order != sorted(order):
-        early = next(
-            text for text, at, before in zip(own[1:], order[1:], order, strict=False) if at < before
-        )
-        what = f"notebook {notebook} has `{early.splitlines()[0]}` at another place"
-        raise ParameterError(f"{what} than --stage {stage}: run the notebook itself")
-    _check_imports(run, stage, wanted, [statement for _, _, statement in cells])
-    made = {name for text in own for name in _bound(ast.parse(text).body[0])}
-    used = {
-        node.id for text in own for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)
-    }
+    step_texts = [start, "setup = run.setup", *(_text(step) for step in steps)]
+    cell_texts = [_text(statement) for _, statement in cells]
+    _check_each_once(run, stage, step_texts, cell_texts, cells)
+    positions = [cell_texts.index(text) for text in step_texts]
+    _check_order(notebook, stage, step_texts, positions)
+    _check_imports(run, stage, steps, [statement for _, statement in cells])
+
+    bound: set[str] = set()
+    used: set[str] = set()
+    for text in step_texts:
+        step = ast.parse(text).body[0]
+        bound |= _bound(step)
+        used |= _names_in(step)
     parameters = set(specification(paths.notebook(notebook)))
     imports = _imports(_module().body) | {"report": "hs2lib.report.report"}
-    for id, at, statement in cells[: order[-1]]:
-        if texts[at] in own:
+    for position, (cell_id, statement) in enumerate(cells[: positions[-1]]):
+        if cell_texts[position] in step_texts:
             continue
-        names = used | (parameters if at < order[0] else set())
-        changed = _changes(statement, names, made, imports)
+        names = used | parameters if position < positions[0] else used
+        changed = _changes(statement, names, bound, imports)
         if changed:
-            what = (
-                f"cell {id!r} of notebook {notebook} changes {changed!r} ({_first_line(statement)})"
+            raise ParameterError(
+                f"cell {cell_id!r} of notebook {notebook} changes {changed!r} "
+                f"({_first_line(statement)}), and --stage {stage} would not: "
+                "run the notebook itself"
             )
-            raise ParameterError(f"{what}, and --stage {stage} would not: run the notebook itself")
 
 
-def _changes(statement: ast.stmt, names: set[str], made: set[str], imports: dict[str, str]) -> str:
-    """A name that a statement may change of those that the steps use, "" where it changes none.
+def _check_each_once(
+    run: str,
+    stage: str,
+    step_texts: list[str],
+    cell_texts: list[str],
+    cells: list[CellStatement],
+) -> None:
+    """Raise ParameterError where a step does not stand in the cells, or more than once."""
+    for text in step_texts:
+        step = ast.parse(text).body[0]
+        times = cell_texts.count(text)
+        if times == 0:
+            raise ParameterError(_missing(run, stage, step, cells))
+        if times > 1:
+            raise ParameterError(
+                f"notebook {run.partition('@')[0]} has `{_first_line(step)}` {times} times, "
+                f"and --stage {stage} once: run the notebook itself"
+            )
 
-    made: of these names the ones that the steps bind themselves: their methods may change them.
+
+def _check_order(notebook: str, stage: str, step_texts: list[str], positions: list[int]) -> None:
+    """Raise ParameterError where the steps stand in the cells in another order."""
+    for number in range(1, len(positions)):
+        if positions[number] < positions[number - 1]:
+            raise ParameterError(
+                f"notebook {notebook} has `{step_texts[number].splitlines()[0]}` at another place "
+                f"than --stage {stage}: run the notebook itself"
+            )
+
+
+def _changes(statement: ast.stmt, names: set[str], bound: set[str], imports: dict[str, str]) -> str:
+    """A name that a statement of a cell may change; "" where it changes none.
+
+    Args:
+        statement: one that is no step.
+        names: those that the steps use; only these are looked for.
+        bound: those that the steps bind. Their methods may change what they hold.
+        imports: what the steps import, by name.
     """
     if isinstance(statement, ast.ImportFrom):
-        for alias in statement.names:
-            name = alias.asname or alias.name
-            another = name in names and imports.get(name) != f"{statement.module}.{alias.name}"
-            if alias.name == "*" or another:
-                return name
-        return ""
+        return _imported_otherwise(statement, names, imports)
     for node in _walk(statement):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in REACHES
-        ):
-            return node.func.id
+        if isinstance(node, ast.Call) and _plain_name(node.func) in REACHES:
+            return _plain_name(node.func)
     changed = sorted(_bound(statement) & names)
     if changed:
         return changed[0]
-    value = getattr(statement, "value", None)
-    if (
-        isinstance(statement, ast.Assign)
-        and isinstance(value, ast.Name)
-        and value.id in made - {"run"}
-    ):
-        return value.id  # another name for it, through which it may be changed
-    if (
-        isinstance(statement, ast.Expr)
-        and isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-    ):
-        owner = value.func.value
-        while isinstance(owner, ast.Attribute | ast.Subscript):
-            owner = owner.value
-        if isinstance(owner, ast.Name) and owner.id in made - {"run"}:
-            return owner.id
+    objects = bound - {"run"}
+    if isinstance(statement, ast.Assign) and _plain_name(statement.value) in objects:
+        return _plain_name(statement.value)  # another name for it, through which it may be changed
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        if isinstance(called, ast.Attribute) and _plain_name(_owner(called)) in objects:
+            return _plain_name(_owner(called))
     return ""
 
 
+def _imported_otherwise(statement: ast.ImportFrom, names: set[str], imports: dict[str, str]) -> str:
+    """A name among `names` that a statement imports from elsewhere; "" without one."""
+    for alias in statement.names:
+        name = alias.asname or alias.name
+        differs = imports.get(name) != f"{statement.module}.{alias.name}"
+        if alias.name == "*" or (name in names and differs):
+            return name
+    return ""
+
+
+def _plain_name(node: ast.expr) -> str:
+    """The name that an expression is; "" where it is anything else."""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    """What an attribute or an item is taken of: `a` of `a.b[0].c`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """All names in a tree."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
 def _walk(statement: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a statement, but for the bodies of functions and what comprehensions bind: names of their own."""
+    """The nodes of a statement but for names of their own.
+
+    Those are the bodies of functions, and what comprehensions bind.
+    """
     yield statement
-    inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    is_function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.comprehension):
             yield from _walk(child.iter)
-        elif isinstance(child, ast.Lambda) or (
-            isinstance(statement, inner) and isinstance(child, ast.stmt)
-        ):
+        elif isinstance(child, ast.Lambda) or (is_function and isinstance(child, ast.stmt)):
             continue
         else:
             yield from _walk(child)
@@ -257,33 +286,36 @@ def _functions() -> dict[str, ast.FunctionDef]:
 
 
 def _inlined(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements of a function of steps, with those of another one in the place of its call."""
-    statements = []
+    """The statements of a function of steps.
+
+    A call of another such function is replaced by the statements of that one.
+    """
+    statements: list[ast.stmt] = []
     for statement in function.body:
         value = getattr(statement, "value", None)
         if isinstance(statement, ast.Return) or isinstance(value, ast.Constant):  # a docstring
             continue
-        called = (
-            value.func.id
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
-            else ""
-        )
-        statements += _inlined(_functions()[called]) if called in _functions() else [statement]
+        called = _plain_name(value.func) if isinstance(value, ast.Call) else ""
+        if called in _functions():
+            statements += _inlined(_functions()[called])
+        else:
+            statements.append(statement)
     return statements
 
 
-def _cells(notebook: str) -> list[tuple[str, int, ast.stmt]]:
-    """(cell id, position, statement) of every statement of the notebook's code cells but the parameters'."""
-    source = json.loads(paths.notebook(notebook).read_text())["cells"]
-    out = []
-    for cell in source:
+def _cells(notebook: str) -> list[CellStatement]:
+    """Every statement of the notebook's code cells but the parameters'."""
+    statements = []
+    for cell in json.loads(paths.notebook(notebook).read_text())["cells"]:
         if cell["cell_type"] == "code" and "parameters" not in cell["metadata"].get("tags", ()):
             for statement in ast.parse("".join(cell["source"])).body:
-                out.append((cell["id"], len(out), statement))
-    return out
+                statements.append((cell["id"], statement))
+    return statements
 
 
 class _WithoutCallbacks(ast.NodeTransformer):
+    """Takes the keyword `IGNORED` out of every call."""
+
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != IGNORED]
@@ -297,6 +329,7 @@ def _text(statement: ast.stmt) -> str:
 
 
 def _first_line(statement: ast.stmt) -> str:
+    """The first line of a statement as text."""
     return ast.unparse(statement).splitlines()[0]
 
 
@@ -304,17 +337,11 @@ def _bound(statement: ast.stmt) -> set[str]:
     """The names that a statement binds, deletes, or changes a part of."""
     names = set()
     for node in _walk(statement):
-        if (
-            isinstance(node, ast.Attribute) and ast.unparse(node) == "run.warning"
-        ):  # of captions alone
-            continue
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(
-            node.ctx, ast.Store | ast.Del
-        ):
-            while isinstance(node, ast.Attribute | ast.Subscript):
-                node = node.value
-            if isinstance(node, ast.Name):
-                names.add(node.id)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "run.warning":
+            continue  # a matter of captions alone
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            if isinstance(node.ctx, ast.Store | ast.Del) and _plain_name(_owner(node)):
+                names.add(_plain_name(_owner(node)))
         elif isinstance(node, NAMED):
             names.add(node.name or "")
         elif isinstance(node, ast.alias):
@@ -322,25 +349,36 @@ def _bound(statement: ast.stmt) -> set[str]:
     return names
 
 
-def _missing(run: str, stage: str, step: ast.stmt, cells: list[tuple[str, ast.stmt]]) -> str:
+def _missing(run: str, stage: str, step: ast.stmt, cells: list[CellStatement]) -> str:
     """What to say of a step that no cell has."""
-    alike = [(id, statement) for id, statement in cells if _bound(step) & _bound(statement)]
-    by_text = {ast.unparse(statement): id for id, statement in alike or cells}
-    near = difflib.get_close_matches(ast.unparse(step), by_text, 1, 0.5)
-    there = f"cell {by_text[near[0]]!r} has `{near[0]}`" if near else "no cell has anything like it"
-    return f"--stage {stage} of {run} would run `{ast.unparse(step)}`, and {there}: run the notebook itself"
+    alike = [(cell, statement) for cell, statement in cells if _bound(step) & _bound(statement)]
+    cell_of = {ast.unparse(statement): cell for cell, statement in alike or cells}
+    nearest = difflib.get_close_matches(ast.unparse(step), cell_of, 1, 0.5)
+    if nearest:
+        hint = f"cell {cell_of[nearest[0]]!r} has `{nearest[0]}`"
+    else:
+        hint = "no cell has anything like it"
+    return (
+        f"--stage {stage} of {run} would run `{ast.unparse(step)}`, and {hint}: "
+        "run the notebook itself"
+    )
 
 
-def _check_imports(run: str, stage: str, wanted: list[ast.stmt], cells: list[ast.stmt]) -> None:
+def _check_imports(run: str, stage: str, steps: list[ast.stmt], cells: list[ast.stmt]) -> None:
     """Raise ParameterError where a name that the steps import is another thing in the notebook."""
-    ours = _imports(_module().body)
-    theirs = _imports(cells)
-    used = {node.id for step in wanted for node in ast.walk(step) if isinstance(node, ast.Name)}
-    bound = {name for step in wanted for name in _bound(step)}
-    for name in sorted((used & ours.keys()) - bound):
-        if theirs.get(name) != ours[name]:
-            what = f"{name} is {theirs.get(name, 'not imported')} in the notebook and {ours[name]} in its steps"
-            raise ParameterError(f"--stage {stage} of {run}: {what}: run the notebook itself")
+    in_steps = _imports(_module().body)
+    in_notebook = _imports(cells)
+    used: set[str] = set()
+    bound: set[str] = set()
+    for step in steps:
+        used |= _names_in(step)
+        bound |= _bound(step)
+    for name in sorted((used & in_steps.keys()) - bound):
+        if in_notebook.get(name) != in_steps[name]:
+            raise ParameterError(
+                f"--stage {stage} of {run}: {name} is {in_notebook.get(name, 'not imported')} "
+                f"in the notebook and {in_steps[name]} in its steps: run the notebook itself"
+            )
 
 
 def _imports(statements: list[ast.stmt]) -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""The steps of each notebook's stages: the statements of its cells, in their order, as functions of
-a run's setup.
+"""The steps of each notebook's stages: the statements of its cells as functions of a run's setup.
 
-`hs2lib.launch.stages` runs them, and holds them against the notebook: a cell that passes something
-else is refused. A function that begins with another's call begins with its steps. What is returned
-is what a later stage goes on with.
+`hs2lib.launch.stages` runs them, and compares them with the notebook: a cell that passes something
+else is refused. A function that begins with a call of another begins with the steps of that one. It
+returns what a later stage goes on with.
 """
 
 # ruff: noqa: F841, RUF059  (a statement is the notebook's own, which names what a later cell shows)
@@ -82,7 +81,7 @@ def score_06(setup: Setup) -> None:
 
 
 def train_07(setup: Setup) -> tuple:
-    """Train the SFT model, and take the checkpoint that a judge chooses."""
+    """Train the SFT model."""
     conversations = sft.load_conversations(setup)
     policy = saved.base_policy(setup)
     items = sft.prepare(policy, conversations, setup)
@@ -149,7 +148,7 @@ def export_08(setup: Setup) -> None:
 
 
 def begin_09(setup: Setup) -> tuple:
-    """What the rounds begin with."""
+    """Load what the rounds begin with."""
     policy = saved.starting_policy(setup, "08_dpo")
     reward_model = saved.required_reward_model(setup, frozen=True)
     prompts = iterative_dpo.load_prompts(setup)
@@ -158,20 +157,20 @@ def begin_09(setup: Setup) -> tuple:
 
 
 def sample_09(setup: Setup) -> None:
-    """The samples of the first round."""
+    """Sample for the first round."""
     policy, reward_model, prompts, parts = begin_09(setup)
     first = iterative_dpo.sample(policy, parts[0], reward_model, setup)
 
 
 def train_09(setup: Setup) -> tuple:
-    """All rounds."""
+    """Train by iterative DPO, all rounds."""
     policy, reward_model, prompts, parts = begin_09(setup)
     played = iterative_dpo.train(policy, parts, reward_model, setup)
     return policy, reward_model, played
 
 
 def evaluate_09(setup: Setup) -> None:
-    """The policy of each round answers the held-out prompts."""
+    """The policies of all rounds answer the held-out prompts."""
     policy, reward_model, played = train_09(setup)
     first_policy = saved.starting_policy(setup, "08_dpo", frozen=True)
     sft = saved.policy(setup, setup.recipe.start, "07_sft", frozen=True)
@@ -207,7 +206,7 @@ def train_10(setup: Setup) -> tuple:
 
 
 def evaluate_10(setup: Setup) -> None:
-    """SFT answers many times for best of n, and PPO beside it."""
+    """SFT answers many times for best of n; SFT and PPO answer the held-out prompts."""
     policy, sft, reward_model, model, result = train_10(setup)
     chosen = selection.choose(policy, result, setup.recipe, model=model)
     compared = Comparison.begin(setup, reward_model, sft, earlier=not setup.recipe.start)
@@ -271,7 +270,7 @@ def export_11(setup: Setup) -> None:
 
 
 def train_12(setup: Setup) -> tuple:
-    """The iterations of SteerLM 2.0; after each its policy is saved and answers the held-out prompts."""
+    """Train by SteerLM 2.0; the policy of each iteration is saved and answers held-out prompts."""
     policy = saved.starting_policy(setup, "11_steerlm")
     prior = saved.policy(setup, setup.recipe.prior, "07_sft", frozen=True)
     reward_model = saved.reward_model(setup, frozen=True)

@@ -7,11 +7,11 @@ One parameter a line in the cell tagged `parameters`:
     recipe: dict = {"keep": 2}  # further settings, see hs2lib.train.recipes.DPO
 
 An upper-case word after `one of` is a tuple of `hs2lib.names`. The last line is for methods with
-many settings: the word after `see` names a frozen dataclass whose fields are made by `setting`. It
-holds the whole recipe. A parameter of the cell with the name of a field sets that field, and takes
+many settings. The word after `see` names a frozen dataclass whose fields are made by `setting`. It
+holds the whole recipe. A parameter of the cell with the name of a field sets that field. It takes
 the field's range where its own comment states none.
 
-papermill only warns about an unknown parameter and never checks a type; here both are refused
+papermill only warns about an unknown parameter and never checks a type. Here both are refused
 before anything runs.
 """
 
@@ -22,7 +22,6 @@ import math
 import pkgutil
 import re
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -39,11 +38,15 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a cell, or a setting of a recipe. `choices` or (`low`, `high`) is its range,
-    if any.
+    """A parameter of a cell, or a setting of a recipe.
 
-    pattern: of a text that may be a secret by mistake; one that does not match it is refused and
-    not shown. recipe: of `recipe` itself, the dataclass.
+    Its range, if it has one, is `choices` or `low` to `high`.
+
+    Fields:
+        help: what it is, with its unit.
+        pattern: what a text must match that may be a secret by mistake. A text that does not match
+            is refused and not shown.
+        recipe: of the parameter called recipe, its dataclass.
     """
 
     name: str
@@ -61,43 +64,63 @@ class Parameter:
         """The range in words, or ""."""
         if self.choices:
             return "one of " + ", ".join(str(choice) or '""' for choice in self.choices)
-        return "" if self.low is None else f"{self.low:.12g} to {self.high:.12g}"
+        if self.low is None:
+            return ""
+        return f"{self.low:.12g} to {self.high:.12g}"
 
     def check(self, value: object, where: str) -> object:
-        """`value` with this parameter's type (an int may stand for a float); `where` names the
-        file.
+        """The value with this parameter's type; an int may stand for a float.
 
-        Raises ParameterError for a wrong type, a value out of range, or, in a recipe, an unknown
-        name.
+        Args:
+            value: what a cell, a file or the command line gives.
+            where: the file or cell that gives it, for messages.
+
+        Raises:
+            ParameterError: the type is wrong, the value is out of range, or a recipe holds an
+                unknown name.
         """
         if self.pattern and not (isinstance(value, str) and re.fullmatch(self.pattern, value)):
             raise ParameterError(
                 f"{where}: {self.name} is: {self.help}; what arrived is none, and is not shown"
             )
-        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
-            try:
-                value = float(value)
-            except OverflowError:  # 400 digits: no float is so large
-                value = math.inf
-        if self.type is tuple and isinstance(value, list):
-            value = tuple(value)
+        value = self._converted(value)
         if type(value) is not self.type:
-            wanted = f"{where}: {self.name} is {self.type.__name__} ({self.help})"
-            raise ParameterError(f"{wanted}, got {type(value).__name__} {value!r}")
+            raise ParameterError(
+                f"{where}: {self.name} is {self.type.__name__} ({self.help}), "
+                f"got {type(value).__name__} {value!r}"
+            )
         if self.recipe:
             return check(value, settings(self.recipe), f"{where}, recipe")
-        for item in value if self.type in (list, tuple) else [value]:
-            if isinstance(item, float) and not math.isfinite(item):
-                raise ParameterError(f"{where}: {self.name} = {item!r} is not finite")
-            if self.choices and item not in self.choices:
-                near = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
-                hint = f"; nearest: {near[0]}" if near else ""
-                raise ParameterError(f"{where}: {self.name} = {item!r} is not {self.limits}{hint}")
-            if self.low is not None and not (
-                isinstance(item, int | float) and self.low <= item <= self.high
-            ):
-                raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.limits}")
+        if self.type in (list, tuple):
+            for item in value:
+                self._check_range(item, where)
+        else:
+            self._check_range(value, where)
         return value
+
+    def _converted(self, value: object) -> object:
+        """An int as a float and a list as a tuple, where this parameter is of that type."""
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            try:
+                return float(value)
+            except OverflowError:  # 400 digits: no float is so large
+                return math.inf
+        if self.type is tuple and isinstance(value, list):
+            return tuple(value)
+        return value
+
+    def _check_range(self, item: object, where: str) -> None:
+        """Raise ParameterError where a value, or one item of a list, is out of range."""
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ParameterError(f"{where}: {self.name} = {item!r} is not finite")
+        if self.choices and item not in self.choices:
+            nearest = difflib.get_close_matches(str(item), map(str, self.choices), 1, 0.4)
+            hint = f"; nearest: {nearest[0]}" if nearest else ""
+            raise ParameterError(f"{where}: {self.name} = {item!r} is not {self.limits}{hint}")
+        if self.low is None:
+            return
+        if not isinstance(item, int | float) or not self.low <= item <= self.high:
+            raise ParameterError(f"{where}: {self.name} = {item!r} is outside {self.limits}")
 
 
 def setting(
@@ -108,31 +131,47 @@ def setting(
     one_of: tuple = (),
     pattern: str = "",
 ) -> Any:
-    """A field of a recipe: its default, what it is with its unit, and its range, its choices or its pattern."""
-    limits = dict(help=help, low=low, high=high, choices=one_of, pattern=pattern)
-    return field(default=default, metadata=limits)
+    """A field of a recipe: its default, what it is with its unit, and its range.
+
+    The range is `low` to `high`, the choices `one_of`, or a regular expression, `pattern`.
+    """
+    metadata = {"help": help, "low": low, "high": high, "choices": one_of, "pattern": pattern}
+    return field(default=default, metadata=metadata)
 
 
 def settings(recipe: type) -> dict[str, Parameter]:
     """The fields of a recipe's dataclass by name, as parameters."""
-    return {
-        f.name: Parameter(f.name, get_origin(f.type) or f.type, f.default, **f.metadata)
-        for f in fields(recipe)
-    }
+    parameters = {}
+    for entry in fields(recipe):
+        plain_type = get_origin(entry.type) or entry.type  # tuple, of tuple[float, float]
+        parameters[entry.name] = Parameter(entry.name, plain_type, entry.default, **entry.metadata)
+    return parameters
 
 
-def _limits(text: str) -> dict:
-    """The range that a comment states after its help: `one of a, NAMES`, `each one of ..` or `LO to HI`."""
-    if not (one_of := re.fullmatch(r"(?:each )?one of (.+)", text)):
+def _range_of(text: str) -> dict[str, Any]:
+    """The range that a comment states after its help.
+
+    It is `one of a, NAMES`, `each one of a, NAMES` or `LO to HI`.
+    """
+    one_of = re.fullmatch(r"(?:each )?one of (.+)", text)
+    if not one_of:
         low, high = map(float, text.split(" to "))
         return {"low": low, "high": high}
-    words = [word.strip(' "') for word in one_of[1].split(",")]
-    several = [getattr(names, word, (word,)) if word.isupper() else (word,) for word in words]
-    return {"choices": tuple(chain.from_iterable(several))}
+    choices: list[str] = []
+    for word in one_of[1].split(","):
+        word = word.strip(' "')
+        if word.isupper():
+            choices += getattr(names, word, (word,))
+        else:
+            choices.append(word)
+    return {"choices": tuple(choices)}
 
 
 def specification(notebook: Path) -> dict[str, Parameter]:
-    """Parameters of `notebook` by name, in order. Raises ParameterError for a cell papermill would misread."""
+    """Parameters of a notebook by name, in order.
+
+    Raises ParameterError for a cell that papermill would misread.
+    """
     # Not by nbformat: every kernel comes through here, and its schemas take two seconds to load.
     cells = json.loads(notebook.read_text())["cells"]
     cells = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
@@ -141,55 +180,92 @@ def specification(notebook: Path) -> dict[str, Parameter]:
             f"{notebook.name}: needs exactly one cell tagged 'parameters', has {len(cells)}"
         )
     source = "".join(cells[0]["source"])
-    lines, known, of_recipe = source.splitlines(), {}, {}
-    for node in reversed(
-        ast.parse(source).body
-    ):  # the recipe first: the others may take their range from it
-        where = f"{notebook.name}, parameters cell line {node.lineno}"
-        text, mark, comment = "\n".join(lines[node.lineno - 1 : node.end_lineno]).rpartition("  # ")
-        name, _, kind = text.partition(" = ")[0].partition(": ")
-        known_type = kind in TYPES and (kind == "dict") == (name == "recipe")
-        if not mark or not known_type or (text + comment).count("=") > 1 or "|" in text + comment:
-            line = (
-                "write 'name: type = literal  # help, unit; range', with no second '=' and no '|'"
-            )
-            raise ParameterError(
-                f"{where}: {line}; types: {', '.join(TYPES)} (dict for recipe alone)"
-            )
-        help, _, limits = comment.partition("; ")
-        try:
-            default, more = ast.literal_eval(node.value), _limits(limits) if limits else {}
-            if name == "recipe":
-                more["recipe"] = pkgutil.resolve_name(help.rpartition("see ")[2])
-                of_recipe = settings(more["recipe"])
-        except (ImportError, AttributeError, ValueError) as error:
-            form = "a literal, its comment 'help, unit', '; one of a, b', '; LO to HI', of recipe 'see a.module.Name'"
-            raise ParameterError(f"{where}: {name} must be {form}: {error}") from error
-        if not limits and (same := of_recipe.get(name)):
-            more = {limit: getattr(same, limit) for limit in ("choices", "low", "high", "pattern")}
-        known[name] = Parameter(name, TYPES[kind], default, help, **more)
-    known = dict(reversed(known.items()))
-    check(
-        {name: parameter.default for name, parameter in known.items()},
-        known,
-        f"{notebook.name}, parameters cell",
-    )
+    lines = source.splitlines()
+    backwards: dict[str, Parameter] = {}
+    of_recipe: dict[str, Parameter] = {}
+    # The recipe, the last line, comes first: the others may take their range from it.
+    for statement in reversed(ast.parse(source).body):
+        where = f"{notebook.name}, parameters cell line {statement.lineno}"
+        text = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+        parameter = _read_line(statement, text, of_recipe, where)
+        if parameter.recipe:
+            of_recipe = settings(parameter.recipe)
+        backwards[parameter.name] = parameter
+    known = dict(reversed(backwards.items()))
+    defaults = {name: parameter.default for name, parameter in known.items()}
+    check(defaults, known, f"{notebook.name}, parameters cell")
     return known
 
 
+def _read_line(
+    statement: ast.stmt, text: str, of_recipe: dict[str, Parameter], where: str
+) -> Parameter:
+    """The parameter that a statement of the cell sets.
+
+    Args:
+        statement: as Python reads it.
+        text: its lines, with the comment.
+        of_recipe: the settings of the recipe, by name.
+        where: the notebook and the line, for messages.
+
+    Raises:
+        ParameterError: papermill would misread the line, or it has another form.
+    """
+    assignment, mark, comment = text.rpartition("  # ")
+    name, _, kind = assignment.partition(" = ")[0].partition(": ")
+    is_known = kind in TYPES and (kind == "dict") == (name == "recipe")
+    is_misread = (assignment + comment).count("=") > 1 or "|" in assignment + comment
+    if not mark or not is_known or is_misread:
+        raise ParameterError(
+            f"{where}: write 'name: type = literal  # help, unit; range', with no second '=' and "
+            f"no '|'; types: {', '.join(TYPES)} (dict for recipe alone)"
+        )
+    help, _, range_text = comment.partition("; ")
+    try:
+        default = ast.literal_eval(statement.value)
+        limits = _range_of(range_text) if range_text else {}
+        recipe = None
+        if name == "recipe":
+            recipe = pkgutil.resolve_name(help.rpartition("see ")[2])
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ParameterError(
+            f"{where}: {name} must be a literal, its comment 'help, unit', '; one of a, b', "
+            f"'; LO to HI', of recipe 'see a.module.Name': {error}"
+        ) from error
+    if not range_text and name in of_recipe:
+        same = of_recipe[name]
+        limits = {
+            "choices": same.choices,
+            "low": same.low,
+            "high": same.high,
+            "pattern": same.pattern,
+        }
+    return Parameter(name, TYPES[kind], default, help, recipe=recipe, **limits)
+
+
 def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
-    """`overrides` with every name and value checked against `known`; `where` names the file they came from."""
-    further = settings(known["recipe"].recipe) if "recipe" in known else ()
+    """The overrides, with every name and value checked.
+
+    Args:
+        overrides: values by name.
+        known: the parameters that there are, by name.
+        where: the file that the overrides come from, for messages.
+
+    Raises:
+        ParameterError: a name is unknown or stands in the wrong place, or a value is refused.
+    """
+    valid = list(known)
+    if "recipe" in known:
+        valid += [f"recipe.{name}" for name in settings(known["recipe"].recipe)]
     for name in overrides:
         if name not in known:
-            near = difflib.get_close_matches(
-                str(name), [*known, *(f"recipe.{more}" for more in further)], 1, 0.0
-            )
+            nearest = difflib.get_close_matches(str(name), valid, 1, 0.0)
             raise ParameterError(
-                f"{where}: unknown parameter {name!r}; nearest valid name: {near[0]}"
+                f"{where}: unknown parameter {name!r}; nearest valid name: {nearest[0]}"
             )
     checked = {name: known[name].check(value, where) for name, value in overrides.items()}
-    if misplaced := checked.get("recipe", {}).keys() & known.keys():
+    misplaced = checked.get("recipe", {}).keys() & known.keys()
+    if misplaced:
         raise ParameterError(
             f"{where}, recipe: {min(misplaced)} is in the cell itself: set it as a parameter"
         )
@@ -197,28 +273,32 @@ def check(overrides: dict, known: dict[str, Parameter], where: str) -> dict:
 
 
 class _OnceLoader(yaml.SafeLoader):
-    """A YAML loader that refuses a key which stands twice: the last one would count without a word."""
+    """A YAML loader that refuses a key which stands twice; the last one would count otherwise."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        lines: dict[str, int] = {}  # of each key
+        line_of: dict[str, int] = {}
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue  # a list or a mapping as a key is refused below
             line = key.start_mark.line + 1
-            if key.value in lines:
+            if key.value in line_of:
                 raise ParameterError(
-                    f"line {line}: {key.value} stands in line {lines[key.value]} too: keep one of them"
+                    f"line {line}: {key.value} stands in line {line_of[key.value]} too: "
+                    "keep one of them"
                 )
-            lines[key.value] = line
+            line_of[key.value] = line
         return super().construct_mapping(node, deep)
 
 
 def read_values(file: Path) -> dict:
-    """The `name: value` lines of a YAML file; none where there is no file. Raises ParameterError for anything else."""
+    """The `name: value` lines of a YAML file; {} where there is no file.
+
+    Raises ParameterError for anything else.
+    """
     try:
         if not file.exists():
             return {}
-        loaded = yaml.load(file.read_text(encoding="utf-8"), _OnceLoader)
+        values = yaml.load(file.read_text(encoding="utf-8"), _OnceLoader)
     except OSError as error:  # also of a name that is too long
         raise ParameterError(f"{file}: cannot be read ({error.strerror})") from error
     except ParameterError as error:
@@ -231,21 +311,23 @@ def read_values(file: Path) -> dict:
         raise ParameterError(f"{file}: nested too deeply: expected 'name: value' lines") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2024-13-45
         raise ParameterError(f"{file}: not YAML: {error}") from error
-    if loaded is None:
+    if values is None:
         return {}
-    if not isinstance(loaded, dict):
-        raise ParameterError(f"{file}: expected 'name: value' lines, got {type(loaded).__name__}")
-    return loaded
+    if not isinstance(values, dict):
+        raise ParameterError(f"{file}: expected 'name: value' lines, got {type(values).__name__}")
+    return values
 
 
 def typed(text: str, p: Parameter) -> object:
-    """The value that `-p name=text` means, by the parameter's type: text as it is, else as Python
-    or YAML writes it.
+    """The value that `-p name=text` means, by the parameter's type.
 
-    Raises ParameterError for a text that is no such value.
+    A number or a text is taken as Python reads it, all else as YAML does. Raises ParameterError for
+    a text that is no such value.
     """
     try:
-        return p.type(text) if p.type in (int, float, str) else yaml.safe_load(text)
+        if p.type in (int, float, str):
+            return p.type(text)
+        return yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise ParameterError(
             f"-p {p.name}={text}: {p.name} is {p.type.__name__} ({p.help})"
@@ -255,33 +337,49 @@ def typed(text: str, p: Parameter) -> object:
 def resolve(
     notebook: Path, tier: str, params: Path, overrides: dict | None = None, where: str = "overrides"
 ) -> dict:
-    """Values to inject: the notebook's own, then `params/<tier>/<notebook>.yaml`, then `overrides`
-    from `where`.
+    """Values to inject into a notebook at a tier.
 
+    They are the notebook's own, then those of `params/<tier>/<notebook>.yaml`, then the overrides.
     A `recipe:` overrides single settings. The notebook's own values are the smoke tier, so that
-    tier needs no file. Raises ParameterError as `check` does, and for another `tier` than the one
-    that is asked for.
+    tier needs no file.
+
+    Args:
+        notebook: its file.
+        tier: one of `hs2lib.names.TIERS`.
+        params: the folder `params`.
+        overrides: values by name.
+        where: where the overrides come from, for messages.
+
+    Raises:
+        ParameterError: as `check`, and for another `tier` than the one that is asked for.
     """
     known = specification(notebook)
     file = params / tier / f"{notebook.stem}.yaml"
-    values = {name: p.default for name, p in known.items()}
+    values = {name: parameter.default for name, parameter in known.items()}
     for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
         if checked.get("tier", tier) != tier:
             raise ParameterError(
-                f"{source}: tier is {checked['tier']}, but these are values of tier {tier}: remove it"
+                f"{source}: tier is {checked['tier']}, but these are values of tier {tier}: "
+                "remove it"
             )
         recipe = values.get("recipe", {}) | checked.get("recipe", {})
-        values |= checked | {"tier": tier} | ({"recipe": recipe} if recipe else {})
+        values |= checked
+        values["tier"] = tier
+        if recipe:
+            values["recipe"] = recipe
     return values
 
 
 def whole_recipe(known: dict[str, Parameter], values: dict) -> object | None:
-    """The recipe that checked `values` make: the cell's parameters, its `recipe`, then defaults. None without one."""
+    """The recipe that checked values make; None for a notebook without one.
+
+    A setting's value is that of the cell's parameter or of its `recipe`, else the default.
+    """
     if "recipe" not in known:
         return None
-    recipe, own = known["recipe"].recipe, settings(known["recipe"].recipe)
-    chosen = {name: value for name, value in values.items() if name in own} | values.get(
-        "recipe", {}
-    )
-    return recipe(**check(chosen, own, "recipe"))
+    recipe_class = known["recipe"].recipe
+    of_recipe = settings(recipe_class)
+    chosen = {name: value for name, value in values.items() if name in of_recipe}
+    chosen |= values.get("recipe", {})
+    return recipe_class(**check(chosen, of_recipe, "recipe"))

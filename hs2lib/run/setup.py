@@ -1,7 +1,6 @@
-"""What one run of a notebook was asked to do: its checked parameters as one recipe, and the folders
-it works in.
+"""What one run of a notebook was asked to do: its parameters, its recipe and its folders.
 
-A notebook has it as `run.setup`; a stage that is started without its notebook makes the same one by
+A notebook has it as `run.setup`. A stage that is started without its notebook makes the same one by
 `Setup.of`.
 """
 
@@ -18,17 +17,19 @@ SMALL_OF: dict[str, dict] = SMALL.pop("by notebook")
 
 
 def small(recipe: Any, notebook: str) -> Any:
-    """The recipe of a dry run: a random model, generated text and few steps in place of what the
-    recipe asks for.
+    """The recipe of a dry run: a random model, generated text and few steps.
 
-    Paper: silent. Settings that the recipe does not have are left out.
+    `small.yaml` says what replaces which setting. Settings that the recipe does not have are left
+    out.
     """
-    wanted = SMALL | SMALL_OF.get(notebook, {})
-    own = {field.name: getattr(recipe, field.name) for field in fields(recipe)}
-    replaced = {name: value for name, value in wanted.items() if name in own}
-    for name, value in replaced.items():
-        if isinstance(own[name], tuple):
-            replaced[name] = tuple(value)
+    replaced = {}
+    names = {field.name for field in fields(recipe)}
+    for name, value in (SMALL | SMALL_OF.get(notebook, {})).items():
+        if name not in names:
+            continue
+        if isinstance(getattr(recipe, name), tuple):
+            value = tuple(value)  # YAML has lists only
+        replaced[name] = value
     return replace(recipe, **replaced)
 
 
@@ -36,10 +37,13 @@ def small(recipe: Any, notebook: str) -> Any:
 class Setup:
     """One run's settings and folders.
 
-    notebook: its name, as 08_dpo. tier: one of `hs2lib.names.TIERS`. values: the parameters of the
-    notebook's cell. recipe: the whole typed recipe (`hs2lib.train.recipes`), that of a dry run
-    where `dry_run` is set; None for a notebook without one. place: the folder to work in, for a
-    script of one's own; None for the run's.
+    Fields:
+        notebook: its name, as 08_dpo.
+        tier: one of `hs2lib.names.TIERS`.
+        values: the parameters of the notebook's cell.
+        recipe: the whole typed recipe (`hs2lib.train.recipes`); None for a notebook without one.
+            Where `dry_run` is set it is that of a dry run.
+        place: the folder to work in, for a script of one's own; None for the run's.
     """
 
     notebook: str
@@ -57,13 +61,16 @@ class Setup:
 
     @classmethod
     def of_run(cls, run: str, tier: str) -> "Setup":
-        """The setup of a run that the command line knows, as 08_dpo or 08_dpo@mine. Raises ParameterError."""
+        """The setup of a run that the command line knows, as 08_dpo or 08_dpo@mine.
+
+        Raises ParameterError as `graph.resolved`.
+        """
         _, values, recipe = graph.resolved(run, tier)
         return cls.of(run.partition("@")[0], values, recipe)
 
     @property
     def dry_run(self) -> bool:
-        """Whether only the cost is asked for, and a walk through with a tiny model."""
+        """Whether the run only estimates the cost and goes through all cells with a tiny model."""
         return bool(self.values.get("dry_run"))
 
     @property
@@ -75,5 +82,5 @@ class Setup:
         return folder / "dry-run" if self.dry_run else folder
 
     def saved(self, notebook: str, part: str = "policy") -> Path:
-        """Where another notebook's run, the one that this run reads, saves a model."""
+        """The folder in which the run of another notebook, which this run reads, saves a model."""
         return paths.work(self.tier, notebook) / part
