@@ -353,7 +353,7 @@ def compared(work: Path) -> dict:
     figures["cost"] = {}
     for number in (1, 2, 4):
         with torch.device("meta"):
-            predicted = cost.held(model(first), number)
+            predicted = cost.bytes_a_process(model(first), number)
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
             figures["cost"][f"{phase}, {number}"] = {
@@ -372,7 +372,7 @@ def memory(work: Path) -> dict:
         for method in METHODS:
             ranks = [held(folder, method, number, phase) for phase in ("compute", "tokens")]
             with torch.device("meta"):
-                predicted = cost.held(model(method), number, max(ranks[1]))["compute"]
+                predicted = cost.bytes_a_process(model(method), number, max(ranks[1]))["compute"]
             rows[f"{method}, {number}"] = {"counted": max(ranks[0]), "cost.py": predicted}
     return {"cost, gathered layers and activations": rows, "seconds": seconds}
 

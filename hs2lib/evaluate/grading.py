@@ -77,7 +77,7 @@ class Graders:
         return self.endpoints["MT-Bench"].key_missing()
 
 
-def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
+def choose_graders(setup: Setup, asked: Sequence[Questions]) -> Graders:
     """Who grades, by the recipe's `judge`.
 
     Raises ValueError where the truth is to grade answers to real questions.

@@ -185,7 +185,7 @@ class Run:
         """
         for thing in things:
             if isinstance(thing, str | Path):
-                self.was_read |= paths.as_read(thing)
+                self.was_read |= paths.digests_by_place(thing)
                 continue
             if isinstance(thing, dict):
                 self.was_read |= thing

@@ -358,7 +358,8 @@ def modules(notebook: str, without: Container[str] = ()) -> set[str]:
 def _beside(notebook: str) -> list[code.Beside]:
     """Of each code cell what it uses of the user's own modules in the folder of the notebooks."""
     return [
-        code.beside(code.read_cell(cell), root() / "notebooks") for cell in code_cells(notebook)
+        code.modules_beside(code.read_cell(cell), root() / "notebooks")
+        for cell in code_cells(notebook)
     ]
 
 
