@@ -241,7 +241,7 @@ def _outcome(kind: str, model, theirs: torch.Tensor, *ours: torch.Tensor) -> dic
     out = {f"{kind} difference": difference}
     if not difference <= TOLERANCE:
         return out | {kind: "WRONG"}
-    why = attention.apart(model)
+    why = attention.why_one_by_one(model)
     return out | {kind: "one by one" if why else "equal"} | ({f"{kind} why": why} if why else {})
 
 

@@ -258,7 +258,7 @@ def exact(check: Check) -> dict:
         head = check.head(ours)
         groups, starts = check.groups(ours, 4, 3, response=120)
         truth = alone(check, theirs, head, groups, starts, autocast=False)
-        checks = {"groups are allowed": attention.apart(ours) or "yes"}
+        checks = {"groups are allowed": attention.why_one_by_one(ours) or "yes"}
         for autocast in (False, True):
             mine = grouped(check, ours, head, groups, starts, autocast)
             if autocast:

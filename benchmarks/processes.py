@@ -10,7 +10,7 @@ one process alone holds. Two processes stopped after step 3 go on from the check
 1, 2 and 4. One rank of two is killed (SIGKILL): how long the other lives, what torchrun says, and
 how the run ends when it is started again. Reference log-probabilities that differ by 1e-3 nat a
 rank (more than any device does) must neither hang nor part the folders. What is written at the end
-is one file that plain transformers reads. "cost" is `train.cost.held` on the meta device beside the
+is one file that plain transformers reads. "cost" is `train.cost.bytes_a_process` on the meta device beside the
 bytes counted here, by phase. Notebooks 05 to 13 at tier smoke find what two and what four processes
 trained, scored and answered in their stages, and read it: their tables beside those of a run by one
 process. An hour on two cores. Each case is kept under `runs/benchmarks` by the commit: what was
@@ -353,7 +353,7 @@ def compared(work: Path) -> dict:
     figures["cost"] = {}
     for number in (1, 2, 4):
         with torch.device("meta"):
-            predicted = cost.held(model(first), number)
+            predicted = cost.bytes_a_process(model(first), number)
         for phase in ("weights", "step"):
             counted = max(held(folders[number], first, number, phase))
             figures["cost"][f"{phase}, {number}"] = {
@@ -364,7 +364,7 @@ def compared(work: Path) -> dict:
 
 
 def memory(work: Path) -> dict:
-    """`cost.held` of the phase "compute" beside the bytes counted, of each method."""
+    """`cost.bytes_a_process` of the phase "compute" beside the bytes counted, of each method."""
     rows, seconds = {}, {}
     for number in (1, 2, 4):
         folder = work / f"compute-{number}"
@@ -372,7 +372,7 @@ def memory(work: Path) -> dict:
         for method in METHODS:
             ranks = [held(folder, method, number, phase) for phase in ("compute", "tokens")]
             with torch.device("meta"):
-                predicted = cost.held(model(method), number, max(ranks[1]))["compute"]
+                predicted = cost.bytes_a_process(model(method), number, max(ranks[1]))["compute"]
             rows[f"{method}, {number}"] = {"counted": max(ranks[0]), "cost.py": predicted}
     return {"cost, gathered layers and activations": rows, "seconds": seconds}
 

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from hs2lib.data import load
 from hs2lib.engine.chat import prompt_tokens
 from hs2lib.group import Group
-from hs2lib.models.backbones import where
+from hs2lib.models.backbones import source_of
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.rollout import Server, as_tokens, rollouts
 
@@ -155,9 +155,11 @@ def with_vllm(options, timings: dict) -> dict | str:
 def measured(options, name: str) -> dict:
     """Both sides in one dtype: seconds of each, the check, seconds a prompt by number of prompts, a GPU's memory."""
     dtype, on, memory = getattr(torch, name), options.device, {}
-    policy = Policy.new(where(options.model)).eval().to(on)
+    policy = Policy.new(source_of(options.model)).eval().to(on)
     policy.backbone.to(dtype)
-    model = AutoModelForCausalLM.from_pretrained(where(options.model), dtype=dtype).eval().to(on)
+    model = (
+        AutoModelForCausalLM.from_pretrained(source_of(options.model), dtype=dtype).eval().to(on)
+    )
     model = plain(model)
     prompts, source = short_prompts(options.prompts, options.longest, policy.tokenizer)
     check = same(policy, model, policy.tokenizer, prompts, options.tokens, options.batch)

@@ -25,7 +25,7 @@ from transformers import AutoModel
 from hs2lib.data import pairs
 from hs2lib.engine import attention, trees
 from hs2lib.engine.chat import tokenise
-from hs2lib.models.backbones import load_tokenizer, where
+from hs2lib.models.backbones import load_tokenizer, source_of
 
 GOALS = {"padded, arrival order": 2.5, "padded, sorted by length": 1.6}
 BATCH = 8
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     options = common.parse(parser, argv, full=True, repeats=5, budget=16384)
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("score_pairs needs HS2_DATA_DIR, the folder with rewardbench/ (see the README)")
-    folder, on = where(options.model), options.device
+    folder, on = source_of(options.model), options.device
     benchmark = pairs.load_pairs("folder")
     every = [list(t.sequences) for t in tokenise(benchmark.pairs, load_tokenizer(folder))]
     number = len(every) if options.full else options.pairs

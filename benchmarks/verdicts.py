@@ -158,7 +158,7 @@ def main() -> None:
         return
     whole = {table: golden(table) for table in TABLES}
     honest = {table: runs(table, options.times, 0) for table in ("table-3", "table-4")}
-    wrong = {table: verdict.mistaken(table).to_dict("index") for table in verdict.STAND_INS}
+    wrong = {table: verdict.false_matches(table).to_dict("index") for table in verdict.STAND_INS}
     different = sum(one["verdicts"].get(verdict.DIFFERENT, 0) for one in whole.values())
     judged = sum(one["moved"] for one in whole.values())
     met = different == 0 and all(one["moved"] == one["seen alone"] for one in whole.values())

@@ -269,7 +269,7 @@ def iterative(
     policy: Policy,
     *,
     reward_model: iterative_dpo.Scorer | None = None,
-    pair: iterative_dpo.PairRule = iterative_dpo.by_score,
+    pair: iterative_dpo.PairRule = iterative_dpo.best_worst_pairs,
 ) -> None:
     """Two rounds of iterative DPO. reward_model, pair: of `iterative_dpo.train`; None for the world's reward model."""
     recipe = recipes.IterativeDPO(

@@ -372,7 +372,7 @@ class Beside(NamedTuple):
     library: frozenset[str]
 
 
-def beside(source: Source, folder: Path) -> Beside:
+def modules_beside(source: Source, folder: Path) -> Beside:
     """The user's modules in a folder that a source imports, directly or through others.
 
     Raises SyntaxError where one of them is not Python, and ImportError where one imports from above
@@ -625,7 +625,7 @@ class _Gatherer:
             depth = len(module.__name__.split("."))
             if Path(file).name != "__init__.py":
                 depth -= 1
-            others = beside(source, Path(file).parents[depth])
+            others = modules_beside(source, Path(file).parents[depth])
             self.parts |= others.digests
             self.modules |= reach(others.library)
         return ["module", module.__name__]

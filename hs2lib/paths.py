@@ -191,7 +191,7 @@ def write(path: Path, content: str | bytes) -> None:
         partial.unlink(missing_ok=True)  # half of it, where the disk is full
 
 
-def as_read(*paths: str | Path) -> dict[str, str]:
+def digests_by_place(*paths: str | Path) -> dict[str, str]:
     """The digests, as they are now, of files or folders that a result depends on, by place.
 
     An absent one has the digest "". The result depends on its absence, for it would be read if it

@@ -395,7 +395,7 @@ def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path)
         "pkg/unused.py": "c = 1\n",
     }.items():
         (tmp_path / name).write_text(text)
-    used = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    used = code.modules_beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
     assert sorted(used.digests) == [
         "mine.py",
         "pkg/__init__.py",
@@ -405,7 +405,7 @@ def test_modules_beside_a_source_count_with_packages_and_what_they_use(tmp_path)
     ]
     assert used.library == {"hs2lib.evaluate.arena_hard", "hs2lib.stats.metrics.pearson"}
     (tmp_path / "pkg/deep.py").write_text("a = 2\n")
-    now = code.beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
+    now = code.modules_beside(code.read("import mine\nimport pkg.sub\n"), tmp_path)
     assert code.differing(used.digests, now.digests) == ["pkg/deep.py"]
     with pytest.raises(ImportError, match="write the module's name whole"):
         code.read("from .. import above\n", package="pkg")

@@ -4,7 +4,7 @@
     items = prepare(policy, pairs, setup)  # the reference is the policy as it begins
     result = train(policy, items, setup)   # the policy then holds its best or its last weights
 
-Iterative DPO samples responses and takes the best of n against the worst as a pair (`by_score`). It
+Iterative DPO samples responses and takes the best of n against the worst as a pair (`best_worst_pairs`). It
 makes its items by `items`, as this module does.
 """
 
@@ -20,7 +20,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.run.setup import Setup
 from hs2lib.train import objectives, progress
-from hs2lib.train.items import Item, Prepared, by_score, compared, cut, labels_of
+from hs2lib.train.items import Item, Prepared, best_worst_pairs, compared, cut, labels_of
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import TrainingResult, fit
@@ -38,14 +38,14 @@ def by_attribute(
     Args:
         groups: rated groups.
         attribute: the label that decides.
-    Returns: the pairs, chosen before rejected, and counts by name, as `by_score`.
+    Returns: the pairs, chosen before rejected, and counts by name, as `best_worst_pairs`.
     Raises: ValueError where no group has the attribute, naming those there are.
     """
     groups = list(groups)
     named = sorted({name for group in groups for name in group.attributes})
     if attribute not in named:
         raise ValueError(f"no group has labels for {attribute!r}; there are: {', '.join(named)}")
-    return by_score(groups, labels_of(groups, attribute))
+    return best_worst_pairs(groups, labels_of(groups, attribute))
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.run.setup import Setup
 from hs2lib.train import losses, objectives
-from hs2lib.train.items import Item, by_score
+from hs2lib.train.items import Item, best_worst_pairs
 from hs2lib.train.objectives import Objective
 from hs2lib.train.trainer import TrainingResult, fit
 
 START = "08_dpo"  # the notebook whose policy the rounds begin with
 
 # A rule of pairs: (groups of samples, a score for every sample in order) -> (pairs, counts),
-# as `hs2lib.train.items.by_score`. A sample that is not to be used has the score nan.
+# as `hs2lib.train.items.best_worst_pairs`. A sample that is not to be used has the score nan.
 PairRule = Callable[[list[Group], np.ndarray], tuple[list[Group], dict[str, int]]]
 
 
@@ -146,7 +146,7 @@ def sample(
     reward_model: Scorer,
     setup: Setup,
     *,
-    pair: PairRule = by_score,
+    pair: PairRule = best_worst_pairs,
 ) -> SampledPairs:
     """Sample n responses to each prompt, score them, and pair each prompt's best with its worst.
 
@@ -189,7 +189,7 @@ def train(
     reward_model: Scorer,
     setup: Setup,
     *,
-    pair: PairRule = by_score,
+    pair: PairRule = best_worst_pairs,
     objective: Objective | None = None,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Played:

@@ -25,7 +25,7 @@ from transformers import TrainerCallback
 from hs2lib import paths
 from hs2lib.data.load import Loaded, load
 from hs2lib.engine import checkpoints
-from hs2lib.engine.chat import label_string, label_vector, parse_label, whole
+from hs2lib.engine.chat import as_labels, label_string, label_vector, parse_label
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, prompt_string
 from hs2lib.models import saved
 from hs2lib.models.policy import Policy
@@ -327,7 +327,7 @@ def label(
         values = (5 * ranks).div(len(values), rounding_mode="floor")
     labelled = []
     for group, row in zip(to_label, values.tolist(), strict=True):
-        answer = replace(group.responses[0], labels=whole(row))
+        answer = replace(group.responses[0], labels=as_labels(row))
         labelled.append(replace(group, responses=(answer,), attributes=reward_model.attributes))
     if file:
         paths.write(file, paths.json_lines(map(as_row, labelled)))
@@ -472,7 +472,7 @@ def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
     Returns: the number of tokens whose embedding changed.
     """
     embeddings = policy.backbone.get_input_embeddings().weight
-    table = checkpoints.whole(embeddings.detach())  # [V, H]
+    table = checkpoints.full_tensor(embeddings.detach())  # [V, H]
     ids = policy.tokenizer(label, add_special_tokens=False)["input_ids"]
     tokens = torch.tensor(sorted(set(ids)))  # [tokens]
     rows = table[tokens]  # [tokens, H]
@@ -483,5 +483,5 @@ def tell_apart(policy: Policy, label: str, seed: int = 0) -> int:
     noise = torch.randn(len(tokens), table.shape[1], generator=generator).to(table)
     lengths = table[tokens].norm(dim=1, keepdim=True)  # [tokens, 1]
     table[tokens] += lengths * normalize(noise, dim=1)
-    checkpoints.put(embeddings, table)
+    checkpoints.fill_parameter(embeddings, table)
     return len(tokens)

@@ -557,7 +557,7 @@ class Toy(NamedTuple):
         return torch.func.grad(self.kl)(theta)
 
 
-def made(seed: int = 0) -> Toy:
+def random_toy(seed: int = 0) -> Toy:
     """A toy with a random SFT model, rated at random within 3/4 of the target."""
     generator = torch.Generator().manual_seed(seed)
     target = torch.tensor(chat.parse_label(TARGET)).long()  # [A]

@@ -256,7 +256,7 @@ def _fit(
         bool(validation),
         **trl_settings,
     )
-    last = checkpoints.last(place.folder)
+    last = checkpoints.latest_checkpoint(place.folder)
     if last is not None:
         args.eval_on_start = False
     # In the order in which `trainer.fit` would train on them, as many as all steps take.

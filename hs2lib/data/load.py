@@ -18,11 +18,11 @@ import httpx2
 
 from hs2lib.corpus import generate
 from hs2lib.data import compared, conversations, rated
-from hs2lib.data.readers import each
+from hs2lib.data.readers import reader_of
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
 from hs2lib.names import EMBEDDED, SOURCES, SPLITS, one_of
-from hs2lib.paths import as_read, data, read_yaml, root, runs, sha256, write
+from hs2lib.paths import data, digests_by_place, read_yaml, root, runs, sha256, write
 
 # A reader takes (path, faults, prefix, source), and may take a split.
 Reader = Callable[..., Iterator[Group]]
@@ -77,7 +77,7 @@ def _reader(name: str) -> Reader | None:
     for module in (rated, compared, conversations):
         reader = getattr(module, name, None)
         if isinstance(reader, type):
-            return each(reader)
+            return reader_of(reader)
         if reader is not None:
             return reader
     return None
@@ -97,7 +97,7 @@ class Loaded:
     `source` says for captions where the groups came from, `generated` whether they were made up.
     `set_aside` has one `hs2lib.data.rows.DataError` for each row left out, the sound partner of a
     faulty row of a pair included; it is empty unless strict=False. `own` says that they are from a
-    file of the user's, whatever it is called. `read` has the files, as `hs2lib.paths.as_read`.
+    file of the user's, whatever it is called. `read` has the files, as `hs2lib.paths.digests_by_place`.
     """
 
     groups: list[Group]
@@ -112,7 +112,7 @@ class Located(NamedTuple):
     """A file of a data set.
 
     `origin` is what a caption says of it. `read` has the files that were read or found absent, as
-    `hs2lib.paths.as_read`.
+    `hs2lib.paths.digests_by_place`.
     """
 
     path: Path
@@ -177,7 +177,7 @@ def load(
     else:
         users_file, absent = own_file(path, folder)
         places = [(split, users_file, provenance(spec.title, users_file))]
-        loaded.read = as_read(users_file, *absent)
+        loaded.read = digests_by_place(users_file, *absent)
     for part, file, origin in places:
         prefix = _id_prefix(name, spec, part, file)
         options = {"split": split} if spec.split_column else {}
@@ -254,7 +254,7 @@ def files(
         for part in parts:
             for name in spec.hub[part]:
                 places.append((part, fetch(spec, name), f"{repository} {name}"))
-        return places, as_read(*(path for _, path, _ in places))
+        return places, digests_by_place(*(path for _, path, _ in places))
     one_of("source", source, ("folder", "hub"))
     data_root = data_folder(folder, spec.title)
     absent = []
@@ -269,7 +269,7 @@ def files(
             absent += several.absent
             hits += [(part, path) for path in several.files]
     places = [(part, path, provenance(spec.title, path, data_root)) for part, path in hits]
-    return places, as_read(*(path for _, path in hits), *absent)
+    return places, digests_by_place(*(path for _, path in hits), *absent)
 
 
 def locate(

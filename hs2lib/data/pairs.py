@@ -21,8 +21,8 @@ from hs2lib.data.readers import Name, turns
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, Unclear, expected, shown, sound
 from hs2lib.group import Group, Turn
 from hs2lib.names import SOURCES, one_of
-from hs2lib.paths import as_read
-from hs2lib.train.items import by_score, labels_of
+from hs2lib.paths import digests_by_place
+from hs2lib.train.items import best_worst_pairs, labels_of
 
 OFFICIAL = BENCHMARKS["rewardbench"]
 PRIOR = BENCHMARKS["preference-test-sets"]
@@ -338,7 +338,7 @@ class Benchmark:
     """Pairs to be judged.
 
     `kind` is "rewardbench" (all or a part of it), "generated" or "own". `read` has the files, as
-    `hs2lib.paths.as_read`. Of own pairs there are also the rows set aside, the columns carried
+    `hs2lib.paths.digests_by_place`. Of own pairs there are also the rows set aside, the columns carried
     along by pair id, and how columns were read, in words.
     """
 
@@ -410,7 +410,7 @@ def load_pairs(
     if source == "embedded":
         pairs = generate.benchmark(n_per_section, seed)
         origin = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
-        return replace(preferred(pairs, origin), kind="generated")
+        return replace(preferred_pairs(pairs, origin), kind="generated")
     if source == "folder":
         built = _parts(data_folder(folder, OFFICIAL.title))
         if built:
@@ -431,7 +431,7 @@ def load_pairs(
 def _own_pairs(path: str | Path, folder: str | Path | None, strict: bool) -> Benchmark:
     """The pairs of a file of the user's; `path`, `folder` and `strict` as in `load_pairs`."""
     file, absent = own_file(path, folder)
-    read = as_read(file, *absent)
+    read = digests_by_place(file, *absent)
     with Faults(file, strict) as faults:
         pairs_and_rows = list(pairs_of(file, faults))
     notes: dict[str, None] = {}  # in the order in which they first occur
@@ -457,13 +457,13 @@ def _parts(root: Path) -> Benchmark | None:
     if official.files:
         return None
     pairs: list[Group] = []
-    read = as_read(*official.absent)
+    read = digests_by_place(*official.absent)
     for subset, names in OFFICIAL.local.items():
         file = root / names[0]
         if subset != "both" and file.is_file():
             title = "HumanEvalPack" if subset.startswith("hep") else "LLMBar"
             pairs += read_groups(file, subset, f"{title} {file.name}")
-            read |= as_read(file)
+            read |= digests_by_place(file)
     if not pairs:
         return None
     titles = dict.fromkeys(pair.source.partition(" ")[0] for pair in pairs)
@@ -471,7 +471,7 @@ def _parts(root: Path) -> Benchmark | None:
     return Benchmark(tuple(pairs), "rewardbench", source, read=read)
 
 
-def preferred(groups: Iterable[Group], source: str) -> Benchmark:
+def preferred_pairs(groups: Iterable[Group], source: str) -> Benchmark:
     """Rated or compared responses as own pairs, the better one first.
 
     Held-out pairs of this kind are what weights of heads are searched on. A group of two with a
@@ -488,7 +488,7 @@ def preferred(groups: Iterable[Group], source: str) -> Benchmark:
             scores += [-group.preference, group.preference]
         else:
             scores += labels_of([group], "helpfulness").tolist()
-    pairs, _ = by_score(groups, scores)
+    pairs, _ = best_worst_pairs(groups, scores)
     if not pairs:
         raise ValueError(
             f"{source}: no group has a response that is better than another "

@@ -51,7 +51,7 @@ def values(row: Row, names: Sequence[str] = ATTRIBUTES) -> tuple:
     return tuple([getattr(row, name) for name in names])
 
 
-def each(model: type[Row]) -> Callable[..., Iterator[Group]]:
+def reader_of(model: type[Row]) -> Callable[..., Iterator[Group]]:
     """The reader of a format whose rows are groups.
 
     `model` has a method group(name, source). Where it has a field `split`, the reader takes a split

@@ -62,7 +62,7 @@ CHUNK = 256  # rows of logits at a time
 
 # Logits of up to this many bytes a call wait for the backward pass; more are computed a second time
 # instead.
-KEPT = 2**30
+HELD_BYTES = 2**30
 
 
 def prepare(model: torch.nn.Module) -> PreTrainedModel:
@@ -72,7 +72,7 @@ def prepare(model: torch.nn.Module) -> PreTrainedModel:
     only be scored.
     """
     model = _transformers_model(model)
-    if why := apart(model):
+    if why := why_one_by_one(model):
         raise ValueError(
             f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled "
             f"from: {why}"
@@ -89,7 +89,7 @@ def unprepare(model: PreTrainedModel) -> None:
         model.set_attn_implementation(model.hs2_previous_attention)
 
 
-def apart(model: torch.nn.Module) -> str:
+def why_one_by_one(model: torch.nn.Module) -> str:
     """Why a model is scored one by one, "" where groups give the same numbers.
 
     It is looked at once for each dtype and device. Raises TypeError for what is no transformers
@@ -218,7 +218,7 @@ def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) ->
 
 def _too_long_for_groups(config: "PreTrainedConfig", length: int) -> str:
     """Why a sequence of so many tokens cannot be run in a group, "" where it can."""
-    limit = contract.switch(config)
+    limit = contract.longrope_limit(config)
     if limit and length > limit:
         return f"beyond {limit:,} tokens it turns all positions by other factors"
     return ""
@@ -240,7 +240,7 @@ def _one_by_one(model: torch.nn.Module, batch: Batch) -> bool:
     if torch.is_grad_enabled():
         return False
     model = _transformers_model(model)
-    why = apart(model) or _too_long_for_groups(model.config.get_text_config(), batch.depth)
+    why = why_one_by_one(model) or _too_long_for_groups(model.config.get_text_config(), batch.depth)
     if not why:
         return False
     name = type(model).__name__
@@ -390,7 +390,10 @@ def chosen_log_probs(
     on = hidden.device.type
     dtype = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else hidden.dtype
     if plain:
-        held = torch.is_grad_enabled() and len(hidden) * head.out_features * dtype.itemsize <= KEPT
+        held = (
+            torch.is_grad_enabled()
+            and len(hidden) * head.out_features * dtype.itemsize <= HELD_BYTES
+        )
         return _ChosenLogProbs.apply(hidden, head.weight, head.bias, row, token, dtype, held)
 
     def of_chunk(hidden: Tensor, row: Tensor, token: Tensor) -> Tensor:

@@ -158,7 +158,7 @@ def parse_label(string: str, attributes: Sequence[str] = ATTRIBUTES) -> tuple[fl
     return tuple(values.get(name, math.nan) for name in attributes)
 
 
-def whole(values: Iterable[float]) -> tuple[float, ...]:
+def as_labels(values: Iterable[float]) -> tuple[float, ...]:
     """Predicted values as labels: clamped to 0-4, rounded half to even.
 
     Paper: section 4.5 (reference code).

@@ -66,7 +66,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
             if expected_shapes.get(name) != saved_shapes.get(name):
                 raise ValueError(f"{folder} holds the weights of another model: {name} differs")
         for name, parameter in trained.items():
-            put(parameter, file.get_slice(name))
+            fill_parameter(parameter, file.get_slice(name))
 
 
 def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
@@ -106,14 +106,14 @@ def weights_digest(model: nn.Module, start: bytes = b"") -> str:
 
 def weight_digest(name: str, weight: torch.Tensor) -> str:
     """What a digest of weights takes of one weight; where it is sharded all processes call this."""
-    weight = whole(weight)
+    weight = full_tensor(weight)
     # The hash counts every bit, in any order. Equal numbers can cancel each other out in it, so
     # about 64 numbers stand for themselves.
     sample = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
     return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {sample}"
 
 
-def last(folder: Path) -> Path | None:
+def latest_checkpoint(folder: Path) -> Path | None:
     """The checkpoint to go on from, None before the first."""
     return max(folder.glob("checkpoint-*"), key=step, default=None)
 
@@ -159,7 +159,7 @@ class WholeCheckpoints(Trainer):
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
-            last_checkpoint = last(Path(self.args.output_dir))
+            last_checkpoint = latest_checkpoint(Path(self.args.output_dir))
             start = last_checkpoint.name if last_checkpoint else "its start"
             tokens = getattr(self.model, "passed", "some")
             raise MemoryError(
@@ -329,7 +329,7 @@ def shard(model: nn.Module, autocast: str = "float32", part: nn.Module | None = 
     if old_backbone is not None:
         old_parameters = dict(old_backbone.named_parameters())
         for name, parameter in backbone.named_parameters():
-            put(parameter, old_parameters[name])
+            fill_parameter(parameter, old_parameters[name])
     elif without_data:
         stream(backbone)
 
@@ -376,12 +376,12 @@ def stream(backbone: nn.Module) -> None:
         if stored_name is None:
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
         with safe_open(file_of[stored_name], "pt") as opened:
-            put(parameter, opened.get_slice(stored_name))
+            fill_parameter(parameter, opened.get_slice(stored_name))
     backbone.hs2_verdicts = {("groups", backbone.dtype, backbone.device): ""}
 
 
 @torch.no_grad()
-def put(parameter: torch.Tensor, value: Any) -> None:
+def fill_parameter(parameter: torch.Tensor, value: Any) -> None:
     """Fill a parameter, in place.
 
     Of a sharded parameter each process takes, or reads, its own rows of `value` alone.
@@ -403,14 +403,14 @@ def put(parameter: torch.Tensor, value: Any) -> None:
         target.copy_(value[:])
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
+def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """All of a tensor; where it is sharded, gathered from all processes, which call this alike."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gathered(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A few tensors, all of each, as `whole` gives one: adapters, or a head."""
-    return {name: whole(weight) for name, weight in weights.items()}
+    return {name: full_tensor(weight) for name, weight in weights.items()}
 
 
 def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
@@ -437,7 +437,7 @@ def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) 
     with open(file if writes else os.devnull, "wb") as out:
         out.write(len(text).to_bytes(8, "little") + text)
         for _, tensor in named:
-            full = whole(tensor.detach()).cpu().contiguous()
+            full = full_tensor(tensor.detach()).cpu().contiguous()
             out.write(full.view(torch.uint8).numpy().tobytes())
 
 

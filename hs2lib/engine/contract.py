@@ -183,7 +183,7 @@ def examples(model: "PreTrainedModel") -> list[list[list[int]]]:
         if _REACH.search(option) and isinstance(value, int) and value < most:
             reach = max(reach, value)
     limit = getattr(config, "max_position_embeddings", None) or most
-    long = min(reach + 10, limit, switch(config) or limit)  # tokens
+    long = min(reach + 10, limit, longrope_limit(config) or limit)  # tokens
 
     def draw(n_tokens: int) -> list[int]:
         low = min(5, config.vocab_size - 1)
@@ -221,7 +221,7 @@ def plain_log_probs(model: "PreTrainedModel", sequence: Sequence[int]) -> Tensor
     return logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
 
 
-def switch(config: "PreTrainedConfig") -> int | None:
+def longrope_limit(config: "PreTrainedConfig") -> int | None:
     """The longest sequence before rotary frequencies change with the length; None: they never do.
 
     They change in rotary embeddings of type longrope. A configuration has one set of rope

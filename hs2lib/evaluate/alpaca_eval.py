@@ -43,7 +43,7 @@ from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Ask, Scale, Verdict
 from hs2lib.group import Group
 from hs2lib.paper import PREFERRED
-from hs2lib.paths import as_read, data, write
+from hs2lib.paths import data, digests_by_place, write
 
 MEASURE = "LC win rate, %"
 
@@ -124,7 +124,7 @@ class Published(NamedTuple):
     difficulty: [805], by instruction.
     gamed: the rows of the gamed baselines.
     form: PUBLISHED or RECOVERED.
-    read: the file or folder that it came from, as `hs2lib.paths.as_read`.
+    read: the file or folder that it came from, as `hs2lib.paths.digests_by_place`.
     """
 
     difficulty: np.ndarray
@@ -407,7 +407,7 @@ def difficulties(path: str | Path, folder: str | Path | None = None) -> Publishe
     if mirror is None:
         return None
     rows, _, weights = read_mirror(mirror)
-    return recovered(rows, weights)._replace(read=as_read(mirror))
+    return recovered(rows, weights)._replace(read=digests_by_place(mirror))
 
 
 def recovered(rows: pd.DataFrame, weights: pd.DataFrame) -> Published:
@@ -470,7 +470,7 @@ def read_published(path: Path | str) -> Published:
     if without:
         raise ValueError(f"{path}: no difficulty for instruction {without[0]}")
     gamed = frame[columns].reset_index(drop=True)
-    return Published(by_instruction.sort_index().to_numpy(), gamed, read=as_read(path))
+    return Published(by_instruction.sort_index().to_numpy(), gamed, read=digests_by_place(path))
 
 
 def read_mirror(folder: Path | str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -510,7 +510,7 @@ class Leaderboard(NamedTuple):
     """How near our rates come to the public leaderboard's.
 
     table: one row a form.
-    read: the mirror, as `hs2lib.paths.as_read`.
+    read: the mirror, as `hs2lib.paths.digests_by_place`.
     """
 
     table: pd.DataFrame
@@ -560,7 +560,7 @@ def near_leaderboard(
                 "largest error": error.abs().max(),
             }
         )
-    return Leaderboard(pd.DataFrame(table_rows), as_read(mirror))
+    return Leaderboard(pd.DataFrame(table_rows), digests_by_place(mirror))
 
 
 def _checked(preferences: Sequence[float]) -> np.ndarray:

@@ -52,7 +52,7 @@ class Comparison:
     reward_model: scores answers; None for no scores.
     reference: the policy from which KL is measured, SFT.
     frames: of each policy the rows of `hs2lib.evaluate.response_rows.evaluate`.
-    read: files that were read (`hs2lib.paths.as_read`), for the run's manifest.
+    read: files that were read (`hs2lib.paths.digests_by_place`), for the run's manifest.
     """
 
     setup: Setup

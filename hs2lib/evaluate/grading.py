@@ -49,7 +49,7 @@ class Graders:
     judge: "none", "truth", "reward_model" or "endpoint".
     endpoints: the judge of each benchmark, where `judge` is endpoint.
     templates: the prompts of each benchmark, where `judge` is endpoint.
-    read: files of the prompts, as `hs2lib.paths.as_read`.
+    read: files of the prompts, as `hs2lib.paths.digests_by_place`.
     """
 
     judge: str
@@ -77,7 +77,7 @@ class Graders:
         return self.endpoints["MT-Bench"].key_missing()
 
 
-def appoint(setup: Setup, asked: Sequence[Questions]) -> Graders:
+def choose_graders(setup: Setup, asked: Sequence[Questions]) -> Graders:
     """Who grades, by the recipe's `judge`.
 
     Raises ValueError where the truth is to grade answers to real questions.

@@ -17,7 +17,7 @@ from hs2lib.evaluate import policies
 from hs2lib.evaluate.policies import BASE, COLUMNS
 from hs2lib.evaluate.response_rows import SCORE, TRUTH, earlier
 from hs2lib.models.saved import REWARD_MODEL
-from hs2lib.paths import as_read
+from hs2lib.paths import digests_by_place
 from hs2lib.run.setup import Setup
 
 
@@ -73,7 +73,7 @@ def side_by_side(setup: Setup) -> SideBySide:
     verdict = setup.saved(REWARD_MODEL, "model") / "verdict.txt"
     if verdict.is_file():
         caption += f" {verdict.read_text().strip()}"
-        prompts.read.update(as_read(verdict))
+        prompts.read.update(digests_by_place(verdict))
     return SideBySide(
         prompts,
         means=pd.concat(means, ignore_index=True),

@@ -145,7 +145,7 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return joined
 
 
-def trades(
+def benchmark_gains(
     of_benchmarks: Sequence[Sequence[pd.DataFrame]], against: str, **resampled: int
 ) -> pd.DataFrame:
     """What every policy gains over one of them, `against`, on every measure of every benchmark.

@@ -49,7 +49,7 @@ class Questions:
     categories: category of each question, by question id.
     references: a reference answer to each turn, by question id.
     baseline: the answers that other answers are compared with, where the benchmark compares.
-    read: the files, as `hs2lib.paths.as_read`.
+    read: the files, as `hs2lib.paths.digests_by_place`.
     """
 
     benchmark: str
@@ -429,7 +429,7 @@ class Template:
 
     system: the system message.
     text: the user's message, with {fields}.
-    read: its file, as `hs2lib.paths.as_read`.
+    read: its file, as `hs2lib.paths.digests_by_place`.
     """
 
     system: str
@@ -443,7 +443,7 @@ class Template:
 
 
 class Templates(dict[str, Template]):
-    """Judge prompts by name. read: the file, as `hs2lib.paths.as_read`."""
+    """Judge prompts by name. read: the file, as `hs2lib.paths.digests_by_place`."""
 
     def __init__(self, templates: Mapping[str, Template], read: Mapping[str, str]) -> None:
         super().__init__(templates)

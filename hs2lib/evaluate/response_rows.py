@@ -23,7 +23,7 @@ from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.paper import head_weights
-from hs2lib.paths import as_read, names_read, run_name, write
+from hs2lib.paths import digests_by_place, names_read, run_name, write
 from hs2lib.report.report import TEXTS, csv_text, plain_cell
 
 FILE = "evaluation.csv"
@@ -168,7 +168,7 @@ def earlier(folder: Path) -> tuple[list[pd.DataFrame], dict[str, str]]:
     lower number count: which of them it needs is the runner's to say.
 
     Returns the rows of each notebook, in the notebooks' order, and the files that were read, as
-    `hs2lib.paths.as_read`.
+    `hs2lib.paths.digests_by_place`.
     """
     folder = Path(folder)
     this_notebook = folder.name.partition("@")[0]
@@ -181,4 +181,4 @@ def earlier(folder: Path) -> tuple[list[pd.DataFrame], dict[str, str]]:
     files = [run / FILE for run in runs if (run / FILE).exists()]
     texts = {"prompt": str, "response": str, "policy": str}
     frames = [pd.read_csv(file, dtype=texts, **TEXTS).map(plain_cell) for file in files]
-    return frames, as_read(*files)
+    return frames, digests_by_place(*files)

@@ -571,7 +571,7 @@ def spread(benchmark: Benchmark, number: int) -> Benchmark:
     return replace(benchmark, pairs=benchmark.pairs[::step])
 
 
-def changed(
+def change_table(
     benchmark: Benchmark, model: RewardModel, weights: np.ndarray, setup: Setup
 ) -> pd.DataFrame:
     """`gained` with the recipe's settings, its columns as they are printed.
@@ -582,7 +582,7 @@ def changed(
     def scores(pairs: Benchmark, name: str) -> Scored:
         return score_pairs(pairs, model, setup, name)
 
-    table = gained(
+    table = score_gains(
         benchmark, model, scores, weights, n_boot=setup.recipe.n_boot, seed=setup.recipe.seed
     )
     return table.rename(columns={"gained": "score gained", "low": "95 % low", "high": "95 % high"})
@@ -595,7 +595,7 @@ def changes_in_words(changed: pd.DataFrame) -> str:
     return f"Changes that make no response better moved its score by: {moved}."
 
 
-def gained(
+def score_gains(
     benchmark: Benchmark,
     model: RewardModel,
     score: Callable[[Benchmark, str], Scored],

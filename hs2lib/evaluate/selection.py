@@ -28,7 +28,7 @@ class Chosen:
     result: as it was, but for its `best_step`.
     table: the grades of every checkpoint; None where there is no judge.
     caption: what was sampled for the grades; "" where there is no judge.
-    read: the files that were read, as `hs2lib.paths.as_read`.
+    read: the files that were read, as `hs2lib.paths.digests_by_place`.
     """
 
     result: TrainingResult

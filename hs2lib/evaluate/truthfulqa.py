@@ -428,7 +428,7 @@ def evaluate(
 class Categories(NamedTuple):
     """How many categories the questions have.
 
-    read: the file that says so, as `hs2lib.paths.as_read`.
+    read: the file that says so, as `hs2lib.paths.digests_by_place`.
     """
 
     number: int

@@ -25,7 +25,7 @@ import pandas as pd
 
 from hs2lib import paper
 from hs2lib.data.load import Loaded, load
-from hs2lib.data.pairs import Benchmark, preferred
+from hs2lib.data.pairs import Benchmark, preferred_pairs
 from hs2lib.evaluate import rewardbench
 from hs2lib.evaluate.rewardbench import Scored
 from hs2lib.group import ATTRIBUTES
@@ -384,7 +384,7 @@ def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch
         n_prompts=recipe.n_held_out,
         seed=recipe.seed + 1,
     )
-    pairs = preferred(loaded.groups, loaded.source).first(recipe.n_held_out)
+    pairs = preferred_pairs(loaded.groups, loaded.source).first(recipe.n_held_out)
     held_out = rewardbench.score_pairs(pairs, model, setup, "held-out")
     source = Loaded(
         list(held_out.benchmark.pairs),

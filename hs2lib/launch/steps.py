@@ -73,7 +73,7 @@ def score_06(setup: Setup) -> None:
     """Score all that the notebook scores: the pairs, changed responses, held-out pairs."""
     recipe, reward_model, weighting, scored = evaluate_06(setup)
     few = rewardbench.spread(scored.benchmark, recipe.n_changed)
-    changed = rewardbench.changed(few, reward_model, weighting.values, setup)
+    changed = rewardbench.change_table(few, reward_model, weighting.values, setup)
     search = weights.search_heads(scored, reward_model, setup)
 
 
@@ -307,5 +307,5 @@ def sample_13(setup: Setup) -> None:
     arena = answering.load_arena_hard(setup)
     alpaca = answering.load_alpaca_eval(setup)
     asked = [mt, arena, alpaca]
-    graders = grading.appoint(setup, asked)
+    graders = grading.choose_graders(setup, asked)
     answers = answering.respond(setup, who, truthful, asked)

@@ -165,7 +165,7 @@ def load_tokenizer(
             end token.
     """
     tokenizer = hf.AutoTokenizer.from_pretrained(
-        where(name), revision=revision, trust_remote_code=False
+        source_of(name), revision=revision, trust_remote_code=False
     )
     if pad_token is not None:
         if pad_token not in tokenizer.get_vocab():
@@ -196,7 +196,7 @@ def load_backbone(
         ValueError: the model is no causal decoder, its files are no safetensors, or its weights are
             not those that its configuration asks for.
     """
-    source = where(name)
+    source = source_of(name)
     try:
         config = hf.AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
     except (OSError, ValueError) as error:
@@ -325,7 +325,7 @@ def width(backbone: hf.PreTrainedModel) -> int:
     return backbone.get_input_embeddings().weight.shape[-1]
 
 
-def where(name: str | Path) -> str:
+def source_of(name: str | Path) -> str:
     """What transformers is to load: a folder, or a Hub repository's id.
 
     A relative folder is looked for here, then in the checkout: notebooks run in theirs.
@@ -344,14 +344,14 @@ def where(name: str | Path) -> str:
 
 
 def as_read(name: str | Path, config: hf.PreTrainedConfig) -> dict[str, str]:
-    """What a model by this name was read from, as `hs2lib.paths.as_read` says it.
+    """What a model by this name was read from, as `hs2lib.paths.digests_by_place` says it.
 
     That is a folder as it is now, or a Hub commit. Models that come with the packages are named by
     the parameters, and not listed.
     """
     commit = getattr(config, "_commit_hash", None)
-    if str(name) not in NAMED and Path(where(name)).is_dir():
-        return paths.as_read(where(name))
+    if str(name) not in NAMED and Path(source_of(name)).is_dir():
+        return paths.digests_by_place(source_of(name))
     return {f"hub:{name}@{commit}": commit} if commit else {}
 
 

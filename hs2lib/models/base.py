@@ -91,7 +91,7 @@ class Decoder(nn.Module):
         self.origin = origin or base
         self.adapter: dict | None = None
 
-        # What the weights were read from, as `hs2lib.paths.as_read`.
+        # What the weights were read from, as `hs2lib.paths.digests_by_place`.
         self.read: dict[str, str] = {}
         # The backbone's class and why, where its sequences were not grouped.
         self.scored_one_by_one = alone(backbone)
@@ -447,7 +447,7 @@ class Decoder(nn.Module):
         names = ("template", "control_text", "max_tokens", "base", "revision", *cls.settings)
         options = {name: state[name] for name in names}
         model = cls(backbone, load_tokenizer(folder), origin=origin, **options)
-        model.read = paths.as_read(folder) | as_read(origin, backbone.config)
+        model.read = paths.digests_by_place(folder) | as_read(origin, backbone.config)
         model._load_more(folder, state)
         if state["adapter"]:
             model.lora(**state["adapter"])

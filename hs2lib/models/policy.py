@@ -22,7 +22,7 @@ from torch import distributed
 from hs2lib.engine.attention import computing, in_order, response_log_probs
 from hs2lib.engine.chat import TokenGroup, closing_tokens
 from hs2lib.group import Group
-from hs2lib.models.backbones import where
+from hs2lib.models.backbones import source_of
 from hs2lib.models.base import STATE, Decoder
 from hs2lib.models.rollout import as_tokens
 
@@ -142,7 +142,7 @@ def load_policy(
         pad_token: likewise.
         options: likewise.
     """
-    folder = Path(where(name))
+    folder = Path(source_of(name))
     if (folder / STATE).is_file():
         return Policy.load(folder)
     return Policy.new(name, revision=revision, pad_token=pad_token, **options).eval()

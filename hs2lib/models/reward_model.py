@@ -18,7 +18,14 @@ from hs2lib.engine.checkpoints import gathered
 from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
-from hs2lib.models.backbones import as_read, check_causal, load_tokenizer, text_model, where, width
+from hs2lib.models.backbones import (
+    as_read,
+    check_causal,
+    load_tokenizer,
+    source_of,
+    text_model,
+    width,
+)
 from hs2lib.models.base import STATE, Decoder
 
 if TYPE_CHECKING:
@@ -99,7 +106,7 @@ class RewardModel(Decoder):
             ValueError: the model is no causal decoder, its head is more than one linear layer or
                 was never trained, or the classifier itself scores otherwise.
         """
-        source = where(name)
+        source = source_of(name)
         config = hf.AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
         check_causal(name, config)
         classifier, report = hf.AutoModelForSequenceClassification.from_pretrained(
@@ -253,7 +260,7 @@ def load_reward_model(name: str | Path, **options: object) -> RewardModel:
         name: the folder, or a classifier's folder or Hub repository.
         options: for a classifier, as for `RewardModel.from_classifier`; a saved model has its own.
     """
-    folder = Path(where(name))
+    folder = Path(source_of(name))
     if (folder / STATE).is_file():
         return RewardModel.load(folder)
     return RewardModel.from_classifier(name, **options)

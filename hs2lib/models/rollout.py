@@ -273,11 +273,13 @@ def _shortened(policy: "Decoder", group: Group, label: str | None, room: int) ->
     closed = room + len(closing_tokens(policy.tokenizer, **policy.written))
     if not policy.max_tokens or len(_tokens(policy, group, label)) + closed <= policy.max_tokens:
         return group
-    prompt = fitted(policy, group, room, **policy.written | {"label": label})
+    prompt = shortened_prompt(policy, group, room, **policy.written | {"label": label})
     return replace(group, prompt=prompt)
 
 
-def fitted(policy: "Decoder", group: Group, room: int, **options: object) -> tuple[Turn, ...]:
+def shortened_prompt(
+    policy: "Decoder", group: Group, room: int, **options: object
+) -> tuple[Turn, ...]:
     """The prompt without its oldest turns where these leave no room for a response.
 
     Paper: silent.

@@ -50,7 +50,7 @@ from hs2lib.report.report import CompletedRun, Run, csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
 # The evidence for a verdict
-OWN = "the paper's own numbers"
+PAPERS_NUMBERS = "the paper's own numbers"
 RUN = "our run"
 NONE = "none"
 
@@ -309,7 +309,7 @@ def verdict(claim: Claim, tier: str, root: Path) -> dict:
     own = derived(claim)
     if own and own.verdict in (SLIP, CONTRADICTED):
         finding = own
-        evidence = OWN
+        evidence = PAPERS_NUMBERS
     else:
         ran = _from_run(claim, tier, root)
         if isinstance(ran, Finding):
@@ -317,7 +317,7 @@ def verdict(claim: Claim, tier: str, root: Path) -> dict:
             evidence = RUN
         elif own and not claim.cells and not claim.reported:
             finding = own._replace(note=tables.joined(own.note, ran))
-            evidence = OWN
+            evidence = PAPERS_NUMBERS
         else:
             within = f"within the paper: {own.words}" if own else ""
             finding = Finding(NEEDS, "", tables.joined(f"needs {claim.lacks}", ran, within))
@@ -396,7 +396,7 @@ def counts(table: pd.DataFrame) -> pd.DataFrame:
     Index (verdict, evidence), a column a tier. Paper: silent.
     """
     tally = pd.crosstab([table.verdict, table.evidence], table.tier)
-    index = [(v, e) for v in VERDICTS for e in (RUN, OWN, NONE) if (v, e) in tally.index]
+    index = [(v, e) for v in VERDICTS for e in (RUN, PAPERS_NUMBERS, NONE) if (v, e) in tally.index]
     return tally.loc[index, list(dict.fromkeys(table.tier))].rename_axis(columns=None)
 
 

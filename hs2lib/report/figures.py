@@ -333,7 +333,7 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
     """What every policy gains over `base`, with 95 % intervals.
 
     Each measure has a panel, each benchmark a mark. traded: as from
-    `hs2lib.evaluate.policies.trades`.
+    `hs2lib.evaluate.policies.benchmark_gains`.
     """
     measures = list(traded.measure.unique())
     policies = list(traded.policy.unique())

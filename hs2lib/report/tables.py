@@ -418,7 +418,7 @@ def notes(table: str, frames: dict[str, pd.DataFrame]) -> list[tuple[str, str]]:
     used = {name for frame in frames.values() for name in frame.verdict}
     rows = [(name, MARKS[name][2]) for name in MARKS if name in used]
     if table in verdict.STAND_INS:
-        called = verdict.mistaken(table).sum()
+        called = verdict.false_matches(table).sum()
         words = ", ".join(f"{count} {name}" for name, count in called.items() if count)
         stand_in, others = verdict.STAND_INS[table]
         which = f"the numbers of {stand_in} in place of {len(others)} rows that it is not"

@@ -133,7 +133,7 @@ def holm(p: pd.Series, n: int) -> pd.Series:
     return (ordered * (n - np.arange(len(p)))).cummax().clip(upper=1)[p.index]
 
 
-def mistaken(table: str) -> pd.DataFrame:
+def false_matches(table: str) -> pd.DataFrame:
     """What a stand-in's numbers would be called in place of other rows': counts by column, verdict.
 
     A verdict that passes the policy before alignment for the aligned ones says little.

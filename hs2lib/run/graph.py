@@ -405,7 +405,7 @@ def modules(notebook: str, without: Container[str] = ()) -> set[str]:
 def _beside(notebook: str) -> list[code.Beside]:
     """What each code cell uses of the user's own modules in the folder of the notebooks."""
     folder = root() / "notebooks"
-    return [code.beside(code.read_cell(cell), folder) for cell in code_cells(notebook)]
+    return [code.modules_beside(code.read_cell(cell), folder) for cell in code_cells(notebook)]
 
 
 def _code_of(run: str, tier: str, values: dict) -> tuple[dict[str, str], dict[str, str]]:

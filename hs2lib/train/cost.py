@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from hs2lib import paper
-from hs2lib.engine.attention import CHUNK, KEPT
+from hs2lib.engine.attention import CHUNK, HELD_BYTES
 from hs2lib.run import parameters
 
 if TYPE_CHECKING:
@@ -179,7 +179,9 @@ def _memory_rows(
     return [("memory", name, text, size / 1e9, "GB a GPU") for name, text, size in parts]
 
 
-def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[str, float]:
+def bytes_a_process(
+    model: torch.nn.Module, processes: int, tokens: int = BUDGET
+) -> dict[str, float]:
     """Bytes that each of so many processes holds at most while it trains a model, by phase.
 
     Paper: silent. Checked against the bytes that one, two and four processes took on a CPU
@@ -239,7 +241,7 @@ def held(model: torch.nn.Module, processes: int, tokens: int = BUDGET) -> dict[s
     peak = inside_layer
     if model.causal:  # the vocabulary projection, before any layer's way back
         at_projection = (
-            min(KEPT, 2 * vocabulary * tokens)
+            min(HELD_BYTES, 2 * vocabulary * tokens)
             + vocabulary * (6 * CHUNK + copied * width)
             + 14 * width * tokens
         )

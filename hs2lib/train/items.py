@@ -154,7 +154,7 @@ def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
     return np.where(np.equal(labels, MISSING), np.nan, labels)
 
 
-def by_score(
+def best_worst_pairs(
     groups: Iterable[Group], scores: Sequence[float]
 ) -> tuple[list[Group], dict[str, int]]:
     """Pairs of each group's best and worst response, chosen before rejected; ties are dropped.

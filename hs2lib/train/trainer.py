@@ -238,7 +238,7 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         return loss.item()
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
-        norm = checkpoints.whole(super()._clip_grad_norm(model))
+        norm = checkpoints.full_tensor(super()._clip_grad_norm(model))
         if not math.isfinite(norm):
             raise FloatingPointError(
                 f"the gradient's norm is {norm} at step {self.state.global_step + 1}"
@@ -537,7 +537,7 @@ def fit(
             seconds_before=done["seconds"],
         )
         return restore(outputs, result)
-    latest = checkpoints.last(folder)
+    latest = checkpoints.latest_checkpoint(folder)
     if latest and (latest / checkpoints.PARTS).is_dir() != recipe.fsdp:
         word = "without" if recipe.fsdp else "with"
         raise ValueError(f"{latest} was written {word} fsdp: go on {word} it, or delete {folder}")
@@ -655,7 +655,7 @@ def _check(
 
 
 def _check_memory(model: nn.Module, recipe: Recipe) -> None:
-    """Raise ValueError where the training's states do not fit; bytes as `cost.held` counts them."""
+    """Raise ValueError where the training's states do not fit; bytes as `bytes_a_process` counts."""
     size = 0
     for parameter in model.parameters():
         size += parameter.numel() * (16 if parameter.requires_grad else 4)

@@ -78,10 +78,10 @@ def test_of_several_responses_the_best_meets_the_worst():
     )
     assert [[r.id for r in p.responses] for p in pairs] == [["a/1", "a/2"], ["c/1", "c/2"]]
     assert counts["fewer than two scores"] == 1
-    pairs, _ = preferences.by_score([rated("a", 0, 0, 0)], [-1.5, nan, 2.0])
+    pairs, _ = preferences.best_worst_pairs([rated("a", 0, 0, 0)], [-1.5, nan, 2.0])
     assert [r.id for r in pairs[0].responses] == ["a/2", "a/0"] and pairs[0].preference == -3.5
     with pytest.raises(ValueError, match="3 responses need a score each, got shape"):
-        preferences.by_score([rated("a", 0, 0, 0)], [1.0, 2.0])
+        preferences.best_worst_pairs([rated("a", 0, 0, 0)], [1.0, 2.0])
     with pytest.raises(ValueError, match="labels for 'quality'; there are: coherence"):
         preferences.by_attribute([rated("a", 0, 1)], "quality")
 

@@ -20,7 +20,7 @@ from hs2lib.data import load
 from hs2lib.data.conversations import DaringAnteater
 from hs2lib.data.load import load as load_rows
 from hs2lib.engine.attention import end_states
-from hs2lib.engine.chat import label_string, parse_label, whole
+from hs2lib.engine.chat import as_labels, label_string, parse_label
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import base, saved
@@ -57,7 +57,7 @@ def reward_model():
 
 
 def test_whole_clamps_and_rounds_half_to_even():
-    assert whole([-0.7, 0.5, 1.5, 2.5, 3.5, 4.6]) == (0.0, 0.0, 2.0, 2.0, 4.0, 4.0)
+    assert as_labels([-0.7, 0.5, 1.5, 2.5, 3.5, 4.6]) == (0.0, 0.0, 2.0, 2.0, 4.0, 4.0)
 
 
 def test_every_answer_is_labelled_once_with_what_precedes_it():

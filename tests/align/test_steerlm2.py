@@ -26,7 +26,7 @@ from hs2lib.train.objectives import steerlm2 as objective
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import Recipe, TrainingResult, fit
 
-TOY, THETA = steerlm2.made(0), steerlm2.logits(7)
+TOY, THETA = steerlm2.random_toy(0), steerlm2.logits(7)
 
 
 # Nine responses, every distribution written out

@@ -38,7 +38,7 @@ def outcome(function, head, hidden, row, token):
 @pytest.mark.parametrize("bias", [False, True])
 def test_values_and_gradients_are_those_of_log_softmax(monkeypatch, chunk, kept, bias):
     monkeypatch.setattr(module, "CHUNK", chunk)
-    monkeypatch.setattr(module, "KEPT", kept)
+    monkeypatch.setattr(module, "HELD_BYTES", kept)
     arguments = example(bias)
     expected = outcome(plain, *arguments)
     for ours, theirs in zip(outcome(chosen_log_probs, *arguments), expected, strict=True):
@@ -81,7 +81,7 @@ def test_a_frozen_head_or_frozen_states_get_no_gradient():
 
 @pytest.mark.parametrize("kept", [0, 10**9])
 def test_autocast_rounds_as_autograd_does(monkeypatch, kept):
-    monkeypatch.setattr(module, "KEPT", kept)
+    monkeypatch.setattr(module, "HELD_BYTES", kept)
     arguments = example(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         expected = outcome(lambda *a: plain(*a).float(), *arguments)

@@ -141,7 +141,7 @@ def test_labels():
     assert (
         chat.label_string((4, nan, 4, 2, 2)) == "helpfulness:4,coherence:4,complexity:2,verbosity:2"
     )
-    assert chat.whole((4.6, -0.2, 2.5, 1.5, 2.51)) == (4, 0, 2, 2, 3)  # half to even, clamped
+    assert chat.as_labels((4.6, -0.2, 2.5, 1.5, 2.51)) == (4, 0, 2, 2, 3)  # half to even, clamped
     with pytest.raises(ValueError, match="whole number"):
         chat.label_string((3.7, 4, 4, 2, 2))
     with pytest.raises(ValueError, match="'helpfulness:5'"):

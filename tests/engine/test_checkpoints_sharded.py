@@ -134,12 +134,12 @@ def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:
     elif number == "11":
         answers = steerlm.label(steerlm.answers(groups), judge, file=folder / "labelled.jsonl")
         with torch.no_grad():  # two tokens of the label line that look the same
-            table = checkpoints.whole(
+            table = checkpoints.full_tensor(
                 policy.backbone.get_input_embeddings().weight.detach()
             ).clone()
             same = policy.tokenizer("helpfulness", add_special_tokens=False)["input_ids"][:2]
             table[same[1]] = table[same[0]]
-            checkpoints.put(policy.backbone.get_input_embeddings().weight, table)
+            checkpoints.fill_parameter(policy.backbone.get_input_embeddings().weight, table)
         assert steerlm.tell_apart(policy, "helpfulness:4") == 2
         items = steerlm.items(policy, answers)
         fit(

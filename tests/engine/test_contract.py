@@ -171,7 +171,7 @@ def test_layers_that_attend_twice_a_step_are_not_sampled():
             ValueError, match=r"cannot be sampled from: .* of sampled tokens differ by \d"
         ):
             sampled(model, [draw(5)], 3)
-    assert attention.apart(model) == ""
+    assert attention.why_one_by_one(model) == ""
 
 
 @pytest.mark.parametrize("sure", [1, 20, 200])
@@ -188,13 +188,13 @@ def test_the_verdict_is_kept_and_belongs_to_the_configuration(monkeypatch):
     monkeypatch.setattr(
         contract, "plain", lambda *call, real=contract.plain: ran.append(call) or real(*call)
     )
-    assert attention.apart(tiny("llama")) == "" and len(ran) == 5
-    assert attention.apart(tiny("llama")) == "" and len(ran) == 5
-    assert attention.apart(tiny("llama", num_hidden_layers=1)) == "" and len(ran) == 10
-    assert attention.apart(tiny("llama").double()) == "" and len(ran) == 15
+    assert attention.why_one_by_one(tiny("llama")) == "" and len(ran) == 5
+    assert attention.why_one_by_one(tiny("llama")) == "" and len(ran) == 5
+    assert attention.why_one_by_one(tiny("llama", num_hidden_layers=1)) == "" and len(ran) == 10
+    assert attention.why_one_by_one(tiny("llama").double()) == "" and len(ran) == 15
     eager = tiny("llama")
     eager.set_attn_implementation("eager")
-    assert attention.apart(eager) == "" and len(ran) == 20
+    assert attention.why_one_by_one(eager) == "" and len(ran) == 20
 
 
 def test_a_small_error_of_the_engine_shows(monkeypatch):
@@ -205,7 +205,7 @@ def test_a_small_error_of_the_engine_shows(monkeypatch):
         return exact(tree, *args[:4], args[4]._replace(scale=args[4].scale * 1.01))
 
     monkeypatch.setattr(attention._Tree, "__call__", off)
-    assert "log-probabilities differ by" in attention.apart(tiny("llama"))
+    assert "log-probabilities differ by" in attention.why_one_by_one(tiny("llama"))
 
 
 def no_gpu_memory():

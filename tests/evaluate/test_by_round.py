@@ -21,7 +21,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import Sample
 from hs2lib.run.setup import Setup
-from hs2lib.train.items import by_score
+from hs2lib.train.items import best_worst_pairs
 from hs2lib.train.recipes import IterativeDPO
 from hs2lib.train.trainer import TrainingResult
 
@@ -35,7 +35,7 @@ def scored(groups: list[Group], scores: list[list[float]]) -> SampledPairs:
         texts = [Sample(response.id, response.text, finished=True) for response in group.responses]
         samples.append(replace(group, responses=tuple(texts)))
     scores = np.array(scores)
-    pairs, counts = by_score(samples, scores.ravel())
+    pairs, counts = best_worst_pairs(samples, scores.ravel())
     return SampledPairs(samples, scores, pairs, counts)
 
 

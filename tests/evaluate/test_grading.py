@@ -38,7 +38,7 @@ def answers_of(policy, text):
 
 def test_without_a_judge_nothing_is_asked_and_nothing_scored():
     setup = setup_of(judge="none")
-    graders = grading.appoint(setup, ASKED)
+    graders = grading.choose_graders(setup, ASKED)
     answers = {"SFT": answers_of("SFT", "a"), "DPO": answers_of("DPO", "b")}
     assert graders.table["graded by"].tolist() == ["none"] * 3 and graders.key_missing == ""
     assert grading.estimates(setup, graders, ASKED, answers).empty
@@ -52,14 +52,14 @@ def test_without_a_judge_nothing_is_asked_and_nothing_scored():
 def test_the_truth_is_refused_real_questions_before_answers_are_sampled():
     real = replace(ASKED[1], generated=False)
     with pytest.raises(ValueError, match="these are real: Arena Hard"):
-        grading.appoint(setup_of(judge="truth"), [ASKED[0], real])
+        grading.choose_graders(setup_of(judge="truth"), [ASKED[0], real])
 
 
 def test_the_truth_grades_last_turns_alone():
     """Two questions of two turns have four answers, and only two of them a task."""
     setup = setup_of(judge="truth")
     graded = grading.grade(
-        setup, grading.appoint(setup, ASKED), ASKED, {"SFT": answers_of("SFT", "")}
+        setup, grading.choose_graders(setup, ASKED), ASKED, {"SFT": answers_of("SFT", "")}
     )
     mt, arena, _ = graded.judged
     assert len(mt.answers) == 2 and mt.judge == "truth"
@@ -75,17 +75,17 @@ def test_an_endpoint_compares_by_another_model_than_it_grades(monkeypatch):
         "judge_url": "https://judge.invalid/v1",
         "key_variable": "HS2_TEST_KEY",
     }
-    graders = grading.appoint(setup_of(**server, judge_model="one", pair_judge="two"), ASKED)
+    graders = grading.choose_graders(setup_of(**server, judge_model="one", pair_judge="two"), ASKED)
     assert graders.table["graded by"].tolist() == ["one", "two", "two"]
     assert "HS2_TEST_KEY is not set" in graders.key_missing
     assert graders.endpoints["AlpacaEval 2"].reply_tokens == 16
-    graders = grading.appoint(setup_of(**server, log_probs=True), ASKED)
+    graders = grading.choose_graders(setup_of(**server, log_probs=True), ASKED)
     alone = graders.endpoints["AlpacaEval 2"]
     assert (alone.reply_tokens, alone.reasks, alone.extra) == (1, 0, alpaca_eval.LOG_PROBS)
     setup = setup_of(**server)
     asks = grading.asks(
         setup,
-        grading.appoint(setup, ASKED),
+        grading.choose_graders(setup, ASKED),
         ASKED[1],
         answers_of("SFT", "a").by_benchmark["Arena Hard"],
     )

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hs2lib.corpus import generate
-from hs2lib.data.pairs import Benchmark, preferred
+from hs2lib.data.pairs import Benchmark, preferred_pairs
 from hs2lib.evaluate import misses, rewardbench
 from hs2lib.evaluate.rewardbench import Result
 from hs2lib.group import Group, Response, Turn
@@ -81,7 +81,7 @@ def test_right_by_length_and_by_margin_by_hand():
 @pytest.fixture(scope="module")
 def known():
     """Generated pairs, six a section."""
-    return Benchmark(preferred(generate.benchmark(6, 0), "x").pairs, "generated", "x")
+    return Benchmark(preferred_pairs(generate.benchmark(6, 0), "x").pairs, "generated", "x")
 
 
 def test_faults_of_generated_pairs_are_named(known):

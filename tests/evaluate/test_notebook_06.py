@@ -52,7 +52,7 @@ def evaluated(tmp_path, monkeypatch, classifier):
         by_pair = rewardbench.by_pair(scored.benchmark, scored.values @ weighting.values)
         paths.write(setup.folder / "pairs.csv", report.csv_text(by_pair, digits=None))
         few = rewardbench.spread(scored.benchmark, recipe.n_changed)
-        changed = rewardbench.changed(few, reward_model, weighting.values, setup)
+        changed = rewardbench.change_table(few, reward_model, weighting.values, setup)
         return scored, changed, same(setup.folder, file, plain)
 
     return evaluated

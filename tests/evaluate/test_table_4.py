@@ -88,7 +88,7 @@ def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
         return pd.DataFrame(keys | {"characters": [10, 20, 30], "grade": grades})
 
     pair = [frame("SFT", [4.0, 5.0, np.nan]), frame("DPO", [5.0, 8.0, 9.0])]
-    table = policies.trades([pair], "SFT", n_boot=200).set_index("measure")
+    table = policies.benchmark_gains([pair], "SFT", n_boot=200).set_index("measure")
     assert table.loc["grade", ["questions", "gain"]].tolist() == [2, 2.0]
     assert table.loc["grade", "95 % low"] < 1 < 3 < table.loc["grade", "95 % high"]
     assert table.loc["characters", ["against", "questions", "gain"]].tolist() == ["SFT", 3, 0.0]
@@ -140,7 +140,7 @@ def test_multiple_choice_of_every_policy_by_hand():
     row = table_4.mc2_rows(table, CHOICES.title).iloc[0]
     assert row.measure == f"{CHOICES.title} MC2" and row.note == "chance 0.400"
     frames = table_4.mc2_by_question(CHOICES, answers)
-    traded = policies.trades([frames], "SFT", n_boot=100)
+    traded = policies.benchmark_gains([frames], "SFT", n_boot=100)
     assert traded.gain.tolist() == pytest.approx([0.2]) and traded.measure.tolist() == [
         "TruthfulQA MC2"
     ]

@@ -226,8 +226,8 @@ def test_a_frozen_model_computes_the_same_bits_in_half_the_memory(policy, tmp_pa
 def test_a_frozen_model_of_bfloat16_is_compared_with_transformers_as_it_computes():
     """Its verdict is not that of float32, whose tolerance it cannot keep; a model that differs is still seen."""
     model = RewardModel.new("tiny").frozen("bfloat16").backbone
-    assert attention.apart(model) == "" and {dtype for _, dtype, _ in model.hs2_verdicts} == {
-        torch.bfloat16
-    }
+    assert attention.why_one_by_one(model) == "" and {
+        dtype for _, dtype, _ in model.hs2_verdicts
+    } == {torch.bfloat16}
     worse = [torch.full((3, 4), 1.0)], [torch.full((3, 4), 1.05)]
     assert "at most 3.00% in torch.bfloat16" in contract.unequal(model, *worse, "x")

@@ -192,7 +192,9 @@ def test_numbers_taken_from_tables_are_checked_against_them():
 def test_without_reports_only_arithmetic_speaks(reports):
     table = claims.ledger(["demo"], paths.reports())
     assert len(table) == len(CLAIMS) and list(table.columns) == claims.COLUMNS
-    assert set(table.evidence) == {claims.OWN, claims.NONE} and set(table.verdict) == set(VERDICTS)
+    assert set(table.evidence) == {claims.PAPERS_NUMBERS, claims.NONE} and set(
+        table.verdict
+    ) == set(VERDICTS)
     assert ((table.verdict == NEEDS) == (table.evidence == claims.NONE)).all()
     assert table.note[table.verdict == NEEDS].str.startswith("needs ").all()
 
@@ -328,14 +330,17 @@ def test_policies_of_ours_test_a_direction_both_ways(reports):
         and "size" in row_of["gpu"]["note"]
     )
     assert (
-        row_of["paper"]["evidence"] == claims.OWN
+        row_of["paper"]["evidence"] == claims.PAPERS_NUMBERS
         and "no clear difference" in row_of["paper"]["note"]
     )
     assert (
-        row_of["smoke"]["evidence"] == claims.OWN
+        row_of["smoke"]["evidence"] == claims.PAPERS_NUMBERS
         and "no clear difference" in row_of["smoke"]["note"]
     )
-    assert row_of["demo"]["evidence"] == claims.OWN and "generated" in row_of["demo"]["note"]
+    assert (
+        row_of["demo"]["evidence"] == claims.PAPERS_NUMBERS
+        and "generated" in row_of["demo"]["note"]
+    )
 
 
 def test_a_pair_is_read_whichever_of_the_two_was_taken_from_the_other(reports):
@@ -372,7 +377,7 @@ def test_a_reward_models_score_or_a_part_of_a_benchmark_is_no_judges_figure(repo
     }
     for tier in ("laptop", "demo"):
         assert (
-            row_of[tier]["evidence"] == claims.OWN
+            row_of[tier]["evidence"] == claims.PAPERS_NUMBERS
             and "no MT-Bench of SteerLM 2.0" in row_of[tier]["note"]
         )
     assert row_of["gpu"]["evidence"] == claims.RUN

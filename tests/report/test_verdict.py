@@ -147,7 +147,7 @@ def test_three_deviations_are_seen_before_the_correction():
 
 @pytest.mark.parametrize("table", verdict.STAND_INS)
 def test_false_matches_are_counted(table):
-    counts = verdict.mistaken(table)
+    counts = verdict.false_matches(table)
     _, rows = verdict.STAND_INS[table]
     assert list(counts.columns) == list(JUDGED) and counts.to_numpy().sum() == len(rows) * len(
         TABLES[table].columns

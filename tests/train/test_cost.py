@@ -98,7 +98,10 @@ def test_bytes_of_each_process_by_hand():
         sum(p.numel() for p in model.parameters()),
         sum(p.numel() for p in model.backbone.layers[0].parameters()),
     )
-    one, two = cost.held(model, 1, tokens=100), cost.held(model, 2, tokens=100)
+    one, two = (
+        cost.bytes_a_process(model, 1, tokens=100),
+        cost.bytes_a_process(model, 2, tokens=100),
+    )
     assert (one["weights"], one["step"], two["weights"], two["step"]) == (
         4 * n,
         16 * n,
@@ -110,7 +113,7 @@ def test_bytes_of_each_process_by_hand():
     assert two["compute"] == 8 * n + 8 * layer + 8 * (n - 2 * layer) + activations
     trained = sum(p.numel() for p in model.lora(rank=2).parameters() if p.requires_grad)
     n = sum(p.numel() for p in model.parameters())
-    assert trained < n / 2 and cost.held(model, 2)["step"] == 2 * n + 6 * trained
+    assert trained < n / 2 and cost.bytes_a_process(model, 2)["step"] == 2 * n + 6 * trained
 
 
 def test_a_step_takes_the_bytes_that_are_counted():
@@ -130,7 +133,7 @@ def test_a_step_takes_the_bytes_that_are_counted():
     most = np.cumsum(
         [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
     ).max()
-    counted = cost.held(model, 1, len(batch.tokens))
+    counted = cost.bytes_a_process(model, 1, len(batch.tokens))
     expected = counted["compute"] - counted["step"]
     # A processor without instructions for bfloat16 multiplies in float32, in scratch space that no
     # other one takes.
@@ -154,7 +157,7 @@ def test_the_guides_table_is_what_is_counted():
         with torch.device("meta"):
             policy = Policy(LlamaForCausalLM(config), None)
         more = [
-            cost.held(policy, 64, 2**20 * n)["compute"] for n in (1, 2)
+            cost.bytes_a_process(policy, 64, 2**20 * n)["compute"] for n in (1, 2)
         ]  # with so many no projection takes as much
         assert (
             size == "8B"
@@ -162,7 +165,7 @@ def test_the_guides_table_is_what_is_counted():
         )
         cells = re.search(rf"^\| {size} \|(.*)", guide, re.M)[1].replace("*", "").split("|")[:4]
         assert [int(cell) for cell in cells] == [
-            round(cost.held(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)
+            round(cost.bytes_a_process(policy, n)["compute"] / 1e9) for n in (1, 8, 16, 64)
         ]
 
 
@@ -210,7 +213,7 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(
         new = [
             p for p in gc.get_objects() if isinstance(p, torch.nn.Parameter) and id(p) not in before
         ]
-        counted.extend([sum(p.nbytes for p in new), cost.held(model, 1)["weights"]])
+        counted.extend([sum(p.nbytes for p in new), cost.bytes_a_process(model, 1)["weights"]])
         raise KeyboardInterrupt
 
     for module in (dpo, iterative_dpo, steerlm):
