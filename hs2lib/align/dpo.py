@@ -4,8 +4,8 @@
     items = prepare(policy, pairs, setup)  # the reference is the policy as it begins
     result = train(policy, items, setup)   # the policy then holds its best or its last weights
 
-Iterative DPO samples responses and takes the best of n against the worst as a pair (`best_worst_pairs`). It
-makes its items by `items`, as this module does.
+Iterative DPO samples responses and takes the best of n against the worst as a pair
+(`best_worst_pairs`). It makes its items by `items`, as this module does.
 """
 
 from collections.abc import Callable, Iterable, Sequence

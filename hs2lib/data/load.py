@@ -97,7 +97,8 @@ class Loaded:
     `source` says for captions where the groups came from, `generated` whether they were made up.
     `set_aside` has one `hs2lib.data.rows.DataError` for each row left out, the sound partner of a
     faulty row of a pair included; it is empty unless strict=False. `own` says that they are from a
-    file of the user's, whatever it is called. `read` has the files, as `hs2lib.paths.digests_by_place`.
+    file of the user's, whatever it is called. `read` has the files, as
+    `hs2lib.paths.digests_by_place`.
     """
 
     groups: list[Group]

@@ -338,8 +338,8 @@ class Benchmark:
     """Pairs to be judged.
 
     `kind` is "rewardbench" (all or a part of it), "generated" or "own". `read` has the files, as
-    `hs2lib.paths.digests_by_place`. Of own pairs there are also the rows set aside, the columns carried
-    along by pair id, and how columns were read, in words.
+    `hs2lib.paths.digests_by_place`. Of own pairs there are also the rows set aside, the columns
+    carried along by pair id, and how columns were read, in words.
     """
 
     pairs: tuple[Group, ...]

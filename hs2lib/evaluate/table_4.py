@@ -222,7 +222,7 @@ def _cell(value: float, low: float, high: float, note: str) -> str:
 
 
 def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
-    """How many differences of `policies.benchmark_gains` from `base` are clear, and each of these."""
+    """How many gains over `base` are clear (of `policies.benchmark_gains`), and each of these."""
     clear = traded[(traded["95 % low"] > 0) | (traded["95 % high"] < 0)]
     by_chance = 0.05 * len(traded)
     lines = [

@@ -240,7 +240,7 @@ def _without_data(
     revision: str | None,
     head: bool,
 ) -> hf.PreTrainedModel:
-    """A model whose parameters have no data; `engine.checkpoints.stream` reads each process's share.
+    """A model without data: `engine.checkpoints.stream` reads each process's share.
 
     Its `hs2_weights` is the folder that the weights lie in.
     """

@@ -178,10 +178,10 @@ class Run:
     def reads(self, *things: object) -> None:
         """Record what this run read: data sets, models, trainings, paths, or what has a `read`.
 
-        A `read` is what `hs2lib.paths.digests_by_place` returns, which may stand for itself. Of a model the
-        manifest reports what it set aside. Of a training that an earlier call did, the manifest's
-        time has its seconds. Of what a reader may change (`arguments`: the pair rule, the loss),
-        the manifest says what it was.
+        A `read` is what `hs2lib.paths.digests_by_place` returns, which may stand for itself. Of a
+        model the manifest reports what it set aside. Of a training that an earlier call did, the
+        manifest's time has its seconds. Of what a reader may change (`arguments`: the pair rule,
+        the loss), the manifest says what it was.
         """
         for thing in things:
             if isinstance(thing, str | Path):

@@ -655,7 +655,7 @@ def _check(
 
 
 def _check_memory(model: nn.Module, recipe: Recipe) -> None:
-    """Raise ValueError where the training's states do not fit; bytes as `bytes_a_process` counts."""
+    """Raise ValueError where the training's states do not fit, by `cost.bytes_a_process`."""
     size = 0
     for parameter in model.parameters():
         size += parameter.numel() * (16 if parameter.requires_grad else 4)
