@@ -56,8 +56,7 @@ _NUMBER = r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)"
 _INTERVAL = rf"\[({_NUMBER}), ({_NUMBER})\]"
 _NUMERIC = re.compile(rf"{_NUMBER}(?: {_INTERVAL})?(?: ± {_NUMBER})?(?: \(\d+ of \d+ seeds\))?")
 _ZERO = 1e-12  # a sum of floats that should be 0 is less
-# Rounding explains no digit of a single number with fewer, such as a share of 8 questions.
-_DIGITS = 4
+_DIGITS = 4  # a single number with fewer, such as a share of 8 questions, is exact
 
 
 @dataclass(frozen=True)
@@ -309,8 +308,11 @@ def where(value: str, published: Cell) -> str:
 
 
 def compare_rows(
-    ours: dict[str, str], published: dict[str, str], headings: list[str], bounds: dict
-) -> list[dict]:
+    ours: dict[str, str],
+    published: dict[str, str],
+    headings: list[str],
+    bounds: dict[str, tuple[str, str]],
+) -> list[dict[str, str]]:
     """The cells of one row that hold something on either side.
 
     A bound that moved is of the kind of its value. A conclusion is counted once, with the value.
@@ -367,7 +369,7 @@ def words(interval: tuple[float, float] | None) -> str:
     return f"[{low:.4g}, {high:.4g}]"
 
 
-def compare_tables(ours: Table, published: Table) -> list[dict]:
+def compare_tables(ours: Table, published: Table) -> list[dict[str, str]]:
     """Every cell of two tables that holds something on either side and names no row.
 
     Its record is that of `compare_rows`, with its row in words.
@@ -445,7 +447,7 @@ def compare(
     return pd.DataFrame(records, columns=COLUMNS).fillna("")
 
 
-def compare_reports(ours: Path, published: Path) -> list[dict]:
+def compare_reports(ours: Path, published: Path) -> list[dict[str, str]]:
     """Every cell of the CSV tables of two reports' folders, with its table."""
     names = {file.name for file in ours.glob("*.csv")}
     names |= {file.name for file in published.glob("*.csv")}
