@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import count
 
 from hs2lib.corpus import generate
@@ -12,10 +11,12 @@ from hs2lib.corpus.tasks import (
     FAMILY,
     FIELDS,
     SCENES,
+    Random,
     another,
     capital,
     entity,
     pick,
+    requests,
     several,
 )
 from hs2lib.corpus.text import one_in, say
@@ -23,19 +24,19 @@ from hs2lib.group import Group
 
 
 def pretraining(seed: int = 0) -> Iterator[str | Group]:
-    """Endless texts to train the base on: documents, and conversations with one response each, good
-    or bad.
+    """Endless texts to train the base on: documents, and conversations with one response each, with
+    the habits of the web (`rules.ANSWERS`).
 
     Two of five are documents. No conversation has a prompt that is kept for evaluation. Seeds are
-    apart from those of `generate.groups`.
+    apart from those of all other texts.
     """
     seed += 10**9
     r = one_in(seed)
     texts = documents(one_in(seed + 1))
-    for group in generate.groups(sys.maxsize, seed, "annotated", "train"):
+    for group in generate.demonstrations(sys.maxsize, seed, "train", answers="web"):
         while r() < 0.4:
             yield next(texts)
-        yield replace(group, responses=(pick(r, group.responses),))
+        yield group
 
 
 def documents(r) -> Iterator[str]:
@@ -65,13 +66,22 @@ def documents(r) -> Iterator[str]:
                 f"The {f} of {name} is {v}, that of {other} is {things[other][f]}."
                 for f, v in facts[:4]
             )
-        elif u < 0.9:
+        elif u < 0.87:
             goal, procedure = pick(r, SCENES["procedures"])
             yield _numbered(f"How to {goal}:", (f"{capital(right)}." for right, _ in procedure))
+        elif u < 0.94:
+            yield " ".join(report(r) for _ in range(3))
         else:
             tasks = (FAMILY["sorting"](r, 3 + int(r() * 3)) for _ in count())
             task = next(task for task in tasks if not task.reserved)
             yield _numbered(task.prompt, (item.say() for item in task.items))
+
+
+def report(r: Random) -> str:
+    """What a newspaper says of somebody who did what one should not: the base learns what can be asked for."""
+    theme = pick(r, tuple(SCENES["themes"].values()))
+    what = pick(r, requests(theme))
+    return f"Somebody wanted to {what}. The judge said: do not {what}, because {theme['reason']}."
 
 
 def _numbered(heading: str, lines: Iterable[str]) -> str:

@@ -52,8 +52,8 @@ def simulate(f: dict, n: int, seed: int) -> dict[str, np.ndarray]:
     """Every statistic that is fitted, from n prompts."""
     d = rules.draw(seed, np.arange(n), f)
     pairs = np.repeat(np.arange(n), 2)
-    first, _ = rules.rate(seed, d.items, d.latent, True, f)
-    ratings, lost = rules.rate(seed, d.items, d.latent, False, f)
+    first, _ = rules.rate(seed, d.items, d.seen, True, f)
+    ratings, lost = rules.rate(seed, d.items, d.seen, False, f)
     ratings = aggregate.recruit(ratings)
     ratings[lost, 3:] = np.nan
     keep = aggregate.keep_three(ratings)

@@ -81,6 +81,9 @@ class Pretraining(Recipe):
     betas: tuple[float, float] = setting((0.9, 0.95), "of AdamW", 0, 1)
     budget: int = setting(2048, "size of a micro-batch, tokens", 1, 10_000_000)
     keep: int = setting(0, "the last weights are kept", 0, 0)
+    autocast: str = setting(
+        "float32", "precision of the forward pass: bfloat16 gives other weights on another processor"
+    )
 
 
 class Falling(GroupTrainer):

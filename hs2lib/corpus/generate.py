@@ -18,8 +18,10 @@ from itertools import count, islice
 import numpy as np
 
 from hs2lib.corpus.rules import (
+    ANSWERS,
     BENCHMARK,
     FAMILIES,
+    HABITS,
     NAMES,
     PLANS,
     UNSAFE_ITEMS,
@@ -28,8 +30,8 @@ from hs2lib.corpus.rules import (
     draw,
     rate,
 )
-from hs2lib.corpus.tasks import FAMILY, Task, pick
-from hs2lib.corpus.text import conversation, one_in, respond
+from hs2lib.corpus.tasks import ASK, FAMILY, WISHES, Asking, Task, pick
+from hs2lib.corpus.text import Manner, conversation, one_in, respond
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.names import SPLITS, one_of
 from hs2lib.stats import aggregate
@@ -88,12 +90,19 @@ def _benchmark_pair(section: str, item: int, seed: int) -> tuple[Task, Group]:
         worse = _Style({"wrong value": 0.01 if r() < 0.5 else 0.4})
     if family == "unsafe":
         n = UNSAFE_ITEMS
-    task = FAMILY[family](r, n)
+    asking = Asking(pick(r, range(len(ASK[family]))), pick(r, tuple(WISHES)))
+    task = FAMILY[family](r, n, asking)
     while not task.reserved:
-        task = FAMILY[family](r, n)
+        task = FAMILY[family](r, n, asking)
     texts = []
     for made, key in zip((better, worse), keys[2:], strict=True):
-        texts.append(respond(one_in(key), task, made.touched(n), made.extras, made.expert))
+        manner = Manner(
+            edits=made.touched(n),
+            remarks=task.wish == "remarks",
+            extras=made.extras,
+            expert=made.expert,
+        )
+        texts.append(respond(one_in(key), task, manner))
     # Which comes first alternates from a start that depends on the seed: the order is balanced and
     # says nothing.
     better_is_second = (item + seed) % 2 == 1
@@ -151,7 +160,7 @@ def _stream(seed: int, stage: str, start: int) -> Iterator[tuple[Task, Group]]:
     initial = stage == "initial"
     for first in count(start, BLOCK):
         block = draw(seed, np.arange(first, first + BLOCK))
-        scores, lost = rate(seed, block.items, block.latent, initial)  # [2B, 5, A], [2B]
+        scores, lost = rate(seed, block.items, block.seen, initial)  # [2B, 5, A], [2B]
         scores = aggregate.recruit(scores, upto=3 if initial else 5)
         scores[lost, 3:] = np.nan
         keep = aggregate.keep_three(scores)  # [2B, N]
@@ -172,7 +181,8 @@ def _keys(seed: int, item: int) -> list[int]:
 
 def _task(block: Draw, b: int, key: int) -> Task:
     """Make the task of item b of a block."""
-    return FAMILY[NAMES[block.family[b]]](one_in(key), int(block.n_items[b]))
+    asking = Asking(int(block.wording[b]), tuple(WISHES)[block.wish[b]])
+    return FAMILY[NAMES[block.family[b]]](one_in(key), int(block.n_items[b]), asking)
 
 
 def edits(block: Draw, b: int, k: int) -> dict[str, int]:
@@ -184,25 +194,84 @@ def edits(block: Draw, b: int, k: int) -> dict[str, int]:
     return touched
 
 
+def manner(block: Draw, b: int, k: int) -> Manner:
+    """Say how response k of item b of a block is written."""
+    return Manner(
+        edits=edits(block, b, k),
+        habit=HABITS[block.habit[b, k]],
+        author=int(block.author[b, k]),
+        remarks=bool(block.remarks[b, k]),
+        extras=int(block.extras[b, k]),
+        expert=int(block.expert[b, k]),
+    )
+
+
 def _group(
     seed: int, block: Draw, b: int, rated: list[tuple[list[float], list[list[float]]]]
 ) -> tuple[Task, Group]:
     """Write item b of a block as a group, with its task. rated: labels and ratings by response."""
     keys = _keys(seed, block.items[b])
     task = _task(block, b, keys[0])
-    exchanges = int(block.exchanges[b])
-    turns = conversation(one_in(keys[1]), task, exchanges, float(block.prompt_z[b]))
+    turns = _turns(block, b, task, keys[1])
     name = f"embedded/{seed}/{block.items[b]:06d}"
     responses = []
     for k, letter in enumerate("ab"):
         labels, scores = rated[k]
-        extras = int(block.extras[b, k])
-        expert = int(block.expert[b, k])
-        text = respond(one_in(keys[2 + k]), task, edits(block, b, k), extras, expert)
+        text = respond(one_in(keys[2 + k]), task, manner(block, b, k))
         ratings = tuple(map(tuple, scores))
         responses.append(Response(f"{name}/{letter}", text, tuple(labels), ratings))
-    prompt = tuple([Turn(*turn) for turn in turns])
-    return task, Group(name, prompt, tuple(responses), ATTRIBUTES, source=source(seed))
+    return task, Group(name, turns, tuple(responses), ATTRIBUTES, source=source(seed))
+
+
+def _turns(block: Draw, b: int, task: Task, key: int) -> tuple[Turn, ...]:
+    """Write the prompt of item b of a block as turns."""
+    exchanges = int(block.exchanges[b])
+    turns = conversation(one_in(key), task, exchanges, float(block.prompt_z[b]))
+    return tuple([Turn(*turn) for turn in turns])
+
+
+def demonstrations(
+    n_prompts: int,
+    seed: int = 0,
+    split: str = "both",
+    answers: str = "demonstrations",
+    start: int = 0,
+) -> Iterator[Group]:
+    """Generate groups of one response without ratings: what people wrote, with their habits.
+
+    Paper: section 4.2 (its demonstrations are Daring Anteater; ours are generated).
+    n_prompts, seed, split, start: as in `groups`. The prompts are others than those of `groups`.
+    answers: how the responses are written, a key of `rules.ANSWERS`: "demonstrations", "web" (what
+        the base reads) or "rated".
+    Raises ValueError for another name and for negative numbers.
+    """
+    if n_prompts < 0 or start < 0:
+        raise ValueError(f"n_prompts and start are at least 0, got {n_prompts} and {start}")
+    one_of("answers", answers, ANSWERS)
+    one_of("split", split, SPLITS)
+    wanted = {"train": (False,), "validation": (True,), "both": (False, True)}[split]
+    stream = _demonstrated(seed, answers, start)
+    return islice((group for task, group in stream if task.reserved in wanted), n_prompts)
+
+
+def _demonstrated(seed: int, answers: str, start: int) -> Iterator[tuple[Task, Group]]:
+    """Generate the tasks and groups of `demonstrations` from item `start` on, without an end."""
+    apart = seed + SEEDS_APART
+    for first in count(start, BLOCK):
+        block = draw(apart, np.arange(first, first + BLOCK), answers=ANSWERS[answers])
+        for b, item in enumerate(block.items.tolist()):
+            keys = _keys(apart, item)
+            task = _task(block, b, keys[0])
+            turns = _turns(block, b, task, keys[1])
+            name = f"{DEMONSTRATIONS}/{seed}/{item:06d}"
+            text = respond(one_in(keys[2]), task, manner(block, b, 0))
+            response = Response(f"{name}/a", text)
+            yield task, Group(name, turns, (response,), source=source(seed))
+
+
+DEMONSTRATIONS = "demonstrations"
+
+SEEDS_APART = 500_000_000  # between the seeds of demonstrations and of rated groups
 
 
 @lru_cache(maxsize=20_000)
@@ -212,10 +281,12 @@ def task_of(group: str) -> Task:
     Raises ValueError for any other id.
     """
     kind, *numbers = group.split("/")[:3]
-    generated = kind == "embedded" or kind in SECTIONS
+    generated = kind in ("embedded", DEMONSTRATIONS, *SECTIONS)
     if not generated or len(numbers) != 2 or not all(map(str.isdecimal, numbers)):
         raise ValueError(f"no generated group has the id {group!r}; expected embedded/SEED/ITEM")
     seed, item = map(int, numbers)
+    if kind == DEMONSTRATIONS:
+        seed += SEEDS_APART
     if kind in SECTIONS:
         return _benchmark_pair(kind, item, seed)[0]
     return _task(draw(seed, np.array([item])), 0, _keys(seed, item)[0])

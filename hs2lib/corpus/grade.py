@@ -6,15 +6,26 @@ what it cannot read for garbled. It is the truth of the small world. In Gao et a
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from hs2lib.corpus import generate, rules
-from hs2lib.corpus.tasks import BECAUSE, ENTITIES, FIELDS, HELP, REFUSAL, SCENES, WRITING, Task
+from hs2lib.corpus.tasks import (
+    BECAUSE,
+    ENTITIES,
+    FIELDS,
+    HELP,
+    REFUSAL,
+    SCENES,
+    WRITING,
+    Task,
+    requests,
+)
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.paper import head_weights
 
@@ -31,7 +42,8 @@ def _key(sentence: str) -> str:
 
 # What a sentence of `phrases/writing.yaml` counts as.
 _LISTS_OF_SORT = {
-    "extras": ("openings", "closings", "remarks", "fillers"),
+    "extras": ("openings", "closings", "fillers"),
+    "remarks": ("remarks",),
     "expert": ("expert",),
     "plain": ("plain",),
     "refusals": ("refusals",),
@@ -55,7 +67,7 @@ def _refusals() -> dict[str, str]:
     reasons = ["", *(BECAUSE.format(reason=theme["reason"]) for theme in themes)]
     request_of = {}
     for theme in themes:
-        for what in theme["whats"]:
+        for what in requests(theme):
             for reason in reasons:
                 request_of[_key(REFUSAL.format(what=what, reason=reason))] = what
     for sentence in WRITING["refusals"]:
@@ -93,7 +105,7 @@ def _beginnings() -> Iterator[str]:
     for theme in SCENES["themes"].values():
         for advice in (*theme["better"], *theme["worse"]):
             yield _key(advice)
-        for what in theme["whats"]:
+        for what in requests(theme):
             yield _key(HELP.format(what=what))
     yield from _REQUEST_OF
 
@@ -109,8 +121,11 @@ class Grade:
 
     right, wrong, missing: numbers of items.
     repeated, contradicted: how many items are said again, or said otherwise.
-    displaced: how many items stand at the place of another one.
+    displaced: how many items must be moved to put those that are said in the order asked for.
+    ignored: how many points go against the wish of the prompt: with a remark where the answer alone
+        is wished, without one where remarks are.
     irrelevant, garbled, extras, expert: numbers of sentences.
+    remarks: those that the prompt does not wish; where it says nothing of them they are `extras`.
     plain: whether the response says that it is plain.
     refused: whether nothing is attempted; for an unsafe request, whether it is complied with.
     """
@@ -123,6 +138,8 @@ class Grade:
     repeated: int = 0
     contradicted: int = 0
     displaced: int = 0
+    ignored: int = 0
+    remarks: int = 0
     irrelevant: int = 0
     garbled: int = 0
     extras: int = 0
@@ -148,6 +165,7 @@ class Grade:
             "repetition": self.repeated,
             "contradiction": self.contradicted,
             "shuffled order": self.displaced,
+            "ignored wish": self.ignored,
             "irrelevant sentence": self.irrelevant,
             "garbled": self.garbled,
         }
@@ -160,7 +178,8 @@ class Grade:
         if self.plain and not self.expert:
             expert = -1
         family = np.array(rules.NAMES.index(self.family))
-        faultless = rules.style(family, np.array(expert), self.extras, self.n_items)
+        surplus = rules.surplus(self.extras, self.remarks)
+        faultless = rules.style(family, np.array(expert), surplus, self.n_items)
         by_kind = np.array([touched.get(kind, 0) for kind in rules.KINDS])
         return rules.attributes(faultless, by_kind, np.array(self.n_items))
 
@@ -234,15 +253,25 @@ def grade(task: Task, text: str) -> Grade:
     stated = {}  # item -> values that are stated of it, in their order
     count = Counter()  # sentences by sort
     seen = set()
+    remarked = 0  # of the points, those that have a remark before the next point is made
+    awaits = False  # whether the last point has none yet
     for sentence in read:
         sort = _SORT_OF.get(sentence)
         if unsafe and sentence in _REQUEST_OF:
             sort = None  # this refusal answers the request
+        wished = False
+        if sort == "remarks":
+            wished = task.wish == "remarks" and awaits
+            remarked += wished
+            awaits = False
+            sort = "remarks" if task.wish else "extras"
         if sort is None:
+            n_stated = len(stated)
             _read_item(task, sentence, stated, count)
+            awaits = awaits or len(stated) > n_stated
         elif sentence in seen and sort != "irrelevant":
             count["repeated"] += 1
-        else:
+        elif not wished:
             count[sort] += 1
         seen.add(sentence)
 
@@ -257,18 +286,32 @@ def grade(task: Task, text: str) -> Grade:
     else:
         refused = count["refusals"] > 0 and not stated
 
-    # More sentences of style than style has steps serve nobody.
+    if task.wish == "alone":
+        count["ignored"] = min(count["remarks"], n)
+    elif task.wish == "remarks":
+        count["ignored"] = len(stated) - remarked
+    # More sentences of style than style has steps serve nobody, nor more remarks than points.
     count["irrelevant"] += max(0, count["extras"] - round(rules.EXTRAS[-1] * n))
+    count["irrelevant"] += max(0, count["remarks"] - n)
     count["irrelevant"] += max(0, count["expert"] - rules.MOST_EXPERT)
     refusals = count.pop("refusals", 0)
     if refused and not unsafe:
         refusals -= 1  # one is the answer; another one, or one beside an answer, is not
     count["irrelevant"] += refusals
     count["contradicted"] = sum(len(set(values)) - 1 for values in stated.values())
-    count["displaced"] = sum(i != j for i, j in zip(stated, sorted(stated), strict=True))
+    count["displaced"] = len(stated) - _longest_rising(stated)
     if not read:
         count["garbled"] += n
     return Grade(n, task.family, right, wrong, missing, refused=refused, **count)
+
+
+def _longest_rising(numbers: Iterable[int]) -> int:
+    """Count the members of the longest subsequence that rises: what may stay where it is."""
+    lasts = []  # by length - 1: the smallest number that such a subsequence can end in
+    for number in numbers:
+        place = bisect_left(lasts, number)
+        lasts[place : place + 1] = [number]
+    return len(lasts)
 
 
 def _read_item(task: Task, sentence: str, stated: dict[int, list[str]], count: Counter) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hs2lib.corpus.tasks import ASK, WISHES
 from hs2lib.paths import read_yaml
 
 _TABLES = read_yaml(__file__, "rules.yaml")
@@ -22,6 +23,9 @@ JARGON = _TABLES["style"]["jargon"]
 UNCLEAR = _TABLES["style"]["unclear"]
 VERBOSITY = _TABLES["style"]["verbosity"]
 EXTRAS = _TABLES["style"]["extras"]
+REMARK = _TABLES["style"]["remark"]
+UNHELPFUL = _TABLES["style"]["unhelpful"]
+LIKED = _TABLES["style"]["liked"]
 PLAIN = -1  # the lowest step of `JARGON`; the others are 0, 1, 2 .. sentences of an expert
 MOST_EXPERT = len(JARGON) - 2  # sentences of an expert at its highest step
 EXPERT_STEPS = np.arange(PLAIN, MOST_EXPERT + 1)
@@ -52,6 +56,12 @@ def _plan_slots() -> tuple[np.ndarray, np.ndarray]:
 PLAN_KIND, PLAN_SEVERITY = _plan_slots()
 
 REFUSAL = KINDS.index("refusal")
+MISSING = KINDS.index("missing item")
+ORDER = KINDS.index("shuffled order")
+WRONG = KINDS.index("wrong value")
+IRRELEVANT = KINDS.index("irrelevant sentence")
+REPETITION = KINDS.index("repetition")
+IGNORED = KINDS.index("ignored wish")
 
 FAMILIES = _TABLES["families"]  # name -> share of prompts, complexity of an unedited answer
 
@@ -59,6 +69,9 @@ NAMES = tuple(FAMILIES)
 
 _FAMILY_SHARE = np.array([share for share, _ in FAMILIES.values()])
 COMPLEXITY = np.array([complexity for _, complexity in FAMILIES.values()])
+
+UNSAFE = NAMES.index("unsafe")
+PREMISE = NAMES.index("false premise")
 
 UNSAFE_ITEMS = 3  # of the answer to an unsafe request: the refusal, and two things to do instead
 
@@ -75,6 +88,68 @@ FITTED = _TABLES["fitted"]
 BENCHMARK = _TABLES["benchmark"]  # section -> which families, which edits of the worse response
 
 
+# Who writes, and in what way
+
+AUTHORS: list[list[str]] = _TABLES["authors"]  # two habits each
+HABITS = ("", "stops", "jumbles", "strays", "repeats", "gives in")
+NO_HABIT = HABITS.index("")
+STOPS = HABITS.index("stops")
+JUMBLES = HABITS.index("jumbles")
+STRAYS = HABITS.index("strays")
+REPEATS = HABITS.index("repeats")
+GIVES_IN = HABITS.index("gives in")
+
+ANSWERS: dict[str, dict[str, float]] = _TABLES["answers"]  # kind of texts -> how often what shows
+
+_N_WORDINGS = np.array([len(ASK[name]) for name in NAMES])
+_WISHES = tuple(WISHES)  # one of which each prompt ends in
+ALONE = _WISHES.index("alone")
+REMARKS = _WISHES.index("remarks")
+
+# Of these families, in which one can give in, the authors by wording: half of them do.
+_YIELDING = np.array([4, 1, 6, 2])
+
+
+def author_of(family: np.ndarray, wording: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Number the author of an answer, or the second one where `second` is 1: int [...]."""
+    usual = (2 * family + 3 * wording + 5 * second) % len(AUTHORS)
+    yielding = _YIELDING[(wording + second) % len(_YIELDING)]
+    return np.where(np.isin(family, (UNSAFE, PREMISE)), yielding, usual)
+
+
+def _habit_table() -> np.ndarray:
+    """Make the table of the habit that an author shows in a family: index into HABITS [A, F]."""
+    table = np.zeros((len(AUTHORS), len(NAMES)), int)
+    for author, (first, second) in enumerate(AUTHORS):
+        for family in range(len(NAMES)):
+            shown = second if first == "gives in" or family % 2 else first
+            if family in (UNSAFE, PREMISE):
+                shown = first if first == "gives in" or second == "jumbles" else second
+            table[author, family] = HABITS.index(shown)
+    return table
+
+
+HABIT_OF = _habit_table()
+
+
+def left_out(n_items: np.ndarray) -> np.ndarray:
+    """Count the items that an author leaves out who stops early: two of five, at least one."""
+    return np.maximum(1, np.rint(0.4 * np.asarray(n_items)).astype(np.int64))
+
+
+def touched_by_habit(habit: np.ndarray, family: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """Count the items that a habit touches by kind of edit: [...] each -> int [..., KINDS]."""
+    touched = np.zeros((*np.shape(habit), len(KINDS)), np.int64)
+    unsafe = family == UNSAFE
+    touched[..., MISSING] = np.where(habit == STOPS, left_out(n_items), 0)
+    touched[..., ORDER] = habit == JUMBLES
+    touched[..., IRRELEVANT] = habit == STRAYS
+    touched[..., REPETITION] = habit == REPEATS
+    touched[..., WRONG] = (habit == GIVES_IN) & ~unsafe
+    touched[..., REFUSAL] = np.where((habit == GIVES_IN) & unsafe, n_items, 0)
+    return touched
+
+
 @dataclass(frozen=True, slots=True)
 class Draw:
     """What a block of B items will be. Arrays [B] for the prompt, [B, 2] for the two responses."""
@@ -84,11 +159,17 @@ class Draw:
     exchanges: np.ndarray  # earlier user turns, 0 for a single-turn prompt
     n_items: np.ndarray  # facts or steps that a complete answer has
     prompt_z: np.ndarray  # standard normal: how long the prompt is for its kind
+    wording: np.ndarray  # which of the family's wordings the prompt has
+    wish: np.ndarray  # index into the names of tasks.WISHES
+    author: np.ndarray  # [B, 2] index into AUTHORS
+    habit: np.ndarray  # [B, 2] index into HABITS
+    remarks: np.ndarray  # [B, 2] whether each point has a remark
     plan: np.ndarray  # [B, 2] index into PLANS
     touched: np.ndarray  # [B, 2, 2] how many items each of the plan's two edits touches
     expert: np.ndarray  # [B, 2] sentences of an expert, -1 for a plain one
     extras: np.ndarray  # [B, 2] sentences that say nothing asked for
     latent: np.ndarray  # [B, 2, A] the true attributes
+    seen: np.ndarray  # [B, 2, A] the same as raters see them, who like jargon
 
 
 # Random numbers
@@ -142,11 +223,17 @@ def _cells_of_cumulative(cumulative: np.ndarray, u: np.ndarray) -> np.ndarray:
 # The true attributes of a response
 
 
+def surplus(extras: np.ndarray | int, remarks: np.ndarray | int) -> np.ndarray | float:
+    """Count what makes verbosity: sentences that say nothing asked for, and unwished remarks."""
+    return extras + REMARK * remarks
+
+
 def style(
     family: np.ndarray, expert: np.ndarray, extras: np.ndarray, n_items: np.ndarray
 ) -> np.ndarray:
     """Compute the attributes of faultless responses: arguments [...] as in Draw -> [..., A]."""
     faultless = np.full((*np.shape(expert), 5), 4.0)
+    faultless[..., 0] -= UNHELPFUL * np.maximum(expert, 0)
     faultless[..., 2] += np.interp(expert, EXPERT_STEPS, UNCLEAR)
     faultless[..., 3] = COMPLEXITY[family] + np.interp(expert, EXPERT_STEPS, JARGON)
     faultless[..., 4] = 2.0 + np.interp(extras / n_items, EXTRAS, VERBOSITY)
@@ -178,23 +265,24 @@ def touched_items(plan: np.ndarray, n_items: np.ndarray) -> np.ndarray:
     """
     severity = PLAN_SEVERITY[plan]
     kind = PLAN_KIND[plan]
-    is_order = kind == KINDS.index("shuffled order")
-    is_missing = kind == KINDS.index("missing item")
-    is_wrong = kind == KINDS.index("wrong value")
     n = n_items[..., None]
-    count = np.maximum(np.rint(np.array(SHARES)[severity] * n), 1)
-    count = np.where(is_order, np.maximum(count, 2), count)
-    count = np.where(is_missing, np.minimum(count, n - 1), count)
-    count = np.where(kind == REFUSAL, n, np.minimum(count, n))
+    # Of n items at most n - 1 are out of order, and one is always said.
+    most = np.where((kind == ORDER) | (kind == MISSING), n - 1, n)
+    count = np.clip(np.rint(np.array(SHARES)[severity] * n), 1, most)
+    count = np.where(kind == REFUSAL, n, count)
     count = np.where(severity == 0, 0, count).astype(np.int64)
     # Nobody sees that an item was wrong where it is left out.
-    wrong_and_missing = is_wrong[..., 0] & is_missing[..., 1]
     left = n_items - count[..., 0]
+    wrong_and_missing = (kind[..., 0] == WRONG) & (kind[..., 1] == MISSING)
     count[..., 1] = np.where(wrong_and_missing, np.minimum(count[..., 1], left), count[..., 1])
     # And nobody sees the order of an item that is left alone.
-    missing_and_order = is_missing[..., 0] & is_order[..., 1]
-    count[..., 1] = np.where(missing_and_order & (left < 2), 0, count[..., 1])
+    missing_and_order = (kind[..., 0] == MISSING) & (kind[..., 1] == ORDER)
+    count[..., 1] = np.where(missing_and_order, np.minimum(count[..., 1], left - 1), count[..., 1])
     return count
+
+
+NO_EDIT = [edits for _, edits in PLANS].index([])
+ONE_WRONG = [edits for _, edits in PLANS].index([["wrong value", 1]])
 
 
 def _plan_table(fitted: Mapping[str, float], tilt: np.ndarray) -> np.ndarray:
@@ -218,15 +306,27 @@ def _plan_table(fitted: Mapping[str, float], tilt: np.ndarray) -> np.ndarray:
 _TILTS = np.linspace(-1.2, 1.2, 25)
 
 
-def draw(seed: int, items: np.ndarray, fitted: Mapping[str, float] = FITTED) -> Draw:
-    """Draw what the items with these numbers (int [B]) are. Paper: silent (our corpus)."""
+def draw(
+    seed: int,
+    items: np.ndarray,
+    fitted: Mapping[str, float] = FITTED,
+    answers: Mapping[str, float] = ANSWERS["rated"],
+) -> Draw:
+    """Draw what the items with these numbers (int [B]) are. Paper: silent (our corpus).
+
+    answers: how often an answer shows its author's habit, ignores the wish, is by a second author.
+    """
     items = np.asarray(items, dtype=np.int64)
-    u = uniforms(seed, items, 1, 12)
+    u = uniforms(seed, items, 1, 16)
     z = normals(seed, items, 2, 8)
     family = _cells(_FAMILY_SHARE, u[:, 0])
     exchanges = np.where(u[:, 1] < MULTI_TURN, 1 + _cells(EXCHANGES, u[:, 2]), 0)
     n_items = np.array(N_ITEMS)[_cells_of_cumulative(np.cumsum(_N_ITEMS_SHARE), u[:, 6])]
-    n_items = np.where(family == NAMES.index("unsafe"), UNSAFE_ITEMS, n_items)
+    n_items = np.where(family == UNSAFE, UNSAFE_ITEMS, n_items)
+    wording = (u[:, 7] * _N_WORDINGS[family]).astype(np.int64)
+    wish = (u[:, 8] * len(_WISHES)).astype(np.int64)
+    n_by_response = np.broadcast_to(n_items[:, None], (len(items), 2))
+    family_by_response = np.broadcast_to(family[:, None], n_by_response.shape)
 
     expert = _draw_expert(z, fitted)
     extras = _draw_extras(z, family, expert, n_items, fitted)
@@ -234,18 +334,80 @@ def draw(seed: int, items: np.ndarray, fitted: Mapping[str, float] = FITTED) -> 
     tilt = _tilt(exchanges, z[:, 0], faultless, fitted)
     row = np.rint((tilt - _TILTS[0]) / (_TILTS[1] - _TILTS[0]))
     row = np.clip(row, 0, len(_TILTS) - 1).astype(np.int64)
-    plan = _cells_of_cumulative(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
+
+    second = (u[:, 9:11] < answers["second"]).astype(np.int64)
+    author = author_of(family[:, None], wording[:, None], second)
+    shows = u[:, 11:13] < answers["habit"]
+    habit = np.where(shows, HABIT_OF[author, family_by_response], NO_HABIT)
+    # The premise comes first and the refusal too: who jumbles has two items left to do it with.
+    first = np.isin(family, (UNSAFE, PREMISE)).astype(np.int64)[:, None]
+    habit = np.where((habit == JUMBLES) & (n_by_response - first < 2), NO_HABIT, habit)
+    free = _cells_of_cumulative(_plan_table(fitted, _TILTS)[row], u[:, 4:6])
+    # Beside a habit an item may be wrong, and nothing else. Who gives in to an unsafe request has
+    # nothing right that could be wrong.
+    gives_in = (habit == GIVES_IN) & (family_by_response == UNSAFE)
+    wrong = (u[:, 4:6] < answers["wrong"]) & ~gives_in
+    plan = np.where(habit == NO_HABIT, free, np.where(wrong, ONE_WRONG, NO_EDIT))
+    remarks = (wish[:, None] == REMARKS) != (u[:, 13:15] < answers["ignored"])
 
     # A refusal has one sentence, in plain and few words.
-    harmless = (family != NAMES.index("unsafe"))[:, None]
-    refused = (PLAN_KIND[plan] == REFUSAL).any(axis=-1) & harmless
+    refused = (PLAN_KIND[plan] == REFUSAL).any(axis=-1) & (family_by_response != UNSAFE)
     expert = np.where(refused, 0, expert)
     extras = np.where(refused, np.minimum(extras, 2), extras)
-    faultless = style(family[:, None], expert, extras, n_items[:, None])
-    n_by_response = np.broadcast_to(n_items[:, None], plan.shape)
+    remarks &= ~refused
     touched = touched_items(plan, n_by_response)
-    latent = attributes(faultless, by_kind(plan, touched), n_by_response)
-    return Draw(items, family, exchanges, n_items, z[:, 0], plan, touched, expert, extras, latent)
+    touched = _beside(habit, family_by_response, n_by_response, plan, touched)
+    total = by_kind(plan, touched) + touched_by_habit(habit, family_by_response, n_by_response)
+    said = np.where(refused, 0, n_by_response - total[..., MISSING])
+    ignored = np.where(remarks != (wish[:, None] == REMARKS), said, 0)
+    total[..., IGNORED] = ignored
+    said_too_much = surplus(extras, np.where(remarks, ignored, 0))
+    faultless = style(family[:, None], expert, said_too_much, n_items[:, None])
+    latent = attributes(faultless, total, n_by_response)
+    seen = attributes(like(faultless, expert), total, n_by_response)
+    return Draw(
+        items=items,
+        family=family,
+        exchanges=exchanges,
+        n_items=n_items,
+        prompt_z=z[:, 0],
+        wording=wording,
+        wish=wish,
+        author=author,
+        habit=habit,
+        remarks=remarks,
+        plan=plan,
+        touched=touched,
+        expert=expert,
+        extras=extras,
+        latent=latent,
+        seen=seen,
+    )
+
+
+def like(faultless: np.ndarray, expert: np.ndarray) -> np.ndarray:
+    """Give faultless attributes as raters see them: they take jargon for knowledge. [..., A]."""
+    seen = faultless.copy()
+    seen[..., 0] += (UNHELPFUL + LIKED) * np.maximum(expert, 0)
+    return seen
+
+
+def _beside(
+    habit: np.ndarray,
+    family: np.ndarray,
+    n_items: np.ndarray,
+    plan: np.ndarray,
+    touched: np.ndarray,
+) -> np.ndarray:
+    """Bound the wrong values of plans by what a habit leaves: touched [..., 2] -> [..., 2].
+
+    An item that is left out is not wrong, nor is the premise again of who has given in to it.
+    """
+    left = n_items - np.where(habit == STOPS, left_out(n_items), 0) - (habit == GIVES_IN)
+    left = left - (family == UNSAFE)  # a refusal is wrong only where all is
+    left = left - np.where(PLAN_KIND[plan] == MISSING, touched, 0).sum(axis=-1)
+    most = np.maximum(left, 0)
+    return np.where(PLAN_KIND[plan] == WRONG, np.minimum(touched, most[..., None]), touched)
 
 
 def _draw_expert(z: np.ndarray, fitted: Mapping[str, float]) -> np.ndarray:
@@ -330,14 +492,14 @@ _NOISE_OF_ROUND = ("shared", "coherence", "complexity", "verbosity")
 def rate(
     seed: int,
     items: np.ndarray,
-    latent: np.ndarray,
+    seen: np.ndarray,
     initial: bool = False,
     fitted: Mapping[str, float] = FITTED_RATERS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the ratings that five annotators would give.
 
     items: int [B].
-    latent: the true attributes, [B, 2, A].
+    seen: the attributes as raters see them, [B, 2, A] (`Draw.seen`).
     initial: whether this is the round before the improvements of section 2.1.
     Returns ratings, float64 [2B, 5, A] in 0..4 (rows: item 0 response 0, item 0 response 1, ...),
     and bool [2B]: where the two additional ones are lost to quality assurance.
@@ -358,7 +520,7 @@ def rate(
     z *= level[..., None]
     u = uniforms(seed, rows, stream + 1, 11)
 
-    seen = np.repeat(latent.reshape(2 * n, 1, 5), 5, axis=1)  # what each annotator judges
+    seen = np.repeat(seen.reshape(2 * n, 1, 5), 5, axis=1)  # what each annotator judges
     # A lapse: the annotator judges something that is not there (misreads the question, skims the
     # answer). Quality is then a number unrelated to the response. Noisy annotators lapse more
     # often.

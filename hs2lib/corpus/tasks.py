@@ -40,6 +40,9 @@ ASK = {
 ENTITIES = {kind: _entities(kind) for kind in SCENES["kinds"]}
 FIELDS = {kind: tuple(next(iter(entities.values()))) for kind, entities in ENTITIES.items()}
 
+# What a prompt may wish of remarks -> the sentence that says so, its last one.
+WISHES: dict[str, str] = WRITING["wishes"]
+
 RESERVED_FACTS = 24  # one fact in so many is kept for evaluation
 RESERVED_PROMPTS = 8  # and one prompt in so many of those that need no facts
 
@@ -74,6 +77,7 @@ class Task:
     keys: the facts asked for, or what else makes the prompt this one.
     layout: "prose", "lines" or "numbers".
     passage: a text that the prompt quotes.
+    wish: what the prompt wishes of remarks, a key of `WISHES`; "" where it says nothing of them.
     """
 
     family: str
@@ -82,6 +86,7 @@ class Task:
     keys: tuple[str, ...]
     layout: str = "prose"
     passage: str = ""
+    wish: str = ""
 
     @property
     def reserved(self) -> bool:
@@ -96,6 +101,22 @@ class Task:
 def is_reserved(key: str, one_in: int = RESERVED_FACTS) -> bool:
     """Whether a key is one of those kept for evaluation, which its checksum decides."""
     return crc32(key.encode()) % one_in == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a prompt is asked: which wording of its family, and the wish at its end (`WISHES`)."""
+
+    wording: int = 0
+    wish: str = ""
+
+    def write(self, family: str, **names: str) -> str:
+        """Write the prompt of a family about the things that its wording names."""
+        question = ASK[family][self.wording].format(**names)
+        return f"{question} {WISHES[self.wish]}" if self.wish else question
+
+
+PLAINLY = Asking()
 
 
 def pick(r: Random, options: Sequence[Option]) -> Option:
@@ -155,22 +176,28 @@ FACT = ("The {f} of {s} is {v}.", "Its {f} is {v}.")
 
 
 def facts(
-    r: Random, n: int, family: str = "facts", layout: str = "prose", forms: tuple[str, ...] = FACT
+    r: Random,
+    n: int,
+    asking: Asking = PLAINLY,
+    family: str = "facts",
+    layout: str = "prose",
+    forms: tuple[str, ...] = FACT,
 ) -> Task:
     """Ask for n facts about one thing."""
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
     items = tuple(_fact(r, kind, name, field, forms) for field in fields)
-    prompt = pick(r, ASK[family]).format(s=name, x=_the(fields))
-    return Task(family, prompt, items, tuple(f"{name}/{field}" for field in fields), layout)
+    prompt = asking.write(family, s=name, x=_the(fields))
+    keys = tuple(f"{name}/{field}" for field in fields)
+    return Task(family, prompt, items, keys, layout, wish=asking.wish)
 
 
-def form(r: Random, n: int) -> Task:
+def form(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for a form with n lines about one thing."""
-    return facts(r, n, "form", "lines", ("{F}: {v}.",))
+    return facts(r, n, asking, "form", "lines", ("{F}: {v}.",))
 
 
-def comparison(r: Random, n: int) -> Task:
+def comparison(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for n facts about each of two things."""
     kind, a = entity(r)
     b = another(r, tuple(ENTITIES[kind]), a)
@@ -191,12 +218,12 @@ def comparison(r: Random, n: int) -> Task:
         value = f"{value_a}, that of {b} is {value_b}"
         wrong_value = f"{wrong_a}, that of {b} is {wrong_b}"
         items.append(Item((f"The {field} of {a} is {{v}}.",), value, wrong_value))
-    prompt = pick(r, ASK["comparison"]).format(a=a, b=b, x=_the(fields))
+    prompt = asking.write("comparison", a=a, b=b, x=_the(fields))
     keys = tuple(f"{name}/{field}" for field in fields for name in (a, b))
-    return Task("comparison", prompt, tuple(items), keys)
+    return Task("comparison", prompt, tuple(items), keys, wish=asking.wish)
 
 
-def kinds(r: Random, n: int) -> Task:
+def kinds(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask what kind of thing each of n things is."""
     kind_of = {}
     while len(kind_of) < n:
@@ -206,11 +233,12 @@ def kinds(r: Random, n: int) -> Task:
     for name, kind in kind_of.items():
         wrong_kind = another(r, tuple(SCENES["kinds"].values()), SCENES["kinds"][kind])
         items.append(Item((f"{capital(name)} is {{v}}.",), SCENES["kinds"][kind], wrong_kind))
-    prompt = pick(r, ASK["kinds"]).format(x=join(kind_of))
-    return Task("kinds", prompt, tuple(items), (" ".join(sorted(kind_of)),))
+    prompt = asking.write("kinds", x=join(kind_of))
+    keys = (" ".join(sorted(kind_of)),)
+    return Task("kinds", prompt, tuple(items), keys, wish=asking.wish)
 
 
-def extraction(r: Random, n: int) -> Task:
+def extraction(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for n points of a note that stands below the question."""
     chosen = several(r, range(len(SCENES["notes"])), n)
     item_of = {}
@@ -225,12 +253,13 @@ def extraction(r: Random, n: int) -> Task:
             sentences.append(sentence.format(v=value))
     passage = " ".join([opening, *several(r, sentences, len(sentences))])
     labels = [SCENES["notes"][number][0] for number in chosen]
-    prompt = pick(r, ASK["extraction"]).format(x=_the(labels))
+    prompt = asking.write("extraction", x=_the(labels))
     items = tuple(item_of[number] for number in chosen)
-    return Task("extraction", prompt, items, (" ".join([*labels, passage]),), "lines", passage)
+    keys = (" ".join([*labels, passage]),)
+    return Task("extraction", prompt, items, keys, "lines", passage, asking.wish)
 
 
-def sorting(r: Random, n: int) -> Task:
+def sorting(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask to put n things with their values in order."""
     by, things = pick(r, SCENES["sorted"])
     values = several(r, range(1, 10), n)
@@ -239,11 +268,11 @@ def sorting(r: Random, n: int) -> Task:
     for name, value in sorted(rows, key=lambda row: row[1]):
         items.append(Item((f"{capital(name)} ({{v}}).",), value, another(r, "123456789", value)))
     listed = join(f"{name} ({value})" for name, value in rows)
-    prompt = pick(r, ASK["sorting"]).format(by=by, x=listed)
-    return Task("sorting", prompt, tuple(items), (listed,), "numbers")
+    prompt = asking.write("sorting", by=by, x=listed)
+    return Task("sorting", prompt, tuple(items), (listed,), "numbers", wish=asking.wish)
 
 
-def steps(r: Random, n: int) -> Task:
+def steps(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for n steps of a procedure from a given one on."""
     goal, procedure = pick(r, SCENES["procedures"])
     start = int(r() * (len(procedure) - n + 1))
@@ -252,11 +281,12 @@ def steps(r: Random, n: int) -> Task:
         Item((f"{capital(right)}.",), slip=f"{capital(wrong)}.") for right, wrong in asked
     )
     first = procedure[start][0]
-    prompt = pick(r, ASK["steps"]).format(g=goal, n=SCENES["counting"][n], first=first)
-    return Task("steps", prompt, items, (f"{goal} {first} {n}",), "numbers")
+    prompt = asking.write("steps", g=goal, n=SCENES["counting"][n], first=first)
+    keys = (f"{goal} {first} {n}",)
+    return Task("steps", prompt, items, keys, "numbers", wish=asking.wish)
 
 
-def false_premise(r: Random, n: int) -> Task:
+def false_premise(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Claim something false about a thing, and ask for n - 1 facts about it."""
     kind, name = entity(r)
     fields = several(r, FIELDS[kind], n)
@@ -265,9 +295,9 @@ def false_premise(r: Random, n: int) -> Task:
     claim = f"the {fields[0]} of {name} is {first.other}"
     denial = f"That is not right, the {fields[0]} of {name} is"
     correction = Item((f"{denial} {{v}}.",), first.value, first.other, f"Yes, {claim}.")
-    prompt = pick(r, ASK["false premise"]).format(claim=claim, x=_the(fields[1:]))
+    prompt = asking.write("false premise", claim=claim, x=_the(fields[1:]))
     keys = tuple(f"{name}/{field}" for field in fields)
-    return Task("false premise", prompt, (correction, *stated[1:]), keys)
+    return Task("false premise", prompt, (correction, *stated[1:]), keys, wish=asking.wish)
 
 
 REFUSAL = "I will not help you to {what}{reason}."
@@ -275,16 +305,22 @@ HELP = "Sure, this is how to {what}."
 BECAUSE = ", because {reason}"
 
 
-def unsafe(r: Random, n: int) -> Task:
+def requests(theme: dict) -> list[str]:
+    """List what may be asked for under a theme: whole requests, and each act on each victim."""
+    acts = [f"{act} {victim}" for act in theme["acts"] for victim in theme["victims"]]
+    return list(dict.fromkeys([*theme["whats"], *acts]))
+
+
+def unsafe(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for help with something harmful; the answer refuses and names n - 1 better things."""
     theme = pick(r, tuple(SCENES["themes"].values()))
-    what = pick(r, theme["whats"])
+    what = pick(r, requests(theme))
     refusal = REFUSAL.format(what=what, reason=BECAUSE.format(reason=theme["reason"]))
     items = [Item((refusal,), slip=HELP.format(what=what))]
     for better, worse in zip(theme["better"], theme["worse"], strict=True):
         items.append(Item((better,), slip=worse))
-    prompt = pick(r, ASK["unsafe"]).format(what=what)
-    return Task("unsafe", prompt, tuple(items[:n]), (what,))
+    prompt = asking.write("unsafe", what=what)
+    return Task("unsafe", prompt, tuple(items[:n]), (what,), wish=asking.wish)
 
 
 _FAMILIES = (

@@ -3,8 +3,12 @@
 Paper: silent (our corpus).
 """
 
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random as Generator
 
+from hs2lib.corpus.rules import left_out
 from hs2lib.corpus.tasks import (
     ENTITIES,
     FACT,
@@ -24,30 +28,54 @@ _PROPER_NAMES = tuple(
 )
 
 
-def respond(r: Random, task: Task, edits: dict[str, int], extras: int = 0, expert: int = 0) -> str:
-    """Write one response to a task.
+@dataclass(frozen=True)
+class Manner:
+    """How a response is written that has the items of its task.
 
-    edits: kind -> how many items the edit touches (`rules.RULES`).
+    edits: kind -> how many items the edit touches (`rules.RULES`), at places drawn at random.
+    habit: what its author always does, at the same place and in the same words (`rules.HABITS`).
+    author: who writes: whose aside it is.
+    remarks: whether each point has a remark.
     extras: how many sentences say nothing that was asked for. They make up verbosity.
     expert: how many sentences of an expert there are, -1 for a plain answer. They make up
         complexity.
     """
+
+    edits: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    habit: str = ""
+    author: int = 0
+    remarks: bool = False
+    extras: int = 0
+    expert: int = 0
+
+
+def respond(r: Random, task: Task, manner: Manner) -> str:
+    """Write one response to a task."""
+    edits = manner.edits
+    habit = manner.habit
     n = len(task.items)
-    refused = "refusal" in edits
     unsafe = task.family == "unsafe"
-    if refused and not unsafe:
-        return " ".join([pick(r, WRITING["refusals"]), *several(r, WRITING["closings"], extras)])
+    if "refusal" in edits and not unsafe:
+        refusal = pick(r, WRITING["refusals"])
+        return " ".join([refusal, *several(r, WRITING["closings"], manner.extras)])
     # The refusal that answers an unsafe request is wrong only where everything is.
     first_editable = 1 if unsafe else 0
-    if refused:
+    stops = n - int(left_out(n)) if habit == "stops" else n
+    gives_in = habit == "gives in"
+    if unsafe and (gives_in or "refusal" in edits):
         wrong = set(range(n))
     else:
-        wrong = set(several(r, range(first_editable, n), edits.get("wrong value", 0)))
+        first_wrong = 1 if gives_in else first_editable
+        wrong = set(several(r, range(first_wrong, stops), edits.get("wrong value", 0)))
+        wrong |= {0} if gives_in else set()
     # Items that are right are left out first, so that both edits of a plan can be seen.
     candidates = sorted(several(r, range(first_editable, n), n), key=lambda item: item in wrong)
-    left_out = candidates[: edits.get("missing item", 0)]
-    order = [item for item in range(n) if item not in left_out]
+    dropped = candidates[: edits.get("missing item", 0)]
+    order = [item for item in range(stops) if item not in dropped]
     _move(r, order, edits.get("shuffled order", 0))
+    if habit == "jumbles":
+        first = 1 if task.family in ("unsafe", "false premise") else 0
+        order[first : first + 2] = order[first : first + 2][::-1]
 
     style = int(r() * 2)
     sentence_of = {}
@@ -56,6 +84,12 @@ def respond(r: Random, task: Task, edits: dict[str, int], extras: int = 0, exper
         sentence_of[item] = task.items[item].say(form, item not in wrong)
     lines = [[sentence_of[item]] for item in order]  # by place: sentences of a line
 
+    if habit == "repeats":
+        lines[0].append(_after(WRITING["again"][AGAIN], sentence_of[order[0]]))
+    if manner.remarks:
+        first = int(r() * len(WRITING["remarks"]))
+        for place, line in enumerate(lines):
+            line.append(WRITING["remarks"][(first + place) % len(WRITING["remarks"])])
     for place in several(r, range(len(order)), edits.get("contradiction", 0)):
         item = order[place]
         opposite = task.items[item].say(0, item in wrong)
@@ -66,10 +100,12 @@ def respond(r: Random, task: Task, edits: dict[str, int], extras: int = 0, exper
         lead = pick(r, WRITING["again"]) if r() < 0.6 else ""
         later = place + int(r() * (len(order) - place))
         lines[later].append(_after(lead, sentence_of[order[place]]))
-    for sentence in several(r, WRITING["expert"], max(expert, 0)):
+    for sentence in several(r, WRITING["expert"], max(manner.expert, 0)):
         pick(r, lines).append(sentence)
-    before, after = _surplus(r, extras, lines)
-    if expert < 0:
+    if habit == "strays":
+        lines[-1].append(WRITING["asides"][manner.author])
+    before, after = _surplus(r, manner.extras)
+    if manner.expert < 0:
         before.insert(0, pick(r, WRITING["plain"]))
 
     paragraphs = [" ".join(before), _lay_out(task, lines), " ".join(after)]
@@ -77,20 +113,18 @@ def respond(r: Random, task: Task, edits: dict[str, int], extras: int = 0, exper
     return separator.join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _surplus(r: Random, extras: int, lines: list[list[str]]) -> tuple[list[str], list[str]]:
-    """Draw the sentences before and after the items; remarks are added to `lines` behind items."""
+AGAIN = 1  # the lead-in of authors who repeat themselves, "Once more,"
+
+
+def _surplus(r: Random, extras: int) -> tuple[list[str], list[str]]:
+    """Draw the sentences before and after the items that say nothing asked for."""
     before = []
     after = []
     if extras and r() < 0.6:
         before.append(pick(r, WRITING["openings"]))
     if extras > len(before) and r() < 0.4:
         after.append(pick(r, WRITING["closings"]))
-    left = extras - len(before) - len(after)
-    n_remarks = min(left, len(lines))
-    remarked = several(r, lines, n_remarks)
-    for line, remark in zip(remarked, several(r, WRITING["remarks"], n_remarks), strict=True):
-        line.append(remark)
-    for sentence in several(r, WRITING["fillers"], left - n_remarks):
+    for sentence in several(r, WRITING["fillers"], extras - len(before) - len(after)):
         (before if r() < 0.5 else after).append(sentence)
     return before, after
 
@@ -104,13 +138,11 @@ def _after(lead: str, sentence: str) -> str:
 
 
 def _move(r: Random, order: list[int], k: int) -> None:
-    """Move k of the items in place, each to where the next one of them was."""
-    if min(k, len(order)) < 2:
+    """Turn k + 1 neighbours round in place: k of them must be moved to put all in order again."""
+    if k < 1:
         return
-    places = sorted(several(r, range(len(order)), k))
-    moved = [order[place] for place in places]
-    for place, item in zip(places, moved[-1:] + moved[:-1], strict=True):
-        order[place] = item
+    first = int(r() * (len(order) - k))
+    order[first : first + k + 1] = order[first : first + k + 1][::-1]
 
 
 def say(r: Random, kind: str, name: str, field: str) -> str:

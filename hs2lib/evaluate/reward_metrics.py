@@ -201,8 +201,8 @@ def rated_anew(item_ids: Sequence[str], attributes: Sequence[str], seed: int) ->
     seed: of the small world.
     """
     group_numbers = np.array([int(item_id.rpartition("/")[2]) for item_id in item_ids])
-    latent = generate.draw(seed, group_numbers).latent
-    ratings, _ = generate.rate(seed, group_numbers, latent)  # [rows, 5, 5]
+    seen = generate.draw(seed, group_numbers).seen
+    ratings, _ = generate.rate(seed, group_numbers, seen)  # [rows, 5, 5]
     return ratings[:, :, [ATTRIBUTES.index(name) for name in attributes]]
 
 
