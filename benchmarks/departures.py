@@ -38,7 +38,15 @@ from hs2lib.train import objectives, recipes
 from hs2lib.train.trainer import Outputs, fit
 
 SEEDS, CONVERSATIONS, WATCHED, RATED, LONG = (0, 1), 640, 40, 1600, 0.1
-TRAINED = works.COMMON | {"batch": 16, "learning_rate": 2e-4, "epochs": 1}
+TRAINED = {
+    "budget": 2048,
+    "save_every": 10_000,
+    "keep": 0,
+    "warmup": 10,
+    "batch": 16,
+    "learning_rate": 2e-4,
+    "epochs": 1,
+}
 ORDERS, BIASES, ASKED = (
     20,
     (0.0, 0.1, 0.2),
@@ -47,26 +55,27 @@ ORDERS, BIASES, ASKED = (
 MODELS, SETS, GAMES, RESAMPLES = 8, 3, 500, 100
 
 
+def measuring(seed: int) -> recipes.SFT:
+    """How policies answer and are scored; only that of the recipe is read."""
+    sampling = {"n_eval_samples": 2, "eval_temperature": 1.0, "eval_top_p": 1.0}
+    return recipes.SFT(**sampling, eval_tokens=works.LONGEST, budget=4096, seed=seed)
+
+
 class Worlds:
     """Conversations and held-out prompts by seed, and the policies trained on them, kept in a folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
         self.world = cache(
-            lambda seed: works.World(seed, folder, RATED)
+            lambda seed: works.World(seed, folder, {works.REWARD_MODEL: {"n_prompts": RATED}})
         )  # fewer rated groups for its reward model
 
     @cache  # noqa: B019
     def talks(self, seed: int) -> list[Group]:
-        """The better answer to each prompt: to train on, and the last ones to watch."""
-        made = load(
-            "helpsteer2",
-            "embedded",
-            split="train",
-            n_prompts=CONVERSATIONS + WATCHED,
-            seed=100 + seed,
-        ).groups
-        return sft.best_paths(made)
+        """Demonstrations: to train on, and the last ones to watch."""
+        number = CONVERSATIONS + WATCHED
+        made = load("demonstrations", "embedded", split="train", n_prompts=number, seed=100 + seed)
+        return made.groups
 
     def policy(self, name: str, seed: int) -> Policy:
         """SFT as at tier paper ("ours"), or with one thing as in the paper's code."""
@@ -85,7 +94,7 @@ class Worlds:
         asked = [
             replace(group, prompt=(*before, *group.prompt)) for group in self.world(seed).held_out
         ]
-        options = works.measuring(seed).evaluation
+        options = measuring(seed).evaluation
         rows = response_rows.evaluate(
             policy, asked, None, None, name="", progress=False, batch=512, **options
         )
@@ -276,7 +285,7 @@ def marker(worlds: Worlds) -> dict:
         read["theirs"].append(replace(group, prompt=turns, responses=(Response("", good.text),)))
     scores = {}
     for name, groups in read.items():
-        outputs = model.score(groups, **works.measuring(0).inference).numpy()  # [R, A]
+        outputs = model.score(groups, **measuring(0).inference).numpy()  # [R, A]
         scores[name] = response_rows.weighted(outputs, "goodness", model)
     less = {name: gain({0: (scores[name], scores["poor answer"])}) for name in ("ours", "theirs")}
     return gain({0: (scores["theirs"], scores["ours"])}) | {"less the poor answer alone": less}

@@ -1,23 +1,30 @@
-"""Does each method work? Its effect on the truth, beside a control with the cause removed, over
-seeds.
+"""Does each method work? What it adds to the truth, greedy, beside its start and its controls.
 
-    python benchmarks/works.py [--seeds 5] [--only sft dpo ..] [--folder runs/works] [--dry]
+    python benchmarks/works.py [--seeds 0 1 2 3 4] [--only sft dpo ..] [--matrix] [--set dpo.beta=.3]
 
 In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). World,
-reward model and policy are seeded; the base is frozen. Every method runs twice, by the library's
-own functions: as it is, and as its control, the same call with one argument changed (`CHANGED`), by
-which its cause is taken away (`CONTROLS`). A claim is method minus control in truth, paired by
-prompt, with a 95 % interval over prompts that no training text holds; what a method adds to its
-start, and what its control adds, stand beside it, and the same by the reward model's score.
-SteerLM's claim is the slope: how far the true attribute moves for one level asked for, on average
-over the five attributes; each attribute's slope stands beside it. Sizes and rates are tier demo's,
-but for the reward model's rate of 2e-4, which there is half of that since. What is finished is kept
-by seed and method, so a run that was stopped goes on; each row names the commit that trained its
-policy. The result is written after each method, and says which seeds are partial. About 25 minutes
-a seed on one core.
+reward model and policy are seeded; the base is frozen. Recipes are those of tier demo
+(`params/demo`), one for all seeds. Every method runs by the library's own functions: as it is, and
+as its controls, the same call with one argument changed (`CHANGED`), by which its cause is taken
+away (`CONTROLS`). 400 prompts that no training text holds are answered greedily and at temperatures
+.7 and 1. A difference is paired by prompt; its mean over prompts is one number a seed; the interval
+is Student's t over seeds. A method
+
+    works       if greedy it is above its start and above each of its controls;
+    harms       if greedy it is below its start;
+    is surer    if at .7 or 1 it is above its start there, and greedy not above the greedy start:
+                it does no more than a lower temperature does;
+    not shown   else.
+
+SteerLM is judged by what its labels move, greedy: quality asked for at level 4 less level 0. Every
+gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
+finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
+that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
+left, and only controls are trained here.
 """
 
 import argparse
+import ast
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -29,30 +36,33 @@ from random import Random
 import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
-from hs2lib.corpus.grade import true_attributes, true_goodness
+from hs2lib.corpus import generate
+from hs2lib.corpus.grade import grade, true_attributes, true_goodness
 from hs2lib.data.load import Loaded, load
-from hs2lib.evaluate import response_rows
-from hs2lib.evaluate.questions import mean
-from hs2lib.evaluate.response_rows import SCORE, TRUTH, truth_of
+from hs2lib.evaluate.response_rows import TRUTH
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import reward_training
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.rollout import rollouts
+from hs2lib.paper import head_weights
 from hs2lib.report import report
+from hs2lib.run import graph
 from hs2lib.run.setup import Setup
-from hs2lib.train import items, recipes
 
-CONTROLS = {
-    "sft": "one of the two responses at random in place of the better one",
-    "dpo": "which response is preferred drawn at random",
-    "iterative dpo": "two of the samples at random in place of best and worst",
-    "ppo": "a reward drawn at random for every text",
-    "steerlm": "labels dealt out at random among the answers",
-    "steerlm 2": "the same weight for every sample",
+NOTEBOOKS = {
+    "sft": "07_sft",
+    "dpo": "08_dpo",
+    "iterative dpo": "09_iterative_dpo",
+    "ppo": "10_ppo",
+    "steerlm": "11_steerlm",
+    "steerlm 2": "12_steerlm2",
 }
+REWARD_MODEL = "05_reward_model_training"
 STARTS = {
     "sft": "base",
     "dpo": "sft",
@@ -61,206 +71,212 @@ STARTS = {
     "steerlm": "sft",
     "steerlm 2": "steerlm",
 }
-CLAIMED = dict.fromkeys(STARTS, TRUTH) | {
-    "steerlm": "slope"
-}  # of each method, what the goal is about
+CONTROLS = {
+    "sft, own samples": "the base's own samples for the same prompts",
+    "dpo, at random": "which response is preferred drawn at random",
+    "dpo, blind": "each pair under another prompt of its family with as many items",
+    "iterative dpo, at random": "two of the samples at random in place of best and worst",
+    "ppo, at random": "a reward drawn at random for every text",
+    "ppo, blind": "a reward model whose answers stood under other prompts",
+    "steerlm, at random": "labels dealt out at random among the answers",
+    "steerlm 2, at random": "the same weight for every sample",
+}
 # The same with the truth in place of the reward model: what the method could do, were the reward
-# model not to blame.
-BY_TRUTH = {"iterative dpo by the truth": "iterative dpo", "ppo by the truth": "ppo"}
-STARTS |= {name: STARTS[method] for name, method in BY_TRUTH.items()}
+# model not to blame. And SFT on answers without a fault: how much there is to gain.
+ORACLES = ("iterative dpo, by the truth", "ppo, by the truth", "sft, faultless")
+
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
-N_RATED = 4800  # prompts that the reward model learns from
-N_SFT = 2400  # of these, prompts that SFT and DPO learn from
-N_STEERLM = 4300  # of these, prompts whose answers SteerLM takes
-N_ANSWERS = 6000  # answers that SteerLM labels
-N_STANDARD = 300  # of the rated prompts, those whose responses give PPO's reward its mean and SD
-N_ROUND = 120  # prompts of a round of iterative DPO
-N_ITERATION = 48  # prompts of an iteration of SteerLM 2.0
-N_PPO = 600  # prompts that PPO draws from
-PPO_STEPS = 36
+ASKED = {  # what is steered -> the labels of level 0 and of level 4
+    "quality": tuple(
+        f"helpfulness:{level},correctness:{level},coherence:{level},complexity:2,verbosity:2"
+        for level in (0, 4)
+    ),
+    "complexity": tuple(
+        f"helpfulness:4,correctness:4,coherence:4,complexity:{level},verbosity:2"
+        for level in (0, 4)
+    ),
+    "verbosity": tuple(
+        f"helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:{level}"
+        for level in (0, 4)
+    ),
+}
+TEMPERATURES = (0.0, 0.7, 1.0)
+TOP_P = {0.0: 1.0, 0.7: 0.9, 1.0: 1.0}  # paper: at .7 section 4 samples from .9
 N_EVALUATED = 400  # held-out prompts
-N_STEERED = 60  # of these, prompts to steer on
-LONGEST = 128  # tokens of a sampled response
-# Settings that the recipes share.
-COMMON = {"autocast": "bfloat16", "budget": 2048, "save_every": 10_000, "keep": 0, "warmup": 10}
-
-
-def measuring(seed: int) -> recipes.SFT:
-    """How policies answer and are scored, in float32; only that of the recipe is read.
-
-    At temperature 1 from all tokens: the policy itself. At .7 and .9 the base's likeliest answers
-    hardly have a fault.
-    """
-    sampling = {
-        "n_eval_samples": 2,
-        "eval_temperature": 1.0,
-        "eval_top_p": 1.0,
-        "eval_tokens": LONGEST,
-    }
-    return recipes.SFT(**sampling, budget=4096, seed=seed)
+N_STEERED = 100  # of these, prompts to steer on
+N_SAMPLED = 2  # answers to a prompt, where they differ
+LONGEST = 160  # tokens of an answer
+N_STANDARD = 300  # of the rated groups, those that standardise the true reward
+WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 
 
 class World:
-    """Everything of one seed, made when first asked for and kept in a folder."""
+    """Everything of one seed, made when first asked for and kept in a folder.
 
-    def __init__(self, seed: int, folder: Path, n_rated: int = N_RATED):
+    settings: of recipes, by method: what differs from tier demo.
+    matrix: whether reward models and policies are those of `make matrix`.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        settings: dict[str, dict[str, object]] | None = None,
+        matrix: bool = False,
+    ):
         self.seed = seed
         self.folder = folder / f"seed-{seed}"
-        self.n_rated = n_rated
+        self.settings = settings or {}
+        self.matrix = matrix
 
-    @cached_property
-    def rated(self) -> Loaded:
-        """Rated groups to train on."""
-        return load(
-            "helpsteer2", "embedded", split="train", n_prompts=self.n_rated, seed=100 + self.seed
-        )
+    def setup(self, notebook: str) -> Setup:
+        """The demo's setup of a notebook for this seed; all work in one folder, kept by content."""
+        setup = Setup.of_run(graph.of_seed(notebook, self.seed), "demo")
+        recipe = replace(setup.recipe, **self.settings.get(notebook, {}))
+        return replace(setup, recipe=recipe, place=self.folder / "training")
 
-    def first_rated(self, number: int) -> Loaded:
-        """The first rated groups."""
-        return replace(self.rated, groups=self.rated.groups[:number])
+    def saved(self, notebook: str, part: str) -> Path:
+        """Where the matrix has a model of this seed."""
+        return paths.work("demo", graph.of_seed(notebook, self.seed)) / part
 
     @cached_property
     def held_out(self) -> list[Group]:
         """Prompts to evaluate on, which no training text holds."""
-        made = load(
-            "helpsteer2",
-            "embedded",
-            split="validation",
-            n_prompts=N_EVALUATED,
-            seed=200 + self.seed,
-        )
+        seed = 200 + self.seed
+        made = load("helpsteer2", "embedded", split="validation", n_prompts=N_EVALUATED, seed=seed)
         return [replace(group, responses=()) for group in made.groups]
-
-    def prompts(self, number: int, stream: int) -> Loaded:
-        """Fresh prompts of the train split to sample on."""
-        seed = 300 + 10 * self.seed + stream
-        made = load("helpsteer2", "embedded", split="train", n_prompts=number, seed=seed)
-        return replace(made, groups=[replace(group, responses=()) for group in made.groups])
-
-    def setup(self, notebook: str, recipe: recipes.Recipe) -> Setup:
-        """The setup of a step of this world; all steps work in one folder, where everything is kept by its content."""
-        return Setup(notebook, "demo", {}, recipe, place=self.folder / "training")
 
     @cached_property
     def reward_model(self) -> RewardModel:
         """The reward model of this seed, trained on what the annotators said."""
-        place = self.folder / "reward-model"
+        if self.matrix:
+            return load_reward_model(self.saved(REWARD_MODEL, "reward-model")).eval()
+        return self.judge("reward-model", list)
+
+    @cached_property
+    def blind_judge(self) -> RewardModel:
+        """A reward model that learnt from answers under other prompts than their own."""
+        return self.judge("reward-model-blind", blind)
+
+    def judge(self, name: str, change: Callable[[Sequence[Group]], list[Group]]) -> RewardModel:
+        """A reward model on the rated groups as `change` leaves those of the train part."""
+        place = self.folder / name
         if not place.is_dir():
-            recipe = recipes.RewardModel(
-                **COMMON | {"keep": 1},
-                head="ridge",
-                ridge_groups=1600,
-                batch=8,
-                learning_rate=2e-4,
-                epochs=1,
-                validate_every=58,
-                seed=self.seed,
-            )
-            setup = self.setup("05_reward_model_training", recipe)
-            parts = items.cut(self.rated.groups, {"validation": 0.03, "train": 0.97}, self.seed)
-            data = reward_training.Parts(parts, self.rated)
+            began = time.monotonic()
+            setup = self.setup(REWARD_MODEL)
+            data = reward_training.load_parts(setup)
+            parts = dict(data.groups) | {"train": change(data.groups["train"])}
+            data = replace(data, groups=parts)
             model = reward_training.new_model(data, setup)
             prepared = reward_training.prepare(model, data, setup)
-            reward_training.start_head(
-                model, reward_training.baseline_inputs(model, data, prepared, setup), setup
-            )
+            inputs = reward_training.baseline_inputs(model, data, prepared, setup)
+            reward_training.start_head(model, inputs, setup)
             reward_training.train(model, prepared, setup)
             model.save(place)
+            print(f"seed {self.seed}, {name}: {time.monotonic() - began:.0f} s", flush=True)
         return load_reward_model(place).eval()
 
     def policy(self, name: str) -> Policy:
         """The policy that a method or its control left; trained where it is not there."""
         if name == "base":
             return load_policy("small")
+        if self.matrix and name in NOTEBOOKS:
+            return load_policy(self.saved(NOTEBOOKS[name], "policy"))
         place = self.folder / name.replace(", ", "-").replace(" ", "-")
         if not place.is_dir():
             began = time.monotonic()
             method = name.partition(", ")[0]
             policy = self.policy(STARTS[method])
-            METHODS[method](self, policy, **CHANGED.get(name, {}))
+            changed = {}
+            if name in CHANGED:
+                argument, make = CHANGED[name]
+                changed[argument] = make(self)
+            METHODS[method](self, policy, **changed)
             paths.write(self.folder / "commits" / name, report.commit())
             policy.save(place)
             print(f"seed {self.seed}, {name}: {time.monotonic() - began:.0f} s", flush=True)
         return load_policy(place)
 
-    def answered(
-        self,
-        name: str,
-        prompts: Sequence[Group],
-        label: str,
-        reward_model: RewardModel | None = None,
-    ) -> pd.DataFrame:
-        """The rows of `response_rows.evaluate` of two responses of a policy to each prompt; SteerLM's
-        are asked for levels.
+    def commit(self, name: str) -> str:
+        """The commit that trained a policy."""
+        if self.matrix and name in NOTEBOOKS:
+            run = graph.of_seed(NOTEBOOKS[name], self.seed)
+            manifest = graph.outputs(run, "demo")["manifest"]
+            return json.loads(manifest.read_text())["commit"]
+        return (self.folder / "commits" / name).read_text()
 
-        Without a reward model there are no scores.
-        """
-        return response_rows.evaluate(
-            self.policy(name),
+    def answered(
+        self, name: str, prompts: Sequence[Group], temperature: float, label: str | None
+    ) -> pd.DataFrame:
+        """Goodness, the parts of what it lacks and attributes of answers: means by prompt."""
+        policy = self.policy(name)
+        answered = rollouts(
+            policy,
             prompts,
-            reward_model,
-            None,
-            name=name,
-            label=label if name.startswith("steerlm") else None,
-            progress=False,
+            n=N_SAMPLED if temperature else 1,
+            temperature=temperature,
+            top_p=TOP_P[temperature],
+            max_new_tokens=LONGEST,
+            label=label,
+            seed=self.seed,
             batch=512,
-            **measuring(self.seed).evaluation,
+            progress=False,
+        )
+        rows = []
+        for group in answered:
+            task = generate.task_of(group.id)
+            for response in group.responses:
+                read = grade(task, response.text)
+                row = {"prompt": group.id, TRUTH: float(read.attributes @ WEIGHTS)}
+                row |= read.costs
+                row |= dict(zip(ATTRIBUTES, read.attributes.tolist(), strict=True))
+                row["faulty"] = float(any(row[cost] > 0 for cost in ("habits", "ignored wish")))
+                rows.append(row)
+        return pd.DataFrame(rows).groupby("prompt", sort=False).mean()
+
+    def measured(self, name: str, temperature: float) -> pd.DataFrame:
+        """What a policy reaches by held-out prompt; SteerLM's are asked for the target."""
+        label = TARGET if name.startswith("steerlm") else None
+        return self.kept(
+            f"{name}, {temperature:g}",
+            lambda: self.answered(name, self.held_out, temperature, label),
         )
 
-    def measured(self, name: str, what: str) -> pd.DataFrame:
-        """What a policy reaches by held-out prompt: goodness ("held-out"), or the slopes of steering ("steering")."""
-        file = self.folder / what / f"{name}.csv"
+    def steered(self, name: str, what: str, temperature: float) -> pd.DataFrame:
+        """By how much answers to level 4 of what is asked for differ from those to level 0."""
+        levels = []
+        for level, label in zip((0, 4), ASKED[what], strict=True):
+            asked = self.held_out[:N_STEERED]
+            make = self.answered_by(name, asked, temperature, label)
+            levels.append(self.kept(f"{name}, {what} {level}, {temperature:g}", make))
+        return levels[1] - levels[0]
+
+    def answered_by(self, *arguments: object) -> Callable[[], pd.DataFrame]:
+        """A call of `answered` for later."""
+        return lambda: self.answered(*arguments)
+
+    def kept(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """A table by prompt, made where it is not kept."""
+        file = self.folder / "measured" / f"{name}.csv"
         if not file.is_file():
-            measure = {"held-out": self.goodness, "steering": self.slopes}[what]
-            paths.write(file, measure(name).to_csv())
+            paths.write(file, make().to_csv())
         return pd.read_csv(file).set_index("prompt")
-
-    def goodness(self, name: str) -> pd.DataFrame:
-        """Goodness of a policy's responses by the truth and by the reward model, mean by prompt."""
-        rows = self.answered(name, self.held_out, TARGET, self.reward_model)
-        return rows.groupby("prompt", sort=False)[[TRUTH, SCORE]].mean()
-
-    def slopes(self, name: str) -> pd.DataFrame:
-        """Change of the true attribute for a level of it asked for: mean over the attributes, and each, by prompt."""
-        asked = self.held_out[:N_STEERED]
-        slopes = {}
-        for attribute in ATTRIBUTES:
-            reached = {}
-            for level, label in steerlm.targets(TARGET, attribute, (0, 4)).items():
-                rows = self.answered(name, asked, label)
-                reached[level] = rows.groupby("prompt", sort=False)[truth_of(attribute)].mean()
-            slopes[f"slope of {attribute}"] = (reached[4] - reached[0]) / 4
-        frame = pd.DataFrame(slopes)
-        frame.insert(0, "slope", frame.mean(axis="columns"))
-        return frame
 
 
 # The methods: by default as they are, and what a control changes is their last argument
 
 
 def supervised(world: World, policy: Policy, choose: sft.Choose = sft.best_paths) -> None:
-    """SFT on a response to each prompt. choose: of `sft.conversations`."""
-    recipe = recipes.SFT(
-        **COMMON, validation_share=0.0, batch=16, learning_rate=2e-4, epochs=1, seed=world.seed
-    )
-    setup = world.setup("07_sft", recipe)
-    conversations = sft.conversations(world.first_rated(N_SFT), recipe, choose)
+    """SFT. choose: of `sft.load_conversations`."""
+    setup = world.setup(NOTEBOOKS["sft"])
+    conversations = sft.load_conversations(setup, choose)
     sft.train(policy, sft.prepare(policy, conversations, setup), setup)
 
 
 def direct(world: World, policy: Policy, rule: dpo.Rule = dpo.by_attribute) -> None:
-    """DPO on the rated pairs. rule: of `dpo.paired`."""
-    recipe = recipes.DPO(
-        **COMMON,
-        validation_share=0.0,
-        batch=16,
-        learning_rate=3e-5,
-        epochs=1,
-        beta=0.1,
-        seed=world.seed,
-    )
-    setup = world.setup("08_dpo", recipe)
-    pairs = dpo.paired(world.first_rated(N_SFT), None, recipe, rule)
+    """DPO on the rated pairs. rule: of `dpo.load_pairs`."""
+    setup = world.setup(NOTEBOOKS["dpo"])
+    pairs = dpo.load_pairs(setup, rule)
     dpo.train(policy, dpo.prepare(policy, pairs, setup), setup)
 
 
@@ -271,84 +287,37 @@ def iterative(
     reward_model: iterative_dpo.Scorer | None = None,
     pair: iterative_dpo.PairRule = iterative_dpo.best_worst_pairs,
 ) -> None:
-    """Two rounds of iterative DPO. reward_model, pair: of `iterative_dpo.train`; None for the world's reward model."""
-    recipe = recipes.IterativeDPO(
-        **COMMON,
-        n_samples=8,
-        max_new_tokens=LONGEST,
-        temperature=1.0,
-        top_p=1.0,
-        batch=8,
-        learning_rate=1e-5,
-        epochs=1,
-        beta=0.1,
-        seed=world.seed,
-    )
-    setup = world.setup("09_iterative_dpo", recipe)
-    parts = [world.prompts(N_ROUND, stream).groups for stream in (0, 1)]
+    """Iterative DPO. reward_model, pair: of `iterative_dpo.train`; None for the world's."""
+    setup = world.setup(NOTEBOOKS["iterative dpo"])
+    parts = iterative_dpo.prepare(iterative_dpo.load_prompts(setup), setup)
     iterative_dpo.train(policy, parts, reward_model or world.reward_model, setup, pair=pair)
 
 
 def proximal(
-    world: World, policy: Policy, reward: Callable[[Loaded], ppo.Reward] | None = None
+    world: World, policy: Policy, reward: Callable[[Loaded, Setup], ppo.Reward] | None = None
 ) -> None:
-    """PPO. reward: what makes that of `ppo.train` of the rated groups; None for the world's reward model, folded."""
-    recipe = recipes.PPO(
-        **COMMON | {"budget": 8192, "warmup": 0},
-        batch=16,
-        buffer=32,
-        steps=PPO_STEPS,
-        n_samples=4,
-        learning_rate=1.5e-4,
-        kl_weight=0.1,
-        kl_form="plain",
-        lam=1.0,
-        critic="separate",
-        critic_rate=5.0,
-        max_new_tokens=LONGEST,
-        unfinished="keep",
-        n_standard=N_STANDARD,
-        seed=world.seed,
-    )
-    setup = world.setup("10_ppo", recipe)
-    goodness = ppo.fold_reward(world.reward_model, world.rated, setup)
-    prompts = ppo.prepare(policy, world.prompts(N_PPO, 5), setup)
+    """PPO. reward: what makes that of `ppo.train` of the rated groups; None for the world's."""
+    setup = world.setup(NOTEBOOKS["ppo"])
+    data = ppo.load_data(setup)
+    prompts = ppo.prepare(policy, data, setup)
+    goodness = ppo.fold_reward(world.reward_model, data, setup)
     model = ppo.actor_critic(policy, goodness, setup)
-    rewarded = goodness if reward is None else reward(world.rated)
+    rewarded = goodness if reward is None else reward(data, setup)
     ppo.train(model, prompts, rewarded, world.policy("sft"), setup)
 
 
 def steered(world: World, policy: Policy, rule: Callable[..., list[Group]] = steerlm.label) -> None:
-    """SteerLM on labelled answers to first messages. rule: of `steerlm.label_answers`."""
-    recipe = recipes.SteerLM(
-        **COMMON, levels="fifths", batch=16, learning_rate=5e-4, epochs=1, seed=world.seed
-    )
-    setup = world.setup("11_steerlm", recipe)
-    loaded = world.first_rated(N_STEERLM)
-    first = [answer for answer in steerlm.answers(loaded.groups) if len(answer.prompt) == 1]
-    answers = steerlm.Answers(loaded, first[:N_ANSWERS])
+    """SteerLM on labelled answers. rule: of `steerlm.label_answers`."""
+    setup = world.setup(NOTEBOOKS["steerlm"])
+    answers = steerlm.load_answers(setup)
     labelled = steerlm.label_answers(answers, setup, reward_model=world.reward_model, rule=rule)
     steerlm.train(policy, steerlm.prepare(policy, labelled, setup), setup)
 
 
 def reweighted(world: World, policy: Policy, weights: Callable[..., list] = steerlm2.weigh) -> None:
-    """Two iterations of SteerLM 2.0. weights: of `steerlm2.iterate`."""
-    recipe = recipes.SteerLM2(
-        **COMMON | {"warmup": 0},
-        n_samples=10,
-        max_new_tokens=LONGEST,
-        temperature=1.0,
-        top_p=1.0,
-        batch=8,
-        epochs=2,
-        learning_rate=1e-4,
-        n_validation=0,
-        seed=world.seed,
-    )
-    setup = world.setup("12_steerlm2", recipe)
-    loaded = [world.prompts(N_ITERATION, stream) for stream in (7, 8)]
-    by_iteration = [each.groups for each in loaded]
-    prompts = steerlm2.Prompts(loaded[0], True, [], by_iteration[0] + by_iteration[1], by_iteration)
+    """SteerLM 2.0. weights: of `steerlm2.iterate`."""
+    setup = world.setup(NOTEBOOKS["steerlm 2"])
+    prompts = steerlm2.load_prompts(setup)
     steerlm2.iterate(
         policy, world.policy("sft"), world.reward_model, prompts, setup, weights=weights
     )
@@ -362,17 +331,31 @@ METHODS: dict[str, Callable[..., None]] = {
     "steerlm": steered,
     "steerlm 2": reweighted,
 }
-METHODS |= {name: METHODS[method] for name, method in BY_TRUTH.items()}
 
 
 # What controls put in the place of an argument
 
 
-def one_at_random(groups: Iterable[Group]) -> list[Group]:
-    """One response of each group, whatever its ratings."""
-    return [
-        replace(group, responses=(Random(group.id).choice(group.responses),)) for group in groups
-    ]
+def own_samples(world: World) -> sft.Choose:
+    """A rule of conversations: the base's own answers to the prompts, at temperature 1."""
+
+    def choose(groups: Iterable[Group]) -> list[Group]:
+        prompts = [replace(group, responses=()) for group in groups]
+        options = {"temperature": 1.0, "top_p": 1.0, "seed": world.seed, "progress": False}
+        return rollouts(
+            world.policy("base"), prompts, n=1, max_new_tokens=LONGEST, batch=512, **options
+        )
+
+    return choose
+
+
+def faultless(world: World) -> sft.Choose:
+    """A rule of conversations: answers to the prompts without a fault."""
+
+    def choose(groups: Iterable[Group]) -> list[Group]:
+        return [generate.without_faults(group) for group in groups]
+
+    return choose
 
 
 def either_preferred(groups: Iterable[Group], attribute: str) -> tuple[list[Group], dict[str, int]]:
@@ -383,6 +366,28 @@ def either_preferred(groups: Iterable[Group], attribute: str) -> tuple[list[Grou
         order = Random(pair.id).choice((1, -1))
         pairs.append(replace(pair, responses=pair.responses[::order]))
     return pairs, counts
+
+
+def blind(groups: Sequence[Group]) -> list[Group]:
+    """The groups, each under the prompt of another one of its family with as many items.
+
+    Where there is no other one it keeps its own. What is learnt of them cannot hang on the prompt.
+    """
+    alike: dict[tuple[str, int], list[Group]] = {}
+    for group in groups:
+        task = generate.task_of(group.id)
+        alike.setdefault((task.family, len(task.items)), []).append(group)
+    moved = []
+    for members in alike.values():
+        for group, other in zip(members, members[1:] + members[:1], strict=True):
+            moved.append(replace(group, prompt=other.prompt))
+    return moved
+
+
+def blind_pairs(groups: Iterable[Group], attribute: str) -> tuple[list[Group], dict[str, int]]:
+    """The pairs of `dpo.by_attribute` under other prompts."""
+    pairs, counts = dpo.by_attribute(groups, attribute)
+    return blind(pairs), counts
 
 
 def two_at_random(
@@ -428,19 +433,24 @@ class Reward:
         return self.name
 
 
-def random_reward(rated: Loaded) -> Reward:
+def random_reward(rated: Loaded, setup: Setup) -> Reward:
     """A reward that says nothing of a text, but always the same."""
     return Reward(
         "random", lambda group: [Random(response.text).gauss(0, 1) for response in group.responses]
     )
 
 
-def true_reward(rated: Loaded) -> Reward:
+def true_reward(rated: Loaded, setup: Setup) -> Reward:
     """The true goodness, standardised on the rated groups as the reward model's is."""
     true = np.concatenate([true_goodness(group) for group in rated.groups[:N_STANDARD]])
     return Reward(
         "truth", lambda group: ((true_goodness(group) - true.mean()) / true.std()).tolist()
     )
+
+
+def blind_reward(world: World) -> Callable[[Loaded, Setup], RewardModel]:
+    """What makes PPO's reward of the judge that learnt under other prompts."""
+    return lambda rated, setup: ppo.fold_reward(world.blind_judge, rated, setup)
 
 
 def labels_dealt_out(
@@ -466,112 +476,186 @@ def all_alike(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
     return [alike(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
 
 
-# The one argument by which a policy's training differs from its method.
-CHANGED: dict[str, dict[str, object]] = {
-    "sft, control": {"choose": one_at_random},
-    "dpo, control": {"rule": either_preferred},
-    "iterative dpo, control": {"pair": two_at_random},
-    "ppo, control": {"reward": random_reward},
-    "steerlm, control": {"rule": labels_dealt_out},
-    "steerlm 2, control": {"weights": all_alike},
-    "iterative dpo by the truth": {"reward_model": Truth()},
-    "ppo by the truth": {"reward": true_reward},
+# The one argument by which a policy's training differs from its method, and what it is in a world.
+CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
+    "sft, own samples": ("choose", own_samples),
+    "sft, faultless": ("choose", faultless),
+    "dpo, at random": ("rule", lambda world: either_preferred),
+    "dpo, blind": ("rule", lambda world: blind_pairs),
+    "iterative dpo, at random": ("pair", lambda world: two_at_random),
+    "iterative dpo, by the truth": ("reward_model", lambda world: Truth()),
+    "ppo, at random": ("reward", lambda world: random_reward),
+    "ppo, blind": ("reward", blind_reward),
+    "ppo, by the truth": ("reward", lambda world: true_reward),
+    "steerlm, at random": ("rule", lambda world: labels_dealt_out),
+    "steerlm 2, at random": ("weights", lambda world: all_alike),
 }
 
 
-def claims(world: World, method: str) -> list[dict]:
-    """What a method adds to its control and to its start, and the control to the start, with intervals."""
+def controls_of(method: str) -> list[str]:
+    """The names of a method's controls."""
+    return [name for name in CONTROLS if name.partition(", ")[0] == method]
+
+
+# What is measured
+
+
+def rows_of(world: World, name: str) -> list[dict]:
+    """Of one policy of a world: the mean of each measure at each temperature, and less its start's."""
+    method = name.partition(", ")[0]
     rows = []
-    for what in ("held-out", "steering") if method == "steerlm" else ("held-out",):
-        own = world.measured(method, what)
-        control = world.measured(f"{BY_TRUTH.get(method, method)}, control", what)
-        # A start that was never shown a label answers every label alike.
-        start = 0 * own if what == "steering" else world.measured(STARTS[method], what)
-        commit = (world.folder / "commits" / method).read_text()
-        differences = {
-            "less control": own - control,
-            "less start": own - start,
-            "control less start": control - start,
-        }
-        for measure in own:
-            for name, difference in differences.items():
-                interval = mean(difference[measure], difference.index, n_boot=2000, seed=0)
-                value, low, high = np.round(interval, 4).tolist()
-                row = {
-                    "seed": world.seed,
-                    "method": method,
-                    "measure": measure,
-                    "what": name,
-                    "commit": commit,
-                }
-                rows.append(row | {"value": value, "low": low, "high": high})
+    for temperature in TEMPERATURES:
+        own = world.measured(name, temperature)
+        references = {"itself": 0 * own}
+        if name != "base":
+            references["start"] = world.measured(STARTS[method], temperature)
+            references["greedy start"] = world.measured(STARTS[method], 0.0)
+        if name in METHODS:
+            for control in controls_of(name):
+                references[control] = world.measured(control, temperature)
+        for reference, frame in references.items():
+            rows += _row_by_measure(world, name, "held out", temperature, reference, own - frame)
+        if method == "steerlm" and name != "base":
+            for what in ASKED:
+                moved = world.steered(name, what, temperature)
+                rows += _row_by_measure(world, name, what, temperature, "itself", moved)
+                for control in controls_of(name):
+                    less = moved - world.steered(control, what, temperature)
+                    rows += _row_by_measure(world, name, what, temperature, control, less)
     return rows
 
 
+def _row_by_measure(
+    world: World, name: str, what: str, temperature: float, less: str, frame: pd.DataFrame
+) -> list[dict]:
+    """A row for the mean over prompts of each measure."""
+    rows = []
+    for measure in frame:
+        row = {"seed": world.seed, "policy": name, "what": what, "temperature": temperature}
+        row |= {"less": less, "measure": measure, "value": float(frame[measure].mean())}
+        rows.append(row)
+    return rows
+
+
+def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
+    """The mean over seeds with Student's t interval; without one where there is one seed."""
+    keys = ["policy", "what", "temperature", "less", "measure"]
+    summary = []
+    for key, group in pd.DataFrame(rows).groupby(keys, sort=False):
+        values = group["value"].to_numpy()
+        half = np.nan
+        if len(values) > 1:
+            error = values.std(ddof=1) / len(values) ** 0.5
+            half = float(stats.t.ppf(0.975, len(values) - 1) * error)
+        row = dict(zip(keys, key, strict=True)) | {"value": values.mean()}
+        summary.append(row | {"low": values.mean() - half, "high": values.mean() + half})
+    return pd.DataFrame(summary)
+
+
+def verdict(method: str, table: pd.DataFrame) -> str:
+    """One word of what the table shows of a method: works, harms, surer, not shown."""
+    own = table[(table.policy == method) & (table.measure == TRUTH)]
+    what = "quality" if method == "steerlm" else "held out"
+    start = "itself" if method == "steerlm" else "start"
+    own = own[own.what == what].set_index(["temperature", "less"])
+    references = [start, *controls_of(method)]
+    if all(own.low[0.0, reference] > 0 for reference in references):
+        return "works"
+    if own.high[0.0, start] < 0:
+        return "harms"
+    warmer = [temperature for temperature in TEMPERATURES if temperature]
+    if own.low[0.0, start] <= 0 and any(own.low[temperature, start] > 0 for temperature in warmer):
+        return "surer"
+    return "not shown"
+
+
 def main() -> None:
-    """Measure the methods that are asked for, seed by seed."""
+    """Train and measure what is asked for, seed by seed, and write what is known so far."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
-    parser.add_argument("--only", nargs="+", choices=list(METHODS), default=list(METHODS))
+    names = [*METHODS, *CONTROLS, *ORACLES]
+    parser.add_argument("--only", nargs="+", choices=["base", *names], default=names[:-3])
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
+    parser.add_argument("--matrix", action="store_true", help="policies are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="METHOD.SETTING=VALUE", help="to tune; not written"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     rows = []
     for seed in options.seeds:
-        world = World(seed, options.folder)
-        for method in options.only:
-            rows += claims(world, method)
-            print(
-                pd.DataFrame(
-                    [row for row in rows if row["seed"] == seed and row["method"] == method]
-                ).to_string()
-            )
-            if not options.dry:
-                write(rows)
+        world = World(seed, options.folder, settings_of(options.set), options.matrix)
+        for name in ["base", *(name for name in options.only if name != "base")]:
+            rows += rows_of(world, name)
+            show(rows, seed, name)
+    if not (options.dry or options.set):
+        write(
+            rows, {seed: World(seed, options.folder, {}, options.matrix) for seed in options.seeds}
+        )
 
 
-def write(rows: list[dict]) -> None:
-    """The result so far."""
-    table = summary(rows)
-    claimed = table.method.map(CLAIMED).fillna(TRUTH)
-    shown = table[(table.what == "less control") & (table.measure == claimed)]
-    goal = shown[shown.method.isin(CLAIMED)]
-    done = pd.DataFrame(rows).groupby("seed").method.nunique()
-    words = [
-        f"{row.method} {row.measure} {row.value:+.2f}, above 0 in {row.above} of {row.seeds} seeds"
-        for row in shown.itertuples()
-    ]
+def settings_of(texts: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Settings of recipes by notebook from texts such as dpo.beta=.3 ("rm" is the reward model)."""
+    settings: dict[str, dict[str, object]] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        method, _, setting = name.partition(".")
+        notebook = (NOTEBOOKS | {"rm": REWARD_MODEL})[method.replace("_", " ")]
+        try:
+            read = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            read = value
+        settings.setdefault(notebook, {})[setting] = read
+    return settings
+
+
+def show(rows: Sequence[dict], seed: int, name: str) -> None:
+    """Print what one policy of one seed reaches."""
+    frame = pd.DataFrame(rows)
+    frame = frame[(frame.seed == seed) & (frame.policy == name)]
+    wide = frame.pivot_table(
+        index=["what", "temperature", "less"], columns="measure", values="value", sort=False
+    )
+    print(name, wide.round(2).to_string(), sep="\n", flush=True)
+
+
+def write(rows: Sequence[dict], worlds: dict[int, World]) -> None:
+    """Write the result."""
+    table = over_seeds(rows)
+    measured = set(table.policy)
+    verdicts = {}
+    for method in METHODS:
+        if {method, *controls_of(method)} <= measured:
+            verdicts[method] = verdict(method, table)
+    truth = table[(table.measure == TRUTH) & (table.temperature == 0) & (table.what == "held out")]
+    less_start = truth[truth.less == "start"].set_index("policy")
+    words = []
+    for method, word in verdicts.items():
+        row = less_start.loc[method]
+        words.append(f"{method} {word} ({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})")
+    commits = {}
+    for seed, world in worlds.items():
+        commits[seed] = {name: world.commit(name) for name in measured - {"base"}}
     result = {
         "name": "works",
-        "compared": "each method and its control in the small world: truth, of SteerLM the slope",
+        "compared": "true goodness (0 to 7.6), greedy, less the start's, mean of seeds",
         "figure": "; ".join(words),
-        "goal": "above 0 at 95 % in at least four of five seeds",
-        "met": bool(len(goal) == len(CLAIMED) and (goal.above >= 4).all()),
-        "partial seeds": done.index[done < len(METHODS)].tolist(),
+        "goal": "works: greedy above start and controls, t interval over five seeds",
+        "met": bool(verdicts) and set(verdicts.values()) == {"works"},
+        "verdicts": verdicts,
         "controls": CONTROLS,
+        "seeds": sorted(worlds),
+        "prompts": N_EVALUATED,
         "means": table.round(4).to_dict("records"),
-        "rows": rows,
+        "rows": [row | {"value": round(row["value"], 4)} for row in rows],
+        "commits": commits,
         "device": report.device(),
         "commit": report.commit(),
     }
     paths.write(paths.reports() / "benchmarks" / "works.json", json.dumps(result, indent=1) + "\n")
-
-
-def summary(rows: list[dict]) -> pd.DataFrame:
-    """By claim: the mean over seeds, and in how many seeds the interval is above 0, and below."""
-    frame = pd.DataFrame(rows)
-    grouped = frame.assign(above=frame.low > 0, below=frame.high < 0).groupby(
-        ["method", "measure", "what"], sort=False
-    )
-    return grouped.agg(
-        value=("value", "mean"),
-        above=("above", "sum"),
-        below=("below", "sum"),
-        seeds=("seed", "nunique"),
-    ).reset_index()
 
 
 if __name__ == "__main__":

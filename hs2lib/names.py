@@ -34,13 +34,14 @@ PREDECESSORS = ("helpsteer",)
 PREFERENCES = (*RATED, *COMPARED)
 
 # Conversations for SFT. Of rated responses the best is taken.
-CONVERSATIONS = ("helpsteer2", "oasst1", "oasst1-paths", "daring-anteater")
+CONVERSATIONS = ("demonstrations", "helpsteer2", "oasst1", "oasst1-paths", "daring-anteater")
 
 # Prompts to sample answers to.
-PROMPTS = ("helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")
+PROMPTS = ("demonstrations", "helpsteer2", "helpsteer2-unrated", "oasst1", "daring-anteater")
 
-# The data sets that generated data can stand in for.
-EMBEDDED = ("helpsteer2", "helpsteer2-disagreements")
+# The data sets that are generated here: the first two stand in for published ones, demonstrations
+# are there only so.
+EMBEDDED = ("helpsteer2", "helpsteer2-disagreements", "demonstrations")
 
 # Where a data set or a benchmark comes from: generated here, a local folder, or fetched from where
 # it is published (the Hugging Face Hub at a pinned revision, GitHub at a pinned commit).

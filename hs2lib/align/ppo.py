@@ -256,6 +256,8 @@ class ActorCritic(nn.Module):
         critic: "separate", a copy of the reward model whose head reads every state instead of the
             last. Or "shared", a head on the policy's own states that starts at 0, the mean of
             standardised rewards: the reward model's head says nothing about another model's states.
+            Or "group", no model: the value of an answer is what the answers to its prompt get on
+            average (`group_values`). Paper: silent.
     Raises: ValueError where a separate critic could not read the policy's tokens, or the reward
         model has several outputs.
     """
@@ -268,9 +270,13 @@ class ActorCritic(nn.Module):
             raise ValueError(
                 f"the reward model has the outputs {reward_model.attributes}: fold them into one"
             )
-        one_of("critic", critic, ("separate", "shared"))
+        one_of("critic", critic, ("separate", "shared", "group"))
         self.policy = policy
         self.kind = critic
+        if critic == "group":
+            self.critic = None
+            self.head = None
+            return
         if critic == "shared":
             self.critic = None
             self.head = nn.Linear(backbones.width(policy.backbone), 1)
@@ -300,19 +306,25 @@ class ActorCritic(nn.Module):
         Returns: float32 [R, 3 width].
         """
         hidden = attention.states(self.policy.backbone, batch)  # [T, H]
-        critic_hidden = hidden  # [T, H]
-        if self.critic is not None:
-            critic_hidden = attention.states(self.critic, batch)
         log_probs = attention.log_probs(self.policy.backbone, batch, hidden)  # [P]
-        with torch.autocast(critic_hidden.device.type, enabled=False):
-            predicting = attention.predicting_states(batch, critic_hidden).float()  # [P, H]
-            values = self.head(predicting)[:, 0]  # [P]
+        values = self._values(batch, hidden) if self.head else torch.zeros_like(log_probs)  # [P]
         if torch.is_grad_enabled():
             entropy = torch.zeros_like(values)  # [P]
         else:
             entropy = over_vocabulary(self.policy.backbone, batch, hidden, entropies)
         outputs = torch.stack([log_probs, values, entropy])  # [3, P]
         return rows(outputs, batch, width).flatten(1)
+
+    def _values(self, batch: trees.Batch, hidden: Tensor) -> Tensor:
+        """The critic's value of each state that a token is sampled in, float32 [P].
+
+        hidden: the policy's states [T, H].
+        """
+        if self.critic is not None:
+            hidden = attention.states(self.critic, batch)  # [T, H]
+        with torch.autocast(hidden.device.type, enabled=False):
+            predicting = attention.predicting_states(batch, hidden).float()  # [P, H]
+            return self.head(predicting)[:, 0]
 
     def parameters_apart(self) -> list[list[nn.Parameter]]:
         """The parameters of the policy and, of a separate critic, those of the critic."""
@@ -529,6 +541,23 @@ def token_rewards(reward: Tensor, kl: Tensor, mask: Tensor, weight: float) -> Te
     return penalties.scatter_add(1, last, at_last)
 
 
+def group_values(reward: Tensor, penalty: Tensor, recipe: PPO) -> Tensor:
+    """What the answers to a prompt get on average, as the value of each of them.
+
+    Paper: silent. Shao et al. 2024 (arXiv 2402.03300) take it for a critic. An answer without a
+    reward (nan) counts for none.
+
+    Args:
+        reward: [R], the answers to a prompt side by side, `n_samples` of each.
+        penalty: [R], the KL of `kl_form` of an answer.
+        recipe: n_samples, kl_weight.
+    Returns: [R].
+    """
+    penalised = reward - recipe.kl_weight * penalty  # [R]
+    by_prompt = penalised.unflatten(0, (-1, recipe.n_samples))  # [B, n]
+    return by_prompt.nanmean(1, keepdim=True).expand_as(by_prompt).flatten().nan_to_num()
+
+
 def targets(
     sampler: Tensor,
     reference: Tensor,
@@ -616,6 +645,8 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
             )
             tally.add_(torch.tensor(sums, dtype=tally.dtype))
         weight = tokens.sign() if recipe.weigh == "responses" else tokens  # [R]
+        if recipe.critic == "group":
+            return policy_loss @ weight
         return (policy_loss + recipe.value_weight * value_loss) @ weight
 
     def count(targets: Tensor, group: Tensor) -> int:
@@ -783,6 +814,10 @@ class PPOTrainer(GroupTrainer):
         reward = torch.tensor([sample.labels[0] for sample in samples])  # [R]
         finished = torch.tensor([sample.finished for sample in samples])  # [R]
         tokens = torch.arange(self.recipe.max_new_tokens) < lengths[:, None]  # [R, W]
+        if self.recipe.critic == "group":
+            kl = torch.where(tokens, token_kl(log_probs, reference, self.recipe.kl_form), 0.0)
+            of_answer = group_values(reward, kl.sum(1), self.recipe)  # [R]
+            values = torch.where(tokens, of_answer[:, None], 0.0)  # [R, W]
         sampled = (log_probs, reference, values, tokens, reward, finished)
         return items, sampled, figures(*sampled, entropy, self.recipe)
 

@@ -11,9 +11,10 @@ generated. Item i depends on (seed, i) only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count, islice
+from zlib import crc32
 
 import numpy as np
 
@@ -267,6 +268,18 @@ def _demonstrated(seed: int, answers: str, start: int) -> Iterator[tuple[Task, G
             text = respond(one_in(keys[2]), task, manner(block, b, 0))
             response = Response(f"{name}/a", text)
             yield task, Group(name, turns, (response,), source=source(seed))
+
+
+def without_faults(group: Group) -> Group:
+    """Give a generated prompt one response without a fault, of usual length and without jargon.
+
+    Paper: silent. Raises ValueError as `task_of`.
+    """
+    task = task_of(group.id)
+    faultless = Manner(remarks=task.wish == "remarks", extras=USUAL)
+    text = respond(one_in(crc32(group.id.encode())), task, faultless)
+    response = Response(f"{group.id}/faultless", text)
+    return replace(group, responses=(response,), preference=None, preferences=())
 
 
 DEMONSTRATIONS = "demonstrations"

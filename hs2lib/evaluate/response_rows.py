@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.corpus.generate import is_generated
-from hs2lib.corpus.grade import true_attributes
+from hs2lib.corpus.grade import true_attributes, true_goodness
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import Policy, unlabelled
@@ -31,6 +31,7 @@ FILE = "evaluation.csv"
 KEYS = ("policy", "prompt", "response", "settings")  # the columns that are no measure
 
 TRUTH = "truth"  # the weighted sum (goodness) of the true attributes
+GREEDY = "truth, greedy"  # of the answer that takes the likeliest token each time
 SCORE = "reward model's score"  # that of the attributes as the reward model sees them
 
 
@@ -78,8 +79,9 @@ def evaluate(
 
     Returns the columns policy, prompt, response, the measures, and settings. The measures are:
 
-    - of generated prompts `TRUTH`, the goodness of the true attributes, and "true helpfulness" and
-      so on, these attributes themselves;
+    - of generated prompts `TRUTH`, the goodness of the true attributes, "true helpfulness" and so
+      on, these attributes themselves, and `GREEDY`, the goodness of the policy's greedy answer to
+      the prompt, the same in the rows of all its responses;
     - with a reward model `SCORE`, the goodness that it sees, and "reward model's helpfulness" and
       so on. A response that it refuses for its control strings has no scores and is marked in
       "refused";
@@ -107,6 +109,15 @@ def evaluate(
         columns[TRUTH] = truth @ np.array(head_weights("goodness", ATTRIBUTES))
         for attribute, values in zip(ATTRIBUTES, truth.T, strict=True):
             columns[truth_of(attribute)] = values
+        greedy = rollouts(
+            policy,
+            prompts,
+            label=label,
+            autocast=passes["autocast"],
+            **sampling | {"n": 1, "temperature": 0.0},
+        )
+        of_prompt = np.concatenate([true_goodness(group) for group in greedy])  # [B]
+        columns[GREEDY] = np.repeat(of_prompt, [len(group.responses) for group in sampled])
     scored_by = "no reward model"
     if reward_model:
         scored_by = f"{weighting} of {reward_model.fingerprint()}"

@@ -55,7 +55,7 @@ class Recipe(Settings):
     clip: float = setting(1.0, "largest norm of the gradient; reference code", 1e-6, 1e9)
     seed: int = setting(0, "of the order of the data, with the number of the epoch", 0, 2**32 - 1)
     autocast: str = setting(
-        "bfloat16", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS
+        "float32", "what the backbone computes in, over float32 weights", one_of=names.PRECISIONS
     )
     budget: int = setting(4096, "size of a micro-batch, tokens: bounds the memory", 1, 10_000_000)
     accumulation: int = setting(
@@ -389,7 +389,9 @@ class PPO(Begun, OwnRows, Sampled, Written, Rows, Aligned):
         0, "groups that give the reward's mean and SD, or 0 for all; paper: all", 0, 10_000_000
     )
     critic: str = setting(
-        "separate", "own model, or the policy's head; reference code", one_of=("separate", "shared")
+        "separate",
+        "own model, or the policy's head (reference code), or the mean of an answer's group",
+        one_of=("separate", "shared", "group"),
     )
     critic_rate: float = setting(
         10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000

@@ -145,6 +145,34 @@ def test_the_bandits_optimum_is_reached(tmp_path, critic):
     )
 
 
+@pytest.mark.slow
+def test_the_mean_of_a_group_serves_as_critic(tmp_path):
+    """Four draws of the arm stand in each group, and the best arm takes it all as with a critic."""
+
+    def four(policy, ids, round) -> list[Group]:
+        groups = []
+        for id in ids:
+            drawn = arms(policy, [f"{id}-{k}" for k in range(4)], round)
+            groups.append(Group(id, (), tuple(group.responses[0] for group in drawn)))
+        return groups
+
+    model = actor_critic("group")
+    assert len(model.parameters_apart()) == 1 and model.head is None
+    how = recipe(steps=120, save_every=120, buffer=32, n_samples=4, critic="group")
+    result = ppo.fit_rounds(model, prompts(32), four, actor_critic().policy, how, tmp_path / "run")
+    p = arm_probabilities(model.policy)
+    assert p.argmax() == REWARD.argmax() and p.max() > 0.9
+    assert rounds(result.history).reward.iloc[-1] > 1.8
+
+
+def test_the_value_of_a_group_by_hand():
+    """Two answers to each of three prompts; .5 for each nat of KL; one answer has no reward."""
+    reward = torch.tensor([1.0, 3.0, 2.0, torch.nan, torch.nan, torch.nan])
+    penalty = torch.tensor([2.0, 0.0, 2.0, 9.0, 1.0, 1.0])
+    values = ppo.group_values(reward, penalty, PPO(n_samples=2, kl_weight=0.5))
+    assert values.tolist() == [1.5, 1.5, 1.0, 1.0, 0.0, 0.0]
+
+
 def tilted(folder, form: str) -> tuple[torch.Tensor, torch.Tensor]:
     """The policy that a run on the bandit with KL weight 1 ends with, and pi_ref exp(r) normalised."""
     model, reference = actor_critic(), actor_critic().policy

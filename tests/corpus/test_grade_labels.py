@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hs2lib.corpus.generate import task_of
+from hs2lib.corpus import rules
 from hs2lib.corpus.grade import Grade, grade
+from hs2lib.corpus.tasks import Item, Task
 from hs2lib.group import ATTRIBUTES
 
 LABELLED = Path(__file__).parent / "labelled"
@@ -17,10 +18,35 @@ SAMPLES, SECOND, FRESH = (
 )
 
 
+def task_of(fields):
+    """The task of a prompt from its fields in tasks.json: the first edition of the world wrote it."""
+    items = [Item(tuple(forms), *rest) for forms, *rest in fields["items"]]
+    written = {"items": tuple(items), "keys": tuple(fields["keys"])}
+    return Task(**fields | written)
+
+
+TASKS = {
+    prompt: task_of(fields)
+    for prompt, fields in json.loads((LABELLED / "tasks.json").read_text()).items()
+}
+
+
+def prompt_of(sample):
+    return sample["id"].rpartition("/")[0]
+
+
 def by_hand(family, label):
-    """The attributes that follow from a label, by the rules of the world."""
+    """The attributes that follow from a label, by the rules of the world.
+
+    Of those is that more sentences of style than style has steps are beside the point. Since the
+    second edition these are 1.5 for each item, and the first one wrote more.
+    """
     label = dict(label)
     items = label.pop("items")
+    most = {"extras": round(rules.EXTRAS[-1] * len(items)), "expert": rules.MOST_EXPERT}
+    for name, number in most.items():
+        surplus = max(0, label.get(name, 0) - number)
+        label["irrelevant"] = label.get("irrelevant", 0) + surplus
     places = {mark: [i for i, letter in enumerate(items) if letter == mark] for mark in "RWM"}
     grade = Grade(len(items), family, places["R"], places["W"], places["M"])
     for name, number in label.items():
@@ -38,9 +64,7 @@ def labelled(samples, labels):
 
 
 def graded(samples):
-    return np.array(
-        [grade(task_of(s["id"].rpartition("/")[0]), s["response"]).attributes for s in samples]
-    )
+    return np.array([grade(TASKS[prompt_of(s)], s["response"]).attributes for s in samples])
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +88,37 @@ def test_samples_are_of_four_policies_and_all_families(samples):
         and len({s["family"] for s in samples}) == 9
     )
     assert [s["id"] for s in SAMPLES] == [s["id"] for s in SECOND]
-    assert not {s["id"].rpartition("/")[0] for s in FRESH} & {
-        s["id"].rpartition("/")[0] for s in SAMPLES
-    }
+    assert not {prompt_of(s) for s in FRESH} & {prompt_of(s) for s in SAMPLES}
+
+
+def test_each_label_has_its_task_of_the_first_edition():
+    """No prompt wished anything of remarks then, and the generator of today writes other prompts."""
+    assert {prompt_of(s) for s in [*SAMPLES, *FRESH]} == set(TASKS)
+    assert {task.wish for task in TASKS.values()} == {""}
+    for s in [*SAMPLES, *FRESH]:
+        task = TASKS[prompt_of(s)]
+        assert (task.family, len(task.items)) == (s["family"], len(s["label"]["items"]))
+
+
+@pytest.mark.parametrize("rows", [SAMPLES, SECOND, FRESH], ids=["first", "second", "fresh"])
+def test_of_the_items_that_are_said_one_can_stay(rows):
+    """`displaced` is the fewest items to move: the old count of two that changed places was two."""
+    for row in rows:
+        said = len(row["label"]["items"]) - row["label"]["items"].count("M")
+        assert 0 <= row["label"].get("displaced", 0) <= max(said - 1, 0), row["id"]
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 def test_the_readers_agree_with_each_other(read, attribute):
-    """The ceiling for the grader: coherence .91, the others above .98."""
+    """The ceiling for the grader: coherence .897, the others above .98.
+
+    By the effects of the first edition coherence was .909. The readers differ on the same 20
+    responses. But what is said twice or out of order costs less coherence since the second edition,
+    so there is less to explain (the sum of squares about the mean fell from 257 to 164).
+    """
     k = ATTRIBUTES.index(attribute)
-    assert explained(read["first"][0][:, k], read["second"][0][:, k]) > 0.9
+    ceiling = 0.89 if attribute == "coherence" else 0.9
+    assert explained(read["first"][0][:, k], read["second"][0][:, k]) > ceiling
 
 
 @pytest.mark.parametrize("reader", ["first", "second", "mean", "fresh"])
@@ -84,8 +129,8 @@ def test_the_grader_agrees_with_the_labels(read, attribute, reader):
     The first 200 found the grader calling garbled a refusal of another request and advice for
     another one (coherence .74 and .77); it was mended by them, so they show no more than that it
     was. The fresh 200 were drawn and labelled after that, and nothing was changed by them:
-    coherence .90 (95 % .80 to .97; by the grader as it was .67), helpfulness and correctness .96,
-    complexity 1.00, verbosity .98.
+    coherence .82 (95 % .65 to .94), helpfulness and correctness .96, complexity 1.00, verbosity
+    .98. By the effects of the first edition coherence was .90, with the same misreadings.
     """
     k = ATTRIBUTES.index(attribute)
     by_reader, its = (attributes[:, k] for attributes in read[reader])
