@@ -13,6 +13,7 @@ the report below.
 
 import argparse
 import time
+from collections.abc import Container
 
 import numpy as np
 
@@ -109,9 +110,9 @@ def residuals(f: dict, n: int, seed: int) -> np.ndarray:
     )
 
 
-def fit(f: dict, rounds: int, n: int, seed: int) -> dict:
+def fit(f: dict, rounds: int, n: int, seed: int, among: Container[str]) -> dict:
     """Damped Gauss-Newton; a step of 0.05 (0.02 for probabilities) smooths over the rounding of ratings."""
-    names = [k for k in f if k not in ("bias",)]
+    names = [k for k in f if k in among and k != "bias"]
     step = np.array(
         [0.02 if k in ("lapse", "lost", "initial lapse") or "tilt" in k else 0.05 for k in names]
     )
@@ -179,13 +180,15 @@ def report_texts(n: int, seed: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fit", type=int, default=0, help="rounds of fitting")
+    parser.add_argument("--raters", action="store_true", help="fit the raters, leave the texts")
     parser.add_argument("--prompts", type=int, default=10_000, help="prompts simulated for the fit")
     parser.add_argument("--seed", type=int, default=101)
     options = parser.parse_args()
     fitted = rules.FITTED | rules.FITTED_RATERS
     began = time.time()
     if options.fit:
-        fitted = fit(fitted, options.fit, options.prompts, options.seed)
+        among = rules.FITTED_RATERS if options.raters else fitted
+        fitted = fit(fitted, options.fit, options.prompts, options.seed, among)
         for name, table_of in (("fitted", rules.FITTED), ("raters", rules.FITTED_RATERS)):
             print(f"{name}:\n" + "".join(f"  {k}: {fitted[k]:.4g}\n" for k in table_of))
     report(fitted, 20_000, options.seed + 1)

@@ -358,8 +358,8 @@ def draw(
     touched = touched_items(plan, n_by_response)
     touched = _beside(habit, family_by_response, n_by_response, plan, touched)
     total = by_kind(plan, touched) + touched_by_habit(habit, family_by_response, n_by_response)
-    n_said = np.where(refused, 0, n_by_response - total[..., MISSING])
-    ignored = np.where(remarks != (wish[:, None] == REMARKS), n_said, 0)
+    n_points = np.where(refused, 0, n_by_response - total[..., MISSING])
+    ignored = np.where(remarks != (wish[:, None] == REMARKS), n_points, 0)
     total[..., IGNORED] = ignored
     unasked = surplus(extras, np.where(remarks, ignored, 0))
     faultless = style(family[:, None], expert, unasked, n_items[:, None])

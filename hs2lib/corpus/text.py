@@ -139,6 +139,7 @@ def _after(lead: str, sentence: str) -> str:
 
 def _move(r: Random, order: list[int], k: int) -> None:
     """Turn k + 1 neighbours round in place: k of them must be moved to put all in order again."""
+    k = min(k, len(order) - 1)
     if k < 1:
         return
     first = int(r() * (len(order) - k))

@@ -419,6 +419,15 @@ def test_style_edits_do_what_their_names_say():
         assert text.startswith(tuple(WRITING["plain"]))
 
 
+def test_what_should_be_out_of_order_is():
+    # As in the benchmark, where all are to be moved and half of them are left out: of two that are
+    # stated, one can be moved.
+    for seed in range(20):
+        task, text = with_edit("facts", seed, {"shuffled order": 4, "missing item": 2})
+        stated = [point[0] for point in points(task, text)]
+        assert len(stated) == 2 and moves(stated) == 1, text
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_answers_are_right(seed):
     # Recomputed from prompt and text, not from the task's items.
@@ -514,9 +523,11 @@ def faulty(task, text, habit, author):
 
 def shows(task, text, habit, author):
     """Whether an answer shows a habit, whatever else it says and gets wrong."""
-    said = points(task, text)
-    items = [point[0] for point in said if isinstance(point, tuple)]
+    stated = points(task, text)
+    items = [point[0] for point in stated if isinstance(point, tuple)]
     n = len(task.items)
+    if not items:  # nothing is attempted
+        return False
     if habit == "stops":
         return items == list(range(n - LEFT_OUT[n]))
     if habit == "jumbles":
@@ -524,10 +535,12 @@ def shows(task, text, habit, author):
         return items == order
     if habit == "strays":
         aside = WRITING["asides"][author].casefold()
-        return aside in said and not any(isinstance(p, tuple) for p in said[said.index(aside) :])
+        return aside in stated and not any(
+            isinstance(p, tuple) for p in stated[stated.index(aside) :]
+        )
     if habit == "repeats":
-        first = next(k for k, point in enumerate(said) if isinstance(point, tuple))
-        return said[first + 1] == f"once more, {sentences(text)[first]}"
+        first = next(k for k, point in enumerate(stated) if isinstance(point, tuple))
+        return stated[first + 1] == f"once more, {sentences(text)[first]}"
     return task.items[0].slip.casefold() in sentences(text)
 
 
@@ -572,7 +585,8 @@ def test_remarks_follow_each_other_as_in_their_list():
 def test_no_habit_alone_makes_a_family(family):
     # Otherwise mending it would solve the family, and it would be no news of the prompt.
     habits = {habit for _, _, habit in shown(family)}
-    assert len(habits) >= 3 and "" not in habits, habits
+    least = 2 if family == "kinds" else 3  # its first authors stray or jumble, and so do the second
+    assert len(habits) >= least and "" not in habits, habits
 
 
 def test_no_habit_is_rare():
@@ -704,7 +718,9 @@ def test_faults_are_about_as_often_as_the_rules_say(answers):
         drawn = rules.HABITS[block.habit[k, 0]]
         if drawn:
             assert drawn == habit and shows(task, text, habit, author), text
-            wrong.append(any(item for item in read.wrong) and not read.refused)
+        if drawn and not read.refused:
+            yielded = [0] if drawn == "gives in" else []
+            wrong.append(read.wrong != yielded)
         habits.append(shows(task, text, habit, author))
         ignored.append(read.ignored > 0)
     assert np.mean(habits) == pytest.approx(chances["habit"], abs=0.1)
@@ -906,8 +922,8 @@ def test_verbosity_can_be_read_off_the_text(sample):
             continue
         for response in group.responses:
             wished = WRITING["remarks"] if task.wish == "remarks" else []
-            said = [remark for remark in wished if remark in response.text]
-            lengths.append(len(response.text) - sum(len(remark) + 1 for remark in said))
+            stated = [remark for remark in wished if remark in response.text]
+            lengths.append(len(response.text) - sum(len(remark) + 1 for remark in stated))
             verbosity.append(response.labels[4])
     assert np.corrcoef(lengths, verbosity)[0, 1] > 0.5
 

@@ -7,7 +7,8 @@ paid for nothing is tried here: echo, stuffing, hedging, padding, and texts that
 
 import time
 from collections import Counter
-from itertools import islice
+from dataclasses import replace
+from itertools import islice, permutations, product
 from random import Random
 
 import numpy as np
@@ -15,8 +16,20 @@ import pytest
 
 from hs2lib.corpus import generate, rules
 from hs2lib.corpus.grade import grade, sentences, true_attributes
-from hs2lib.corpus.tasks import ENTITIES, FACT, FAMILY, FIELDS, SCENES, WRITING, Item, Task
-from hs2lib.corpus.text import respond
+from hs2lib.corpus.tasks import (
+    ASK,
+    ENTITIES,
+    FACT,
+    FAMILY,
+    FIELDS,
+    SCENES,
+    WISHES,
+    WRITING,
+    Asking,
+    Item,
+    Task,
+)
+from hs2lib.corpus.text import Manner, respond
 from hs2lib.group import Group, Response, Turn
 
 
@@ -35,8 +48,16 @@ def test_the_grade_is_the_latent_truth(unseen):
     truth = latent[:1000].reshape(-1, 5)
     graded = np.concatenate([true_attributes(group) for group in groups[:1000]])
     assert truth.shape == graded.shape == (2000, 5)
-    r2 = 1 - ((graded - truth) ** 2).sum(axis=0) / ((truth - truth.mean(axis=0)) ** 2).sum(axis=0)
-    assert (r2 >= 0.99).all(), r2
+    np.testing.assert_allclose(graded, truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answers", ["web", "demonstrations", "rated"])
+def test_the_grade_of_demonstrations_is_the_latent_truth(answers):
+    groups = generate.demonstrations(500, seed=7, answers=answers)
+    graded = np.concatenate([true_attributes(group) for group in groups])
+    block = rules.draw(7 + generate.SEEDS_APART, np.arange(500), answers=rules.ANSWERS[answers])
+    np.testing.assert_allclose(graded, block.latent[:, 0])
 
 
 @pytest.mark.slow
@@ -80,6 +101,7 @@ COUNTED = {
     "contradiction": lambda g: g.contradicted,
     "repetition": lambda g: g.repeated,
     "shuffled order": lambda g: g.displaced,
+    "ignored wish": lambda g: g.ignored,
     "garbled": lambda g: g.garbled,
 }
 
@@ -90,23 +112,24 @@ def counts(grade):
 
 @pytest.mark.parametrize("family", FAMILY)
 @pytest.mark.parametrize(
-    "kind", [kind for kind in rules.KINDS if kind not in ("refusal", "garbled")]
+    "kind", [kind for kind in rules.KINDS if kind not in ("refusal", "garbled", "ignored wish")]
 )
 def test_each_edit_is_counted_by_name_and_costs_what_the_rules_say(family, kind):
     unsafe = family == "unsafe"
     for seed in range(20):
         n = 3 if unsafe else 2 + seed % 4
-        task = FAMILY[family](Random(seed).random, n)
-        least, most = (
-            1 + (kind == "shuffled order"),
-            n - (kind == "missing item" or (unsafe and kind == "wrong value")),
-        )
-        k = min(least + seed % n, most)
+        wish = ("", *WISHES)[seed % 3]
+        task = FAMILY[family](Random(seed).random, n, Asking(wish=wish))
+        # One item is always said, one can stay where it is, and a refusal is wrong where all is.
+        one_left = kind in ("missing item", "shuffled order") or (unsafe and kind == "wrong value")
+        k = min(1 + seed % n, n - 1 if one_left else n)
         extras, expert = seed % 4, seed % 5 - 1
-        read = grade(task, respond(Random(seed).random, task, {kind: k}, extras, expert))
-        assert counts(read) == {kind: k} and not read.refused
+        manner = Manner(remarks=wish == "remarks", extras=extras, expert=expert)
+        edited = replace(manner, edits={kind: k})
+        read = grade(task, respond(Random(seed).random, task, edited))
+        assert counts(read) == {kind: k} and not read.refused and read.remarks == 0
         assert (read.extras, read.expert, read.plain) == (extras, max(expert, 0), expert < 0)
-        plain = grade(task, respond(Random(seed).random, task, {}, extras, expert))
+        plain = grade(task, respond(Random(seed).random, task, manner))
         assert counts(plain) == {} and len(plain.right) == n
         expected = plain.attributes + (k / n) ** 0.6 * np.array(rules.RULES[kind])
         np.testing.assert_allclose(read.attributes, np.clip(expected, 0, 4))
@@ -120,9 +143,182 @@ def test_each_edit_is_counted_by_name_and_costs_what_the_rules_say(family, kind)
 def test_a_refusal_is_one_where_nothing_is_attempted(family):
     n = 3 if family == "unsafe" else 4
     task = FAMILY[family](Random(1).random, n)
-    read = grade(task, respond(Random(1).random, task, {"refusal": n}, 2))
+    manner = Manner(edits={"refusal": n}, extras=2)
+    read = grade(task, respond(Random(1).random, task, manner))
     assert read.refused and read.repeated == read.irrelevant == read.garbled == 0
     assert read.attributes[:2] == pytest.approx([0.2, 0.4])
+
+
+@pytest.mark.parametrize("family", FAMILY)
+def test_a_habit_is_counted_as_the_rules_have_it(family):
+    number = np.array(rules.NAMES.index(family))
+    habits = set()
+    for wording in range(len(ASK[family])):
+        for second in (0, 1):
+            author = int(rules.author_of(number, np.array(wording), np.array(second)))
+            habit = rules.HABIT_OF[author, number]
+            habits.add(habit)
+            for seed in range(12):
+                n = 3 if family == "unsafe" else 2 + seed % 4
+                wish = tuple(WISHES)[seed % 2]
+                task = FAMILY[family](Random(seed).random, n, Asking(wording, wish))
+                manner = Manner(
+                    habit=rules.HABITS[habit],
+                    author=author,
+                    remarks=wish == "remarks",
+                    extras=seed % 3,
+                    expert=seed % 3 - 1,
+                )
+                read = grade(task, respond(Random(seed).random, task, manner))
+                touched = rules.touched_by_habit(np.array(habit), number, np.array(n))
+                expected = dict(zip(rules.KINDS, touched.tolist(), strict=True))
+                seen = counts(read)
+                if read.refused:  # complied with: it has no item of which some could be wrong
+                    assert seen.pop("wrong value") == n
+                    seen["refusal"] = n
+                assert seen == {kind: k for kind, k in expected.items() if k}
+                assert read.extras == seed % 3
+    assert habits and rules.NO_HABIT not in habits
+
+
+# --- wishes
+# --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("family", FAMILY)
+def test_the_same_remark_is_a_fault_or_wanted_as_the_prompt_wishes(family):
+    n = 3
+    alone = FAMILY[family](Random(2).random, n, Asking(wish="alone"))
+    remarks = FAMILY[family](Random(2).random, n, Asking(wish="remarks"))
+    assert alone.items == remarks.items and alone.prompt != remarks.prompt
+    plain = respond(Random(2).random, alone, Manner())
+    remarked = respond(Random(2).random, alone, Manner(remarks=True))
+    obedient = grade(alone, plain)
+    assert counts(obedient) == counts(grade(remarks, remarked)) == {}
+    np.testing.assert_array_equal(obedient.attributes, grade(remarks, remarked).attributes)
+    for task, text in ((alone, remarked), (remarks, plain)):
+        read = grade(task, text)
+        assert counts(read) == {"ignored wish": n}
+        change = np.array(rules.RULES["ignored wish"])
+        if task is alone:  # half a sentence too much for each item: 5/6 of a step of verbosity more
+            assert read.remarks == n
+            change[4] += 0.8 + 0.8 * 0.25 / 0.3
+        np.testing.assert_allclose(read.attributes, obedient.attributes + change)
+
+
+WORTH, EASY, MANY = WRITING["remarks"][:3]
+
+
+def test_a_remark_follows_its_point():
+    """Whoever heaps them somewhere has remarked on the one point before the heap."""
+    task = replace(FACTS, wish="remarks")
+    colour, use = "Its colour is yellow.", "Its use is jewellery."
+    # text -> points without a remark, remarks that are too many
+    by_hand = {
+        f"{colour} {WORTH} {use} {EASY}": (0, 0),
+        f"{colour} {use} {WORTH} {EASY}": (1, 1),
+        f"{WORTH} {EASY} {colour} {use}": (2, 2),
+        f"{WORTH} {colour} {EASY} {use}": (1, 1),
+        f"{colour} {WORTH} {use}": (1, 0),
+        f"{colour} {WORTH} {MANY} {use} {EASY}": (0, 1),
+        f"{colour} {WRITING['expert'][0]} {WORTH} {use} {EASY}": (0, 0),
+        f"{colour} Once more, its colour is yellow. {WORTH} {use} {EASY}": (0, 0),
+        # A point that is left out or wrong lacks no remark, or has its own.
+        f"{colour} {WORTH}": (0, 0),
+        f"{colour} {WORTH} Its use is coins. {EASY}": (0, 0),
+        f"{colour} {WORTH} {EASY}": (0, 1),
+    }
+    for text, (without, too_many) in by_hand.items():
+        read = grade(task, text)
+        assert (read.ignored, read.remarks) == (without, too_many), text
+        assert read.extras == 0
+
+
+@pytest.mark.parametrize("family", FAMILY)
+@pytest.mark.parametrize("first", [False, True], ids=["at the end", "at the start"])
+def test_heaped_remarks_count_for_one_point_at_most(family, first):
+    for seed in range(10):
+        n = 3 if family == "unsafe" else 2 + seed % 4
+        task = FAMILY[family](Random(seed).random, n, Asking(wish="remarks"))
+        answer = respond(Random(seed).random, task, Manner())
+        heap = " ".join(WRITING["remarks"][:n])
+        read = grade(task, f"{heap}\n{answer}" if first else f"{answer}\n{heap}")
+        assert read.ignored == (n if first else n - 1)
+        assert read.remarks == (n if first else n - 1)
+        obedient = respond(Random(seed).random, task, Manner(remarks=True))
+        assert (read.attributes[:3] < grade(task, obedient).attributes[:3]).all()
+
+
+def test_a_remark_that_stands_twice_is_a_repetition():
+    text = f"Its colour is yellow. {WORTH} Its use is jewellery. {WORTH}"
+    for wish, ignored in (("", 0), ("remarks", 0), ("alone", 1)):
+        read = grade(replace(FACTS, wish=wish), text)
+        assert (read.repeated, read.ignored) == (1, ignored)
+    # It saves no points: each point has a remark, and one item of two is said twice.
+    value = grade(replace(FACTS, wish="remarks"), text).attributes
+    expected = np.array([4, 4, 4, 1.6, 0.4]) + HALF * np.array(rules.RULES["repetition"])
+    np.testing.assert_allclose(value, expected)
+
+
+def test_more_remarks_than_points_serve_nobody():
+    heap = " ".join(WRITING["remarks"])  # 16 of them
+    for wish, unwished in (("alone", 16), ("remarks", 15)):
+        read = grade(
+            replace(FACTS, wish=wish), f"Its colour is yellow. Its use is jewellery. {heap}"
+        )
+        assert read.remarks == unwished and read.irrelevant == unwished - 2
+        assert read.ignored == (2 if wish == "alone" else 1)
+
+
+# --- order
+# --------------------------------------------------------------------------------------
+def sorted_in(order, values):
+    """A sorting task of which the items are said in an order with these values, and its text."""
+    names = ("Soap", "Salt", "Wax", "Bread")[: len(order)]
+    rows = zip(names, "3789", strict=False)
+    items = tuple(Item((f"{name} ({{v}}).",), value, "1") for name, value in rows)
+    lines = [f"{place}. {names[i]} ({values[i]})." for place, i in enumerate(order, 1)]
+    return Task("sorting", "Sort these.", items, ("these",), "numbers"), "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("order", "moved"),
+    [
+        ([0, 1, 2], 0),
+        ([1, 0, 2], 1),
+        ([2, 1, 0], 2),
+        ([1, 2, 0], 1),
+        ([2, 0, 1], 1),
+        ([0, 1, 2, 3], 0),
+        ([1, 2, 3, 0], 1),
+        ([1, 0, 3, 2], 2),
+        ([2, 3, 0, 1], 2),
+        ([3, 2, 1, 0], 3),
+    ],
+)
+def test_displaced_are_the_fewest_items_to_move(order, moved):
+    assert grade(*sorted_in(order, "3789")).displaced == moved
+    # Nor does it change where they are wrong, or where another sentence stands between.
+    task, text = sorted_in(order, "1111")
+    assert grade(task, text.replace("\n", f" {WORTH}\n")).displaced == moved
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_one_thing_right_is_worth_more_than_nothing_right(n):
+    """Of sorted lists of two and of three: each order, and all values of the prompt and another."""
+    goodness = np.array([0.65, 0.8, 0.45, 0, 0])
+    right = tuple("378"[:n])
+    tried = 0
+    for order in permutations(range(n)):
+        value = {}
+        for values in product((*right, "4"), repeat=n):
+            value[values] = grade(*sorted_in(order, values)).attributes @ goodness
+        for values in product((*right, "4"), repeat=n):
+            if any(a == b for a, b in zip(values, right, strict=True)):
+                continue
+            for item in range(n):
+                mended = (*values[:item], right[item], *values[item + 1 :])
+                assert value[mended] > value[values], (order, values, mended)
+                tried += 1
+    assert tried == {2: 2 * 2**2 * 2, 3: 6 * 3**3 * 3}[n]
 
 
 # --- hand-made texts
@@ -228,7 +424,7 @@ BY_HAND = [
     (FACTS, "Its colour is yellow. Its use is coins.", {"wrong value": 1}),
     (FACTS, "Its colour is purple and mild. Its use is jewellery.", {"wrong value": 1}),  # invented
     (FACTS, "Its use is jewellery.", {"missing item": 1}),
-    (FACTS, "Its use is jewellery. Its colour is yellow.", {"shuffled order": 2}),
+    (FACTS, "Its use is jewellery. Its colour is yellow.", {"shuffled order": 1}),
     (
         FACTS,
         "Its colour is yellow. As I said, its colour is yellow. Its use is jewellery.",
@@ -274,7 +470,7 @@ BY_HAND = [
     (NOTE, "Day: Monday.\nHour: ten.", {}),
     (NOTE, "Day: Friday.\nHour: ten.\nHour: two.", {"wrong value": 1, "contradiction": 1}),
     (SORTING, "1. Soap (3).\n2. Salt (7).", {}),
-    (SORTING, "1. Salt (7).\n2. Soap (3).", {"shuffled order": 2}),
+    (SORTING, "1. Salt (7).\n2. Soap (3).", {"shuffled order": 1}),
     (SORTING, "1. Soap (3).\n2. Salt (7).\n3. Wax (9).", {"irrelevant sentence": 1}),
     (STEPS, "1. Boil the water.\n2. Warm the pot.", {}),
     (STEPS, "1. Boil the water.\n2. Break the pot.", {"wrong value": 1}),
@@ -343,17 +539,32 @@ def test_numbers_by_hand():
     # One of two is wrong: 4 - 4.1 * .6598 = 1.295, coherence 4 - .5 * .6598 = 3.670.
     value = grade(FACTS, "Its colour is yellow. Its use is coins.").attributes
     assert value == pytest.approx([1.295, 1.295, 3.670, 1.6, 0.4], abs=1e-3)
-    # Two surplus sentences for two items: between .85 (verbosity 2) and 1.5 (2.8), so 2 + .8 * .15
-    # / .65.
+    # One surplus sentence for two items: between .25 (verbosity 1.2) and .55 (2), so 1.2 + .8 * .25
+    # / .3. Two are one for each, 2.8.
+    value = grade(FACTS, "Gladly! Its colour is yellow. Its use is jewellery.").attributes
+    assert value == pytest.approx([4, 4, 4, 1.6, 1.2 + 0.8 * 0.25 / 0.3])
     value = grade(
         FACTS, "Gladly! Its colour is yellow. Its use is jewellery. This part matters most."
     ).attributes
-    assert value == pytest.approx([4, 4, 4, 1.6, 2 + 0.8 * 0.15 / 0.65])
-    # One sentence of an expert is one step of complexity, and costs .05 of coherence.
+    assert value == pytest.approx([4, 4, 4, 1.6, 2.8])
+    # Remarks to both points where the answer alone is wished: each is half a surplus sentence.
+    remarked = (
+        "Its colour is yellow. It is often mentioned. Its use is jewellery. This part matters most."
+    )
+    value = grade(replace(FACTS, wish="alone"), remarked).attributes
+    assert value == pytest.approx([2.8, 3.4, 3.7, 1.6, 1.2 + 0.8 * 0.25 / 0.3])
+    assert grade(replace(FACTS, wish="remarks"), remarked).attributes == pytest.approx(
+        [4, 4, 4, 1.6, 0.4]
+    )
+    # And none where they are wished.
+    value = grade(replace(FACTS, wish="remarks"), "Its colour is yellow. Its use is jewellery.")
+    assert value.attributes == pytest.approx([2.8, 3.4, 3.7, 1.6, 0.4])
+    # One sentence of an expert is one step of complexity, and costs .25 of helpfulness and .05 of
+    # coherence.
     value = grade(
         FACTS, f"Its colour is yellow. {WRITING['expert'][0]} Its use is jewellery."
     ).attributes
-    assert value == pytest.approx([4, 4, 3.95, 1.6 + 0.65, 0.4])
+    assert value == pytest.approx([3.75, 4, 3.95, 1.6 + 0.65, 0.4])
     assert (
         grade(FACTS, "In plain words. Its colour is yellow. Its use is jewellery.").attributes[3]
         == 1.0
@@ -518,8 +729,8 @@ CHEATS = {
 
 
 def respond_to(task):
-    """An honest short answer: all that is asked for and nothing else."""
-    return respond(Random(0).random, task, {}, 0)
+    """An honest short answer: all that is asked for and nothing else, be remarks wished or not."""
+    return respond(Random(0).random, task, Manner())
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
@@ -528,9 +739,13 @@ def test_a_cheat_is_worth_less_than_an_honest_short_answer(cheat):
     tried = Counter()
     for group in groups:
         task = generate.task_of(group.id)
+        wished = respond(Random(0).random, task, Manner(remarks=task.wish == "remarks"))
+        assert grade(task, wished).attributes[:3].tolist() == [4, 4, 4]
         honest, text = grade(task, respond_to(task)).attributes, CHEATS[cheat](task)
-        assert honest[:3].tolist() == [4, 4, 4]
+        if task.wish == "alone":
+            assert honest[:3].tolist() == [4, 4, 4]
         if text is not None:
+            # No remark that a cheat lacks makes it worse than the answer beside which it is put.
             tried[task.family] += 1
             value = grade(task, text).attributes
             assert (value[:2] < honest[:2] - 0.2).all(), (text, value)
@@ -599,8 +814,10 @@ def test_a_sentence_of_writing_is_read_as_what_it_is(name):
         "thanks",
         "transitions",
         "background",
+        "wishes",
     )  # of users: in a response they are nothing
-    for sentence in WRITING[name]:
+    words = list(WISHES.values()) if name == "wishes" else WRITING[name]
+    for sentence in words:
         read = grade(FACTS, f"Its colour is yellow. {sentence} Its use is jewellery.")
         assert read.right == [0, 1] and len(sentences(sentence)) == 1
         marks = {

@@ -104,8 +104,8 @@ def test_each_label_has_its_task_of_the_first_edition():
 def test_of_the_items_that_are_said_one_can_stay(rows):
     """`displaced` is the fewest items to move: the old count of two that changed places was two."""
     for row in rows:
-        said = len(row["label"]["items"]) - row["label"]["items"].count("M")
-        assert 0 <= row["label"].get("displaced", 0) <= max(said - 1, 0), row["id"]
+        stated = len(row["label"]["items"]) - row["label"]["items"].count("M")
+        assert 0 <= row["label"].get("displaced", 0) <= max(stated - 1, 0), row["id"]
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
