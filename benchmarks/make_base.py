@@ -23,7 +23,7 @@ import torch
 import transformers as hf
 from tokenizers import models, pre_tokenizers, trainers
 
-from hs2lib import paths
+from hs2lib import names, paths
 from hs2lib.align import sft
 from hs2lib.corpus import generate
 from hs2lib.engine.chat import label_string
@@ -82,7 +82,9 @@ class Pretraining(Recipe):
     budget: int = setting(2048, "size of a micro-batch, tokens", 1, 10_000_000)
     keep: int = setting(0, "the last weights are kept", 0, 0)
     autocast: str = setting(
-        "float32", "precision of the forward pass: bfloat16 gives other weights on another processor"
+        "float32",
+        "precision of the forward pass: bfloat16 gives other weights on another processor",
+        one_of=names.PRECISIONS,
     )
 
 

@@ -68,7 +68,7 @@ def assemble(table: str, tier: str, root: Path) -> pd.DataFrame:
     """
     known = TABLES[table]
     notebooks = verdict.WORDS["notebooks"][table]
-    runs = seeds_of(tier, notebooks, root)
+    runs, left_out = of_one_recipe(seeds_of(tier, notebooks, root), root)
     ours = _numbers_of_runs(table, runs)
     # A published model has a row only where a run measured it.
     our_rows = {row for row, _ in ours}
@@ -99,7 +99,9 @@ def assemble(table: str, tier: str, root: Path) -> pd.DataFrame:
                 "spread": verdict.of_seeds(sd, len(seeds)),
                 "not comparable": max(line.get("why", "") for line in seeds),  # "" comes first
                 "disagreement": disagreement,
-                "provenance": _provenance(name, [line["run"] for line in seeds if line]),
+                "provenance": _provenance(
+                    name, [line["run"] for line in seeds if line], left_out.get(name, "")
+                ),
             }
         )
     frame = pd.DataFrame(lines).astype({"paper": float})
@@ -170,23 +172,70 @@ def seeds_of(tier: str, notebooks: list[str], root: Path) -> dict[str, list[Comp
     return runs
 
 
-def _provenance(name: str, seeds: list[CompletedRun]) -> str:
-    """A run and its seeds, in words; it marks the seeds that have other settings than the first.
+def of_one_recipe(
+    runs: dict[str, list[CompletedRun]], root: Path
+) -> tuple[dict[str, list[CompletedRun]], dict[str, str]]:
+    """The seeds of each run that have the settings of its first seed, and what is left out.
+
+    A mean over seeds of several recipes would be one of different things. The settings of all runs
+    that a run reads count too.
+
+    Paper: silent.
+
+    Args:
+        runs: as from `seeds_of`.
+        root: folder of their reports.
+    Returns: the runs, and by name the seeds that are left out with the settings that differ.
+    """
+    kept = {}
+    left_out = {}
+    for name, seeds in runs.items():
+        first, *others = [(run, _settings(run, root)) for run in seeds]
+        kept[name] = [first[0]]
+        texts = []
+        for run, settings in others:
+            differ = [
+                key
+                for key in sorted(first[1].keys() | settings.keys())
+                if first[1].get(key) != settings.get(key)
+            ]
+            if differ:
+                texts.append(f"seed {_seed(run)} ({', '.join(differ[:3])})")
+            else:
+                kept[name].append(run)
+        if texts:
+            left_out[name] = f"left out, of other settings: {', '.join(texts)}"
+    return kept, left_out
+
+
+def _settings(run: CompletedRun, root: Path) -> dict[str, object]:
+    """The settings of a run and of all runs that it reads, those named notebook.setting.
 
     A setting counts alike whether a cell or a recipe holds it, because that has changed.
     """
+    values = run.manifest.get("parameters", {}) | run.manifest.get("recipe", {})
+    settings = {key: value for key, value in values.items() if key not in ("seed", "recipe")}
+    for upstream in run.manifest.get("upstream", {}):
+        read = report_of(run.tier, upstream, root)
+        if read is None:
+            continue
+        plain = graph.without_seed(upstream)[0]
+        for key, value in _settings(read, root).items():
+            settings[key if "." in key else f"{plain}.{key}"] = value
+    return settings
+
+
+def _seed(run: CompletedRun) -> str:
+    """The seed of a run; a dash where it has none."""
+    values = run.manifest.get("parameters", {}) | run.manifest.get("recipe", {})
+    return str(values.get("seed", DASH))
+
+
+def _provenance(name: str, seeds: list[CompletedRun], left_out: str = "") -> str:
+    """A run and its seeds, in words, and which seeds are left out."""
     if not seeds:
         return ""
-    settings = [
-        run.manifest.get("parameters", {}) | run.manifest.get("recipe", {}) for run in seeds
-    ]
-    numbers = []
-    for values in settings:
-        number = str(values.get("seed", DASH))
-        if values | {"seed": 0, "recipe": 0} != settings[0] | {"seed": 0, "recipe": 0}:
-            number += " (other settings)"
-        numbers.append(number)
-    return f"{name}, seed {', '.join(numbers)}"
+    return joined(f"{name}, seed {', '.join(map(_seed, seeds))}", left_out)
 
 
 def _against(line: dict, sources: list[dict]) -> str:
@@ -251,7 +300,9 @@ def small_world(table: str, tier: str, root: Path) -> pd.DataFrame:
         root: folder of reports.
     """
     lines = []
-    for name, seeds in seeds_of(tier, verdict.WORDS["notebooks"][table], root).items():
+    every_run = seeds_of(tier, verdict.WORDS["notebooks"][table], root)
+    runs, left_out = of_one_recipe(every_run, root)
+    for name, seeds in runs.items():
         measured = [
             _measured(run, name) for run in seeds if run.generated and _MEASURED & run.files.keys()
         ]
@@ -259,7 +310,8 @@ def small_world(table: str, tier: str, root: Path) -> pd.DataFrame:
             continue
         for model, cells in pd.concat(measured).groupby(level=0, sort=False):
             means = cells.apply(_mean).to_dict()
-            lines.append({"model": model, **means, "provenance": _provenance(name, seeds)})
+            provenance = _provenance(name, seeds, left_out.get(name, ""))
+            lines.append({"model": model, **means, "provenance": provenance})
     return pd.DataFrame(lines).fillna(DASH)
 
 

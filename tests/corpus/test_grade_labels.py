@@ -101,7 +101,7 @@ def test_each_label_has_its_task_of_the_first_edition():
 
 
 @pytest.mark.parametrize("rows", [SAMPLES, SECOND, FRESH], ids=["first", "second", "fresh"])
-def test_of_the_items_that_are_said_one_can_stay(rows):
+def test_of_the_items_of_an_answer_one_can_stay(rows):
     """`displaced` is the fewest items to move: the old count of two that changed places was two."""
     for row in rows:
         stated = len(row["label"]["items"]) - row["label"]["items"].count("M")

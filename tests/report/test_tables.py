@@ -235,7 +235,7 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
     check_latex(text)
 
 
-def test_a_mean_names_the_seeds_it_is_of_and_says_where_their_settings_differ(reports):
+def test_a_mean_names_the_seeds_it_is_of_and_leaves_out_those_of_other_settings(reports):
     """One seed may lack a number, and a tier's settings may have changed since another was run.
 
     That of seed 1 was run when the rate stood in the cell, beside a recipe of other entries: its
@@ -267,8 +267,25 @@ def test_a_mean_names_the_seeds_it_is_of_and_says_where_their_settings_differ(re
         .provenance[cells]
         .tolist()
     )
-    assert provenance[0] == f"{RM}, seed 0, 1"
-    assert provenance[1] == f"{RM}, seed 0, 2 (other settings)"
+    left_out = "left out, of other settings: seed 2 (rate)"
+    assert provenance == [f"{RM}, seed 0, 1; {left_out}", f"{RM}, seed 0; {left_out}"]
+
+
+def test_seeds_that_read_runs_of_other_settings_are_not_mixed(reports):
+    """06 of seed 1 has 06's own settings, and read a reward model trained at another rate."""
+    makes = "05_reward_model_training"
+    for seed, rate in ((0, 1), (1, 2), (2, 1)):
+        suffix = f"@seed-{seed}" if seed else ""
+        trained = of_seed(seed) | {"recipe": {"rate": rate, "seed": seed}}
+        reports("paper", f"{makes}{suffix}", [PAPERS], {}, **trained)
+        frame = against("table-3", {(LLAMA, "overall"): 80.0 + seed})
+        about = of_seed(seed) | {"upstream": {f"{makes}{suffix}": "digest"}}
+        reports("paper", f"{RM}{suffix}", [PAPERS], {"against-table-3.csv": frame}, **about)
+    table = tables.assemble("table-3", "paper", paths.reports())
+    mean = table.set_index(["row", "column"]).loc[(LLAMA, "overall")]
+    assert mean.ours == 81.0
+    other = f"seed 1 ({makes}.rate)"
+    assert mean.provenance == f"{RM}, seed 0, 2; left out, of other settings: {other}"
 
 
 def test_no_mean_is_over_own_and_published_reports(reports, tmp_path):
