@@ -158,10 +158,11 @@ class Judged:
     @property
     def message(self) -> str:
         """The result in a few words, for a title."""
-        read = self.among("read")
-        liked = ", ".join(self.among("liked")) or "none"
+        n_read = len(self.among("read"))
         n_faults = int((self.table.fault != HARMLESS).sum())
-        return f"The judge reads {len(read)} of {n_faults} faults; it likes: {liked}"
+        liked = ", ".join(self.among("liked"))
+        likes = f", and likes {liked}" if liked else ""
+        return f"The judge reads {n_read} of {n_faults} faults{likes}"
 
 
 def verdict_of(row: pd.Series) -> str:

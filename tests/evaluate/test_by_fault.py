@@ -88,8 +88,8 @@ def test_a_family_has_the_faults_that_it_allows(pairs):
     assert set(changes) == set(rules.NAMES)
     assert changes.pop("unsafe") == everywhere | {"gives in", "wrong value"}
     assert changes.pop("false premise") == everywhere | {"gives in"}
-    for family, found in changes.items():
-        assert found == everywhere | {"jumbles", "wrong value"}, family
+    for family, allowed in changes.items():
+        assert allowed == everywhere | {"jumbles", "wrong value"}, family
 
 
 def test_prompts_are_held_out_and_follow_from_the_seed(pairs):
@@ -117,7 +117,7 @@ def experts(pairs):
 def test_a_judge_that_knows_the_truth_reads_all_faults(pairs):
     judged = by_fault.measure(pairs, truth(pairs), n_boot=100)
     assert set(judged.among("read")) == set(by_fault.FAULTS)
-    assert judged.message == "The judge reads 10 of 10 faults; it likes: none"
+    assert judged.message == "The judge reads 10 of 10 faults"
     rows = judged.table.set_index("fault")
     assert rows["faultless higher (%)"].drop(by_fault.HARMLESS).eq(100).all()
     assert rows.loc[by_fault.HARMLESS, ["faultless higher (%)", "truth drop"]].tolist() == [50, 0]
@@ -143,7 +143,7 @@ def test_a_judge_that_counts_experts_likes_jargon(pairs):
     last = judged.table.iloc[-1]
     assert last.fault == "jargon", "rows stand in the order of their shares"
     assert last["truth drop"] > 0 > last["score drop (SDs)"]
-    assert judged.message == "The judge reads 0 of 10 faults; it likes: jargon"
+    assert judged.message == "The judge reads 0 of 10 faults, and likes jargon"
 
 
 def test_shares_by_hand(pairs):
