@@ -12,6 +12,7 @@ from hs2lib.evaluate import (
     answering,
     attained,
     best_of_n,
+    by_fault,
     by_round,
     grading,
     preferences,
@@ -70,11 +71,12 @@ def evaluate_06(setup: Setup) -> tuple:
 
 
 def score_06(setup: Setup) -> None:
-    """Score all that the notebook scores: the pairs, changed responses, held-out pairs."""
+    """Score all that the notebook scores: pairs, changed responses, held-out pairs, faults."""
     recipe, reward_model, weighting, scored = evaluate_06(setup)
     few = rewardbench.spread(scored.benchmark, recipe.n_changed)
     changed = rewardbench.change_table(few, reward_model, weighting.values, setup)
     search = weights.search_heads(scored, reward_model, setup)
+    judged = by_fault.judge(scored.benchmark, reward_model, weighting.values, setup)
 
 
 # 07 SFT

@@ -578,6 +578,26 @@ def shares_right(
     return fig
 
 
+def faults(table: pd.DataFrame, title: str) -> Figure:
+    """How often a faultless answer scores higher than one with a fault, one row a fault.
+
+    Args:
+        table: from top to bottom, as `hs2lib.evaluate.by_fault.Judged` has it. Its columns begin
+            with fault, pairs, percent, 95 % low and high.
+        title: above the panel.
+    """
+    names = [f"{name} ({pairs:,})" for name, pairs in zip(table.fault, table.pairs, strict=True)]
+    at = np.arange(len(table))[::-1]
+    fig, ax = plt.subplots(figsize=(6.5, 1.3 + 0.26 * len(table)), layout="constrained")
+    dots(ax, at, *table.iloc[:, 2:5].to_numpy(float).T, SCORE)
+    ax.axvline(50, color="black", lw=0.8)
+    ax.text(49, len(table) - 0.3, "← likes the fault", ha="right", fontsize=8)
+    ax.text(51, len(table) - 0.3, "reads the fault →", ha="left", fontsize=8)
+    ax.set(yticks=at, yticklabels=names, xlim=(-2, 102), ylim=(-0.6, len(table) + 0.3))
+    ax.set(xlabel="pairs in which the faultless answer scores higher, %", title=title)
+    return fig
+
+
 def weightings(
     right: np.ndarray,
     held_out_right: np.ndarray,

@@ -508,6 +508,9 @@ class RewardBench(OwnRows, Resampled, Limited):
     n_changed: int = setting(
         48, "pairs whose responses are changed, to see what raises a score", 1, 100_000
     )
+    n_by_fault: int = setting(
+        24, "generated prompts whose answer is given one fault at a time", 2, 100_000
+    )
     strict: bool = setting(
         True, "refuse a file of own pairs with bad rows, or set the rows aside and count them"
     )
