@@ -5,7 +5,7 @@ green.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -225,6 +225,80 @@ def pressed(
     right.xaxis.get_major_locator().set_params(integer=True)
     right.set(xlabel="round", title=titles[1])
     return fig
+
+
+@dataclass(frozen=True)
+class LawPanel:
+    """One panel of `laws`; without points it is empty but for its title.
+
+    title: its message.
+    points: rows (distance, gain, low, high).
+    curve: distances and gains of the fitted law.
+    formula: of the law.
+    peak: its distance and gain, None where it has none.
+    others: name -> distances and gains of what stands beside it.
+    """
+
+    title: str
+    points: pd.DataFrame | None = None
+    curve: tuple[np.ndarray, np.ndarray] | None = None
+    formula: str = ""
+    peak: tuple[float, float] | None = None
+    others: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+
+# Rules that keep one of n answers and read no content.
+RULES = {
+    "longest": LENGTH,
+    "likeliest": Look("#cc79a7", "^"),
+    "at random": Look("0.55", "v"),
+}
+
+
+def laws(panels: Sequence[LawPanel]) -> Figure:
+    """Truth gained by distance, with the law fitted through it: a panel for each."""
+    size = (4.6 * len(panels), 3.4)
+    fig, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
+    for ax, panel in zip(axes[0], panels, strict=True):
+        ax.set(title=panel.title, xlabel="d, root of the KL in nats", ylabel="truth gained, points")
+        if panel.points is None:
+            continue
+        ax.axhline(0, color="black", lw=0.8)
+        points = panel.points[["distance", "gain", "low", "high"]].to_numpy().T
+        dots(ax, *points, TRUTH, across=False)
+        ax.plot(*panel.curve, color=TRUTH.color, label=panel.formula)
+        ends = {"fitted law": (*[values[-1] for values in panel.curve], TRUTH.color)}
+        for name, (distance, gain) in panel.others.items():
+            ax.plot(distance, gain, color=RULES[name].color, lw=1, ls="--", label=name)
+            ends[name] = (distance[-1], gain[-1], RULES[name].color)
+        if panel.peak is not None:
+            ax.axvline(panel.peak[0], color=TRUTH.color, lw=0.8, ls=":")
+            ax.plot(*panel.peak, marker="*", ms=11, color=TRUTH.color)
+        label_ends(ax, ends)
+        ax.text(0.02, 0.02, f"fitted: R = {panel.formula}", transform=ax.transAxes, fontsize=8)
+    return fig
+
+
+def label_ends(ax: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
+    """The names of lines at their right ends, far enough apart to be read.
+
+    ends: name -> where along the page and up it the line ends, and its colour.
+    """
+    bottom, top = ax.get_ylim()
+    gap = 0.06 * (top - bottom)
+    lowest = -np.inf
+    for name, (x, y, color) in sorted(ends.items(), key=lambda end: end[1][1]):
+        lowest = max(y, lowest + gap)
+        ax.annotate(
+            name,
+            (x, lowest),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color,
+            fontsize=8,
+            va="center",
+            annotation_clip=False,
+        )
 
 
 @dataclass(frozen=True)
