@@ -111,7 +111,7 @@ class Ranked:
         return pd.DataFrame(rows, columns=columns)
 
     def rule_sentences(self) -> list[str]:
-        """A sentence for each rule without content: does the reward model reach more, at the most?
+        """Whether the reward model reaches more than rules without content, at the largest n.
 
         Empty for real prompts.
         """
@@ -119,23 +119,23 @@ class Ranked:
             return []
         most = [self.total]
         by_score = self.gains_by_prompt(most)[:, 0]
-        sentences = []
-        for rule in (LONGEST, LIKELIEST, RANDOM):
-            if rule not in self.others and rule != RANDOM:
-                continue
+        compared = []
+        for rule in (*[rule for rule in (LONGEST, LIKELIEST) if rule in self.others], RANDOM):
             by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
             _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
-            verdict = "is not shown to differ from"
+            verdict = "not shown to differ from"
             if low > 0:
-                verdict = "is better than"
+                verdict = "more than"
             elif high < 0:
-                verdict = "**is worse than**"
-            sentences.append(
-                f"Of {self.total} answers the reward model's favourite ({by_score.mean():+.2f} in "
-                f"truth) {verdict} one taken by a rule that reads no content, {rule} "
-                f"({by_rule.mean():+.2f}; difference {low:.2f} to {high:.2f}, by prompt)."
+                verdict = "**less than**"
+            compared.append(
+                f"{verdict} one taken by the rule *{rule}* ({by_rule.mean():+.2f}; difference "
+                f"{low:.2f} to {high:.2f})"
             )
-        return sentences
+        return [
+            f"Of {self.total} answers the reward model's favourite gains {by_score.mean():+.2f} "
+            f"points of truth. By prompt that is {', '.join(compared)}."
+        ]
 
     def gains(self) -> pd.DataFrame:
         """What the best of n = 1, 2, 4 .. answers gains over one answer, by each measure.

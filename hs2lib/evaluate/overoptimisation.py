@@ -309,16 +309,16 @@ def table(laws: Mapping[str, Fit | None]) -> pd.DataFrame:
 
 def sentences(laws: Mapping[str, Fit | None]) -> list[str]:
     """A sentence on each law: whether the truth turns, or why no law is fitted."""
-    said = []
+    verdicts = []
     for name, fitted in laws.items():
         if fitted is None:
-            said.append(
+            verdicts.append(
                 f"{name}: no law is fitted. That takes {FEWEST} points or more with a KL above 0 "
                 "and a known truth."
             )
         else:
-            said.append(fitted.sentence(name))
-    return said
+            verdicts.append(fitted.sentence(name))
+    return verdicts
 
 
 def panels(laws: Mapping[str, Fit | None], ranked: Ranked) -> list[LawPanel]:

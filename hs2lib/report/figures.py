@@ -247,6 +247,8 @@ class LawPanel:
     others: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
+BEHIND_TEXT = {"color": "white", "alpha": 0.8, "lw": 0, "pad": 1}
+
 # Rules that keep one of n answers and read no content.
 RULES = {
     "longest": LENGTH,
@@ -275,7 +277,14 @@ def laws(panels: Sequence[LawPanel]) -> Figure:
             ax.axvline(panel.peak[0], color=TRUTH.color, lw=0.8, ls=":")
             ax.plot(*panel.peak, marker="*", ms=11, color=TRUTH.color)
         label_ends(ax, ends)
-        ax.text(0.02, 0.02, f"fitted: R = {panel.formula}", transform=ax.transAxes, fontsize=8)
+        ax.text(
+            0.02,
+            0.02,
+            f"fitted: R = {panel.formula}",
+            transform=ax.transAxes,
+            fontsize=8,
+            bbox=BEHIND_TEXT,
+        )
     return fig
 
 

@@ -127,10 +127,11 @@ def test_the_sentences_set_the_reward_model_beside_rules_without_content():
     worst_first = np.tile(np.arange(4.0), (3, 1))
     others = {LONGEST: {TRUTH: worst_first[:, ::-1], SCORE: worst_first}}
     known = Ranked(list("abc"), {TRUTH: worst_first, SCORE: worst_first}, RESAMPLED, others)
-    over_longest, over_random = known.rule_sentences()
-    assert over_longest.startswith(
-        "Of 4 answers the reward model's favourite (+1.50 in truth) is better"
+    (sentence,) = known.rule_sentences()
+    assert sentence.startswith(
+        "Of 4 answers the reward model's favourite gains +1.50 points of truth."
     )
-    assert "longest (-1.50; difference 3.00 to 3.00" in over_longest and RANDOM in over_random
+    assert "more than one taken by the rule *longest* (-1.50; difference 3.00 to 3.00)" in sentence
+    assert f"*{RANDOM}* (+0.00; difference 1.50 to 1.50)" in sentence
     turned = Ranked(known.ids, others[LONGEST], RESAMPLED, {LONGEST: known.values})
-    assert "**is worse than**" in turned.rule_sentences()[0]
+    assert "that is **less than** one taken" in turned.rule_sentences()[0]

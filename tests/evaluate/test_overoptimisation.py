@@ -45,21 +45,21 @@ def test_the_distance_of_four_answers_by_hand():
 @pytest.mark.parametrize("weights", [None, np.arange(1, len(D) + 1)])
 def test_points_on_a_law_give_it_back(law, weights):
     """Least squares through noiseless points is exact, however they are weighted."""
-    found = fitted(law, 0.9, 0.4, weights=weights)
-    assert found.alpha.estimate == pytest.approx(0.9)
-    assert found.beta.estimate == pytest.approx(0.4)
+    law_fit = fitted(law, 0.9, 0.4, weights=weights)
+    assert law_fit.alpha.estimate == pytest.approx(0.9)
+    assert law_fit.beta.estimate == pytest.approx(0.4)
     peak = 0.9 / 0.8 if law is BEST_OF_N else np.exp(0.9 / 0.4 - 1)
-    assert found.peak.estimate == pytest.approx(peak)
-    assert found.gain(D) == pytest.approx(gains(law, 0.9, 0.4))
-    assert found.points.gain.tolist() == pytest.approx(found.gain(D).tolist())
+    assert law_fit.peak.estimate == pytest.approx(peak)
+    assert law_fit.gain(D) == pytest.approx(gains(law, 0.9, 0.4))
+    assert law_fit.points.gain.tolist() == pytest.approx(law_fit.gain(D).tolist())
 
 
 @pytest.mark.parametrize("law", [BEST_OF_N, RL])
 def test_the_peak_is_where_the_law_is_largest(law):
     """The formula of the peak beside a search over a fine grid."""
-    found = fitted(law, 0.5, 0.4)
+    law_fit = fitted(law, 0.5, 0.4)
     grid = np.linspace(0, 3, 30_001)
-    assert found.peak.estimate == pytest.approx(grid[found.gain(grid).argmax()], abs=2e-4)
+    assert law_fit.peak.estimate == pytest.approx(grid[law_fit.gain(grid).argmax()], abs=2e-4)
 
 
 def test_weights_say_which_points_count():
@@ -83,10 +83,10 @@ def test_where_each_point_has_other_prompts_the_start_is_fitted():
             row[k] = mean + noise
             rows.append(row)
     ids = [f"{k}" for k in range(len(rows))]
-    found = fit(RL, D, rows, ids, start_known=False, **QUICK)
-    estimates = [found.start, found.alpha.estimate, found.beta.estimate]
+    law_fit = fit(RL, D, rows, ids, start_known=False, **QUICK)
+    estimates = [law_fit.start, law_fit.alpha.estimate, law_fit.beta.estimate]
     assert estimates == pytest.approx([5, 0.7, 0.5])
-    assert found.points.gain[0] == pytest.approx(0)
+    assert law_fit.points.gain[0] == pytest.approx(0)
 
 
 @pytest.mark.slow
@@ -101,33 +101,35 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
         alpha = rng.normal(1, 0.5, (40, 1))
         beta = rng.normal(0.4, 0.3, (40, 1))
         truth = D * (alpha - beta * D) + rng.normal(0, 0.3, (40, len(D))) * (D > 0)
-        found = fit(BEST_OF_N, D, truth, np.arange(40), n_boot=200)
+        law_fit = fit(BEST_OF_N, D, truth, np.arange(40), n_boot=200)
         for k, (interval, value) in enumerate(
-            ((found.alpha, 1), (found.beta, 0.4), (found.peak, 1.25))
+            ((law_fit.alpha, 1), (law_fit.beta, 0.4), (law_fit.peak, 1.25))
         ):
             held[k] += interval.low <= value <= interval.high
     assert (held / 300 > 0.9).all() and (held / 300 < 0.99).all()
 
 
-def test_where_the_truth_turns_it_is_said_with_the_peak():
-    found = fitted(BEST_OF_N, 0.8, 0.4)
+def test_a_turn_is_stated_with_the_peak():
+    law_fit = fitted(BEST_OF_N, 0.8, 0.4)
     certain = fit(BEST_OF_N, D, np.tile(gains(BEST_OF_N, 0.8, 0.4), (3, 1)), list("abc"), **QUICK)
     assert certain.turns and certain.verdict == "the truth turns at d = 1.00"
     assert certain.sentence("Best of n") == (
         "Best of n: **over-optimisation**. By Gao's law the truth turns at d = 1.00 (1.00 to 1.00), "
         "+0.40 points from the start; beta is 0.40 (0.40 to 0.40)."
     )
-    assert not found.turns and found.verdict == "a turn is not shown", "two prompts show nothing"
-    assert "which may be 0" in found.sentence("Best of n") and np.isnan(found.peak.low)
+    assert not law_fit.turns and law_fit.verdict == "a turn is not shown", (
+        "two prompts show nothing"
+    )
+    assert "which may be 0" in law_fit.sentence("Best of n") and np.isnan(law_fit.peak.low)
 
 
 @pytest.mark.parametrize("law", [BEST_OF_N, RL])
 def test_where_beta_is_not_above_0_no_over_optimisation_is_seen(law):
-    found = fitted(law, 0.8, -0.1)
-    assert found.verdict == "no over-optimisation seen" and np.isnan(found.peak.estimate)
-    said = found.sentence("PPO")
-    assert said.startswith("PPO: no over-optimisation seen up to d = 1.78.")
-    assert "beta is -0.10" in said and said.endswith("which is not above 0.")
+    law_fit = fitted(law, 0.8, -0.1)
+    assert law_fit.verdict == "no over-optimisation seen" and np.isnan(law_fit.peak.estimate)
+    sentence = law_fit.sentence("PPO")
+    assert sentence.startswith("PPO: no over-optimisation seen up to d = 1.78.")
+    assert "beta is -0.10" in sentence and sentence.endswith("which is not above 0.")
 
 
 def test_a_truth_that_only_falls_is_no_absence_of_over_optimisation():
@@ -144,8 +146,8 @@ def test_too_few_points_give_no_law():
     assert fit(RL, four, np.ones((2, 4)), ["a", "b"]) is None
     assert fit(RL, [0, 1, 1, 1, 1], np.ones((2, 5)), ["a", "b"]) is None, "all at one distance"
     assert fit(RL, D, np.full((2, len(D)), np.nan), ["a", "b"]) is None
-    (said,) = overoptimisation.sentences({"PPO": None})
-    assert said.startswith("PPO: no law is fitted. That takes 4 points or more")
+    (sentence,) = overoptimisation.sentences({"PPO": None})
+    assert sentence.startswith("PPO: no law is fitted. That takes 4 points or more")
     assert overoptimisation.table({"PPO": None}).law.tolist() == ["none fitted"]
     with pytest.raises(ValueError, match="truth must be"):
         fit(RL, four, np.ones((2, 3)), ["a", "b"])
@@ -161,9 +163,9 @@ def ranked() -> Ranked:
 
 
 def test_the_law_of_best_of_n_and_what_is_drawn(ranked):
-    found = overoptimisation.of_best_of_n(ranked)
-    assert found.turns and found.points.gain[0] == 0
-    laws = {"Best of n": found, "PPO": None}
+    law_fit = overoptimisation.of_best_of_n(ranked)
+    assert law_fit.turns and law_fit.points.gain[0] == 0
+    laws = {"Best of n": law_fit, "PPO": None}
     table = overoptimisation.table(laws)
     assert table.quantity.tolist() == ["alpha", "beta", "d at the peak", ""]
     assert table.points[0] == 5, "n of 2, 3, 4, 6 and 8"
@@ -171,7 +173,7 @@ def test_the_law_of_best_of_n_and_what_is_drawn(ranked):
     assert set(drawn[0].others) == {LONGEST, RANDOM} and drawn[1].points is None
     figure = figures.laws(drawn)
     titles = [ax.get_title() for ax in figure.axes]
-    assert titles == [f"Best of n: {found.verdict}", "PPO: no law fitted"]
+    assert titles == [f"Best of n: {law_fit.verdict}", "PPO: no law fitted"]
     shown = {text.get_text() for text in figure.axes[0].texts}
     assert {"fitted law", LONGEST, RANDOM} <= shown
 
@@ -183,8 +185,8 @@ def test_the_law_of_ppo_takes_the_truth_of_each_round(monkeypatch):
     monkeypatch.setattr(ppo, "answers", lambda result, prompts, number: rounds[number])
     curves = pd.DataFrame({"round": range(6), "kl": [0, 0.1, 0.4, 0.9, 1.6, -0.1]})
     recipe = SimpleNamespace(resampled=QUICK)
-    found = overoptimisation.of_ppo(None, None, curves, recipe)
+    law_fit = overoptimisation.of_ppo(None, None, curves, recipe)
     means = [np.mean([true_goodness(group).mean() for group in pair]) for pair in rounds[:5]]
-    assert (found.points.gain + found.start).tolist() == pytest.approx(means)
+    assert (law_fit.points.gain + law_fit.start).tolist() == pytest.approx(means)
     few = curves.assign(kl=[0, 0.1, 0.4, 0.9, -0.1, -0.1])
     assert overoptimisation.of_ppo(None, None, few, recipe) is None
