@@ -24,7 +24,6 @@ from hs2lib.align import ppo
 from hs2lib.evaluate import best_of_n
 from hs2lib.evaluate.best_of_n import Ranked
 from hs2lib.evaluate.by_round import truth_of_responses
-from hs2lib.report.figures import LawPanel
 from hs2lib.stats.bootstrap import Interval, bootstrap
 from hs2lib.train.recipes import PPO
 from hs2lib.train.trainer import TrainingResult
@@ -321,28 +320,39 @@ def sentences(laws: Mapping[str, Fit | None]) -> list[str]:
     return verdicts
 
 
-def panels(laws: Mapping[str, Fit | None], ranked: Ranked) -> list[LawPanel]:
-    """What `hs2lib.report.figures.laws` draws.
+def drawn(
+    laws: Mapping[str, Fit | None], ranked: Ranked
+) -> tuple[dict[str, str], pd.DataFrame, pd.DataFrame]:
+    """What `hs2lib.report.figures.laws` draws: titles, points and lines.
 
-    Beside the first law stand the rules of best of n that read no content.
+    Beside the law of best of n stand the rules that read no content.
     """
     tried = numbers(ranked.total)
     at = distances([best_of_n.bound(n) for n in tried])
-    drawn = []
-    for number, (name, fitted) in enumerate(laws.items()):
+    titles = {}
+    points = [pd.DataFrame(columns=["law", "distance", "gain", "low", "high"])]
+    lines = [pd.DataFrame(columns=["law", "line", "distance", "gain"])]
+
+    def add(law: str, line: str, distance: ArrayLike, gain: ArrayLike) -> None:
+        columns = {"law": law, "line": line, "distance": distance, "gain": gain}
+        lines.append(pd.DataFrame(columns))
+
+    for name, fitted in laws.items():
         if fitted is None:
-            drawn.append(LawPanel(f"{name}: no law fitted"))
+            titles[name] = f"{name}: no law fitted"
             continue
-        others = {}
-        if number == 0:
+        titles[name] = f"{name}: {fitted.verdict}\nR = {fitted.law.formula}"
+        points.append(fitted.points.assign(law=name))
+        steps = np.linspace(0, fitted.farthest, 200)
+        add(name, "fitted law", steps, fitted.gain(steps))
+        if fitted.peak.estimate < fitted.farthest:
+            peak = [float(fitted.peak.estimate)]
+            add(name, "peak", peak, fitted.gain(peak))
+        if fitted.law is BEST_OF_N:
             for rule in (best_of_n.LONGEST, best_of_n.LIKELIEST, best_of_n.RANDOM):
                 if rule in ranked.others or rule == best_of_n.RANDOM:
-                    others[rule] = (at, ranked.gains_by_prompt(tried, rule=rule).mean(axis=0))
-        steps = np.linspace(0, fitted.farthest, 200)
-        peak = None
-        if fitted.peak.estimate < fitted.farthest:
-            peak = (float(fitted.peak.estimate), float(fitted.gain(fitted.peak.estimate)[0]))
-        title = f"{name}: {fitted.verdict}"
-        curve = (steps, fitted.gain(steps))
-        drawn.append(LawPanel(title, fitted.points, curve, fitted.law.formula, peak, others))
-    return drawn
+                    add(name, rule, at, ranked.gains_by_prompt(tried, rule=rule).mean(axis=0))
+    filled_points = points[1:] or points
+    filled_lines = lines[1:] or lines
+    order = ["law", "distance", "gain", "low", "high"]
+    return titles, pd.concat(filled_points)[order], pd.concat(filled_lines)

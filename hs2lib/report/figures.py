@@ -5,7 +5,7 @@ green.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -227,64 +227,46 @@ def pressed(
     return fig
 
 
-@dataclass(frozen=True)
-class LawPanel:
-    """One panel of `laws`; without points it is empty but for its title.
-
-    title: its message.
-    points: rows (distance, gain, low, high).
-    curve: distances and gains of the fitted law.
-    formula: of the law.
-    peak: its distance and gain, None where it has none.
-    others: name -> distances and gains of what stands beside it.
-    """
-
-    title: str
-    points: pd.DataFrame | None = None
-    curve: tuple[np.ndarray, np.ndarray] | None = None
-    formula: str = ""
-    peak: tuple[float, float] | None = None
-    others: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-
-
-BEHIND_TEXT = {"color": "white", "alpha": 0.8, "lw": 0, "pad": 1}
-
-# Rules that keep one of n answers and read no content.
-RULES = {
+# Lines of `laws`: the law, its peak, and rules that keep one of n answers and read no content.
+FITTED = "fitted law"
+PEAK = "peak"
+LINES = {
+    FITTED: TRUTH,
     "longest": LENGTH,
     "likeliest": Look("#cc79a7", "^"),
     "at random": Look("0.55", "v"),
 }
 
 
-def laws(panels: Sequence[LawPanel]) -> Figure:
-    """Truth gained by distance, with the law fitted through it: a panel for each."""
-    size = (4.6 * len(panels), 3.4)
-    fig, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
-    for ax, panel in zip(axes[0], panels, strict=True):
-        ax.set(title=panel.title, xlabel="d, root of the KL in nats", ylabel="truth gained, points")
-        if panel.points is None:
-            continue
+def laws(titles: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
+    """Truth gained by distance, with the law fitted through it: a panel for each law.
+
+    Args:
+        titles: name of the law -> title of its panel, its message.
+        points: rows (law, distance, gain, low, high).
+        lines: rows (law, line, distance, gain); line is one of `LINES`, or `PEAK` for one point. A
+            law without points has an empty panel.
+    """
+    size = (4.6 * len(titles), 3.4)
+    fig, axes = plt.subplots(1, len(titles), figsize=size, layout="constrained", squeeze=False)
+    for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
+        ax.set(title=title, xlabel="d, root of the KL in nats", ylabel="truth gained, points")
         ax.axhline(0, color="black", lw=0.8)
-        points = panel.points[["distance", "gain", "low", "high"]].to_numpy().T
-        dots(ax, *points, TRUTH, across=False)
-        ax.plot(*panel.curve, color=TRUTH.color, label=panel.formula)
-        ends = {"fitted law": (*[values[-1] for values in panel.curve], TRUTH.color)}
-        for name, (distance, gain) in panel.others.items():
-            ax.plot(distance, gain, color=RULES[name].color, lw=1, ls="--", label=name)
-            ends[name] = (distance[-1], gain[-1], RULES[name].color)
-        if panel.peak is not None:
-            ax.axvline(panel.peak[0], color=TRUTH.color, lw=0.8, ls=":")
-            ax.plot(*panel.peak, marker="*", ms=11, color=TRUTH.color)
+        part = points[points.law == name]
+        if part.empty:
+            continue
+        dots(ax, *part.drop(columns="law").to_numpy(float).T, TRUTH, across=False)
+        ends = {}
+        for line, row in lines[lines.law == name].groupby("line", sort=False):
+            if line == PEAK:
+                ax.plot(row.distance, row.gain, marker="*", ms=11, color=TRUTH.color)
+                ax.axvline(row.distance.item(), color=TRUTH.color, lw=0.8, ls=":")
+                continue
+            look = LINES[line]
+            style = "-" if line == FITTED else "--"
+            ax.plot(row.distance, row.gain, color=look.color, ls=style, label=line)
+            ends[line] = (row.distance.iloc[-1], row.gain.iloc[-1], look.color)
         label_ends(ax, ends)
-        ax.text(
-            0.02,
-            0.02,
-            f"fitted: R = {panel.formula}",
-            transform=ax.transAxes,
-            fontsize=8,
-            bbox=BEHIND_TEXT,
-        )
     return fig
 
 

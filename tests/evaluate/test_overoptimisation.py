@@ -169,11 +169,16 @@ def test_the_law_of_best_of_n_and_what_is_drawn(ranked):
     table = overoptimisation.table(laws)
     assert table.quantity.tolist() == ["alpha", "beta", "d at the peak", ""]
     assert table.points[0] == 5, "n of 2, 3, 4, 6 and 8"
-    drawn = overoptimisation.panels(laws, ranked)
-    assert set(drawn[0].others) == {LONGEST, RANDOM} and drawn[1].points is None
-    figure = figures.laws(drawn)
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == [f"Best of n: {law_fit.verdict}", "PPO: no law fitted"]
+    titles, points, lines = overoptimisation.drawn(laws, ranked)
+    assert lines.line.unique().tolist() == ["fitted law", "peak", LONGEST, RANDOM]
+    assert set(lines.line) - {figures.PEAK} <= set(figures.LINES) and set(points.law) == {
+        "Best of n"
+    }
+    figure = figures.laws(titles, points, lines)
+    shown_titles = [ax.get_title().splitlines()[0] for ax in figure.axes]
+    assert shown_titles == [f"Best of n: {law_fit.verdict}", "PPO: no law fitted"]
+    empty = figures.laws(*overoptimisation.drawn({"PPO": None}, ranked))
+    assert len(empty.axes) == 1
     shown = {text.get_text() for text in figure.axes[0].texts}
     assert {"fitted law", LONGEST, RANDOM} <= shown
 
