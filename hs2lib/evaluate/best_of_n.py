@@ -3,15 +3,16 @@
     ranked = rank(sample(sft, compared, setup), reward_model, setup)
     ranked.gains()            # of the best of 1, 2, 4 .. answers, by truth and by score
     ranked.agreement()        # of the two
+    ranked.rules()            # of the longest, the likeliest .. of n, beside them
 
 Draw n answers of a policy and keep the one that the reward model likes best. Press on a reward
-model hard enough, and the truth stops rising with it (Gao et al. 2022, arXiv 2210.10760). Paper:
-silent.
+model hard enough, and the truth stops rising with it (Gao et al. 2022, arXiv 2210.10760; their laws
+are in `hs2lib.evaluate.overoptimisation`). Paper: silent.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,17 @@ from hs2lib.paper import head_weights
 from hs2lib.run.setup import Setup
 
 APART = f"{SCORE} less truth"
+
+# Rules by which one of n answers is kept. Those between the reward model and the truth read nothing
+# of what an answer says.
+BY_SCORE = "best by the reward model"
+LONGEST = "longest"
+LIKELIEST = "likeliest"
+RANDOM = "at random"
+BY_TRUTH = "best by the truth"
+
+# n of the table of rules, besides the largest.
+RULES_AT = (4, 16)
 
 
 def chances(n: int, total: int) -> np.ndarray:
@@ -52,11 +64,78 @@ class Ranked:
     ids: of the prompts.
     values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64 [prompts, n] each.
     resampled: options of `hs2lib.evaluate.questions.mean`.
+    others: rule -> the same values, the worst by that rule first.
     """
 
     ids: list[str]
     values: dict[str, np.ndarray]
     resampled: dict[str, int]
+    others: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many answers each prompt has."""
+        return self.values[SCORE].shape[1]
+
+    def gains_by_prompt(
+        self, numbers: Sequence[int], measure: str = TRUTH, rule: str = BY_SCORE
+    ) -> np.ndarray:
+        """What the best of n answers by a rule gains over one answer, float64 [prompts, numbers].
+
+        numbers: the n. One answer at random gains 0, whatever n is.
+        """
+        if rule == RANDOM:
+            return np.zeros((len(self.ids), len(numbers)))
+        values = {BY_SCORE: self.values, **self.others}[rule][measure]  # [prompts, n]
+        one = chances(1, self.total)
+        gains = [values @ (chances(n, self.total) - one) for n in numbers]
+        return np.stack(gains, axis=1)
+
+    def rules(self) -> pd.DataFrame:
+        """What the best of n by each rule gains over one answer.
+
+        n are those of `RULES_AT` and the largest. Rows (rule, n, gain in truth, 95 % low, 95 %
+        high, gain in score). The truth is nan of real prompts.
+        """
+        numbers = [*[n for n in RULES_AT if n < self.total], self.total]
+        rows = []
+        for rule in (BY_SCORE, *self.others, RANDOM):
+            truth = self.gains_by_prompt(numbers, TRUTH, rule)  # [prompts, numbers]
+            if np.isnan(self.values[TRUTH]).all():
+                truth = np.full_like(truth, np.nan)
+            score = self.gains_by_prompt(numbers, SCORE, rule).mean(axis=0)
+            for k, n in enumerate(numbers):
+                interval = questions.mean(truth[:, k], self.ids, **self.resampled)
+                rows.append((rule, n, *interval, score[k]))
+        columns = ["rule", "n", "gain in truth", "95 % low", "95 % high", "gain in score"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def rule_sentences(self) -> list[str]:
+        """Whether the reward model reaches more than rules without content, at the largest n.
+
+        Empty for real prompts.
+        """
+        if np.isnan(self.values[TRUTH]).all():
+            return []
+        most = [self.total]
+        by_score = self.gains_by_prompt(most)[:, 0]
+        compared = []
+        for rule in (*[rule for rule in (LONGEST, LIKELIEST) if rule in self.others], RANDOM):
+            by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
+            _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
+            verdict = "not shown to differ from"
+            if low > 0:
+                verdict = "more than"
+            elif high < 0:
+                verdict = "**less than**"
+            compared.append(
+                f"{verdict} one taken by the rule *{rule}* ({by_rule.mean():+.2f}; difference "
+                f"{low:.2f} to {high:.2f})"
+            )
+        return [
+            f"Of {self.total} answers the reward model's favourite gains {by_score.mean():+.2f} "
+            f"points of truth. By prompt that is {', '.join(compared)}."
+        ]
 
     def gains(self) -> pd.DataFrame:
         """What the best of n = 1, 2, 4 .. answers gains over one answer, by each measure.
@@ -64,7 +143,7 @@ class Ranked:
         Rows (n, KL at most, measure, gain, 95 % low, 95 % high).
         """
         measured = {**self.values, APART: self.values[SCORE] - self.values[TRUTH]}
-        total = self.values[SCORE].shape[1]
+        total = self.total
         rows = []
         for power in range(total.bit_length()):
             n = 2**power
@@ -106,17 +185,33 @@ def sample(policy: Policy, compared: Comparison, setup: Setup) -> list[Group]:
 
 
 def rank(answered: Sequence[Group], reward_model: RewardModel, setup: Setup) -> Ranked:
-    """The answers to each prompt in the order of the reward model's weighted score."""
+    """The answers to each prompt in the order of the reward model's weighted score, and of others.
+
+    answered: groups of `hs2lib.models.rollout.Sample`s. Their log-probabilities, which sampling
+        left, say which is the likeliest. Answers that a rule finds equal stay as they were drawn.
+    """
     recipe = setup.recipe
     weights = np.array(head_weights(recipe.weighting, reward_model.attributes))  # [A]
     outputs = reward_model.score(answered, cache=setup.folder, **recipe.inference)  # [R, A]
     scores = outputs.numpy() @ weights  # [R]
+    truth = truth_of_responses(answered)  # [R]
+    log_probs = []
+    for group in answered:
+        log_probs += [sum(response.log_probs) for response in group.responses]
+    judged = {BY_SCORE: scores, LONGEST: questions.characters(answered), LIKELIEST: log_probs}
+    if not np.isnan(truth).any():
+        judged[BY_TRUTH] = truth
     shape = (len(answered), recipe.n_best)
-    order = scores.reshape(shape).argsort(axis=1)  # [prompts, n]
     ordered = {}
-    for name, values in ((TRUTH, truth_of_responses(answered)), (SCORE, scores)):
-        ordered[name] = np.take_along_axis(values.reshape(shape), order, axis=1)
-    return Ranked([group.id for group in answered], ordered, recipe.resampled)
+    for rule, judgement in judged.items():
+        order = np.reshape(judgement, shape).argsort(axis=1, kind="stable")  # [prompts, n]
+        ordered[rule] = {
+            TRUTH: np.take_along_axis(truth.reshape(shape), order, axis=1),
+            SCORE: np.take_along_axis(scores.reshape(shape), order, axis=1),
+        }
+    by_score = ordered.pop(BY_SCORE)
+    ids = [group.id for group in answered]
+    return Ranked(ids, by_score, recipe.resampled, ordered)
 
 
 def sentences(gains: pd.DataFrame) -> list[str]:

@@ -227,6 +227,71 @@ def pressed(
     return fig
 
 
+# Lines of `laws`: the law, its peak, and rules that keep one of n answers and read no content.
+FITTED = "fitted law"
+PEAK = "peak"
+LINES = {
+    FITTED: TRUTH,
+    "longest": LENGTH,
+    "likeliest": Look("#cc79a7", "^"),
+    "at random": Look("0.55", "v"),
+}
+
+
+def laws(titles: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
+    """Truth gained by distance, with the law fitted through it: a panel for each law.
+
+    Args:
+        titles: name of the law -> title of its panel, its message.
+        points: rows (law, distance, gain, low, high).
+        lines: rows (law, line, distance, gain); line is one of `LINES`, or `PEAK` for one point. A
+            law without points has an empty panel.
+    """
+    size = (4.6 * len(titles), 3.4)
+    fig, axes = plt.subplots(1, len(titles), figsize=size, layout="constrained", squeeze=False)
+    for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
+        ax.set(title=title, xlabel="d, root of the KL in nats", ylabel="truth gained, points")
+        ax.axhline(0, color="black", lw=0.8)
+        part = points[points.law == name]
+        if part.empty:
+            continue
+        dots(ax, *part.drop(columns="law").to_numpy(float).T, TRUTH, across=False)
+        ends = {}
+        for line, row in lines[lines.law == name].groupby("line", sort=False):
+            if line == PEAK:
+                ax.plot(row.distance, row.gain, marker="*", ms=11, color=TRUTH.color)
+                ax.axvline(row.distance.item(), color=TRUTH.color, lw=0.8, ls=":")
+                continue
+            look = LINES[line]
+            style = "-" if line == FITTED else "--"
+            ax.plot(row.distance, row.gain, color=look.color, ls=style, label=line)
+            ends[line] = (row.distance.iloc[-1], row.gain.iloc[-1], look.color)
+        label_ends(ax, ends)
+    return fig
+
+
+def label_ends(ax: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
+    """The names of lines at their right ends, far enough apart to be read.
+
+    ends: name -> where along the page and up it the line ends, and its colour.
+    """
+    bottom, top = ax.get_ylim()
+    gap = 0.06 * (top - bottom)
+    lowest = -np.inf
+    for name, (x, y, color) in sorted(ends.items(), key=lambda end: end[1][1]):
+        lowest = max(y, lowest + gap)
+        ax.annotate(
+            name,
+            (x, lowest),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=color,
+            fontsize=8,
+            va="center",
+            annotation_clip=False,
+        )
+
+
 @dataclass(frozen=True)
 class Panel:
     """One panel of `by_step`.

@@ -1,12 +1,31 @@
 """Best of n: the chances against every draw there is, gains by hand, and nothing about the truth of real prompts."""
 
+from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
-from hs2lib.evaluate.best_of_n import APART, Ranked, bound, chances, sentences
+from hs2lib.corpus import generate
+from hs2lib.corpus.grade import true_goodness
+from hs2lib.evaluate.best_of_n import (
+    APART,
+    BY_SCORE,
+    BY_TRUTH,
+    LIKELIEST,
+    LONGEST,
+    RANDOM,
+    Ranked,
+    bound,
+    chances,
+    rank,
+    sentences,
+)
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
+from hs2lib.group import Group, Turn
+from hs2lib.models.rollout import Sample
 
 RESAMPLED = {"n_boot": 200, "seed": 0}
 
@@ -59,3 +78,60 @@ def test_the_sentence_says_where_truth_and_score_part():
     )
     (same,) = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
     assert same.startswith("Truth and reward model's score are not shown to part")
+
+
+def samples(prompt: Group, texts: list[str], log_probs: list[float]) -> Group:
+    """A prompt answered by these texts of two tokens each, with these log-probabilities together."""
+    answers = []
+    for text, log_prob in zip(texts, log_probs, strict=True):
+        answers.append(Sample("", text, tokens=(1, 2), log_probs=(log_prob / 2, log_prob / 2)))
+    return replace(prompt, responses=tuple(answers))
+
+
+def ranked_samples(answered: list[Group], scores: list[float]) -> Ranked:
+    """Their rank by a reward model of one output that gives these scores."""
+    scored = torch.tensor(scores)[:, None]
+    model = SimpleNamespace(attributes=("helpfulness",), score=lambda *_, **__: scored)
+    n = len(answered[0].responses)
+    recipe = SimpleNamespace(weighting="helpfulness:1", inference={}, n_best=n, resampled=RESAMPLED)
+    return rank(answered, model, SimpleNamespace(recipe=recipe, folder=None))
+
+
+def test_other_rules_by_hand():
+    """Scores 0, 1, 2; the longest has 1, the likeliest 0: over the mean of 1, one gains 0, one loses 1."""
+    prompt = Group("real", (Turn("user", "Hi"),), ())
+    real = ranked_samples([samples(prompt, ["a", "ccc", "bb"], [-1, -2, -4])], [0.0, 1.0, 2.0])
+    rules = real.rules()
+    gained = rules.set_index("rule")["gain in score"]
+    assert gained.to_dict() == pytest.approx({BY_SCORE: 1, LONGEST: 0, LIKELIEST: -1, RANDOM: 0})
+    assert rules.n.unique().tolist() == [3], "the largest, where there are no 4 and no 16"
+    assert rules["gain in truth"].isna().all() and real.rule_sentences() == []
+
+
+def test_the_truth_is_the_most_that_a_rule_reaches():
+    """Of generated prompts with answers whose truth is known; one at random gains nothing, exactly."""
+    answered = []
+    for group in generate.groups(6, seed=2):
+        texts = [response.text for response in group.responses]
+        answered.append(samples(group, texts, [-1.0, -2.0]))
+    order = np.array([true_goodness(group) for group in answered])
+    rules = ranked_samples(answered, (-order).ravel().tolist()).rules().set_index("rule")
+    truth = rules["gain in truth"]
+    spread = np.abs(order[:, 0] - order[:, 1]).mean() / 2
+    assert truth[BY_TRUTH] == pytest.approx(spread) and truth[BY_TRUTH] == truth.max()
+    assert truth[BY_SCORE] == pytest.approx(-spread), "these scores are the truth turned round"
+    assert truth[RANDOM] == 0
+
+
+def test_the_sentences_set_the_reward_model_beside_rules_without_content():
+    worst_first = np.tile(np.arange(4.0), (3, 1))
+    others = {LONGEST: {TRUTH: worst_first[:, ::-1], SCORE: worst_first}}
+    known = Ranked(list("abc"), {TRUTH: worst_first, SCORE: worst_first}, RESAMPLED, others)
+    (sentence,) = known.rule_sentences()
+    assert sentence.startswith(
+        "Of 4 answers the reward model's favourite gains +1.50 points of truth."
+    )
+    assert "more than one taken by the rule *longest* (-1.50; difference 3.00 to 3.00)" in sentence
+    assert f"*{RANDOM}* (+0.00; difference 1.50 to 1.50)" in sentence
+    turned = Ranked(known.ids, others[LONGEST], RESAMPLED, {LONGEST: known.values})
+    assert "that is **less than** one taken" in turned.rule_sentences()[0]
