@@ -161,7 +161,7 @@ def test_loss_implicit_rewards_and_gradients_equal_those_of_trl(pairs, tmp_path,
     loss = objective.total(outputs, targets, group) / objective.count(targets, group)
     loss.backward()
     assert loss.item() == pytest.approx(their_loss.item(), rel=1e-5)
-    assert abs(loss.item() - math.log(2)) > 1e-6
+    assert abs(loss.item() - math.log(2)) > 1e-4 * beta
     # Log-ratios are differences of two sums of about -200, and 1e-6 is meant relative to these.
     theirs_now = torch.stack(
         trainer.compute_ref_log_probs(trainer.model, trainer.data_collator(list(their_rows))), dim=1

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.corpus import generate, grade, rules
+from hs2lib.corpus import generate, grade, one_fault, rules
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import by_fault
 from hs2lib.models.reward_model import RewardModel
@@ -16,23 +16,23 @@ from hs2lib.train import recipes
 
 # Change -> the part of `Grade.costs` that it is in.
 PART = {
-    **dict.fromkeys(by_fault.HABITS, "habits"),
+    **dict.fromkeys(one_fault.HABITS, "habits"),
     "ignored wish": "ignored wish",
     "wrong value": "wrong items",
     "missing item": "habits",
     "contradiction": "other faults",
     "jargon": "jargon",
-    by_fault.HARMLESS: None,
+    one_fault.HARMLESS: None,
 }
 
 # Change -> sentences that only the changed answer has; what else differs is the form of a sentence.
-ADDED = {"strays": 1, "repeats": 1, "contradiction": 1, "jargon": 3, by_fault.HARMLESS: 1}
+ADDED = {"strays": 1, "repeats": 1, "contradiction": 1, "jargon": 3, one_fault.HARMLESS: 1}
 
 
 @pytest.fixture(scope="module")
 def pairs():
     """Those of so many prompts that each family is among them."""
-    return by_fault.pairs(150, 2)
+    return one_fault.pairs(150, 2)
 
 
 def costs(pair):
@@ -48,14 +48,14 @@ def costs(pair):
 def test_the_pairs_differ_in_one_fault(pairs):
     """The grader finds nothing in the faultless answer, and in the other one the fault alone."""
     for pair in pairs:
-        expected = PART[by_fault.change_of(pair)]
+        expected = PART[one_fault.change_of(pair)]
         assert costs(pair) == [[], [expected] if expected else []], pair.id
 
 
 def test_nothing_else_is_drawn_anew(pairs):
     """The same random numbers: a sentence that the fault does not touch stays word for word."""
     for pair in pairs:
-        change = by_fault.change_of(pair)
+        change = one_fault.change_of(pair)
         read = [Counter(grade.sentences(response.text)) for response in pair.responses]
         if change in ADDED:
             assert not read[0] - read[1], pair.id
@@ -69,7 +69,7 @@ def test_one_item_is_touched(pairs):
     """One wrong value is one, whatever else the task asks for."""
     counted = {"wrong value": "wrong", "missing item": "missing"}
     for pair in pairs:
-        name = counted.get(by_fault.change_of(pair))
+        name = counted.get(one_fault.change_of(pair))
         if name:
             graded = grade.grade(generate.task_of(pair.id), pair.responses[1].text)
             assert len(getattr(graded, name)) == 1
@@ -83,7 +83,7 @@ def test_a_family_has_the_faults_that_it_allows(pairs):
     changes = {}
     for pair in pairs:
         family = generate.task_of(pair.id).family
-        changes.setdefault(family, set()).add(by_fault.change_of(pair))
+        changes.setdefault(family, set()).add(one_fault.change_of(pair))
     everywhere = set(PART) - {"gives in", "jumbles", "wrong value"}
     assert set(changes) == set(rules.NAMES)
     assert changes.pop("unsafe") == everywhere | {"gives in", "wrong value"}
@@ -96,8 +96,8 @@ def test_prompts_are_held_out_and_follow_from_the_seed(pairs):
     """A judge that was trained on a prompt would know its answer."""
     assert all(generate.task_of(pair.id).reserved for pair in pairs)
     assert len({pair.id for pair in pairs}) == len(pairs)
-    assert by_fault.pairs(3, 2) == pairs[: len(by_fault.pairs(3, 2))]
-    assert by_fault.pairs(3, 3)[0].prompt != pairs[0].prompt
+    assert one_fault.pairs(3, 2) == pairs[: len(one_fault.pairs(3, 2))]
+    assert one_fault.pairs(3, 3)[0].prompt != pairs[0].prompt
 
 
 def truth(pairs):
@@ -116,11 +116,11 @@ def experts(pairs):
 
 def test_a_judge_that_knows_the_truth_reads_all_faults(pairs):
     judged = by_fault.measure(pairs, truth(pairs), n_boot=100)
-    assert set(judged.among("read")) == set(by_fault.FAULTS)
+    assert set(judged.among("read")) == set(one_fault.FAULTS)
     assert judged.message == "The judge reads 10 of 10 faults"
     rows = judged.table.set_index("fault")
-    assert rows["faultless higher (%)"].drop(by_fault.HARMLESS).eq(100).all()
-    assert rows.loc[by_fault.HARMLESS, ["faultless higher (%)", "truth drop"]].tolist() == [50, 0]
+    assert rows["faultless higher (%)"].drop(one_fault.HARMLESS).eq(100).all()
+    assert rows.loc[one_fault.HARMLESS, ["faultless higher (%)", "truth drop"]].tolist() == [50, 0]
     drops = rows["truth drop"] / truth(pairs).std()
     assert np.allclose(rows["score drop (SDs)"], drops), "its score is the truth, in SDs"
     assert "in no clear direction" in by_fault.in_words(judged)
@@ -129,7 +129,7 @@ def test_a_judge_that_knows_the_truth_reads_all_faults(pairs):
 def test_a_judge_that_gives_one_score_to_all_reads_none(pairs):
     """A tie counts half, so that who sees no fault does not seem to like it."""
     judged = by_fault.measure(pairs, np.ones((len(pairs), 2)), n_boot=100)
-    assert set(judged.among("not read")) == set(by_fault.FAULTS)
+    assert set(judged.among("not read")) == set(one_fault.FAULTS)
     assert judged.table["faultless higher (%)"].eq(50).all()
     assert judged.table["score drop (SDs)"].eq(0).all()
     assert "It likes (interval below 50 %): none." in by_fault.in_words(judged)
@@ -148,7 +148,7 @@ def test_a_judge_that_counts_experts_likes_jargon(pairs):
 
 def test_shares_by_hand(pairs):
     """Three of four pairs of a fault in the right order are 75 %; the interval is within 0 to 100."""
-    four = [pair for pair in pairs if by_fault.change_of(pair) == "stops"][:4]
+    four = [pair for pair in pairs if one_fault.change_of(pair) == "stops"][:4]
     scores = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     (row,) = by_fault.measure(four, scores, n_boot=100).table.to_dict("records")
     assert (row["fault"], row["pairs"], row["faultless higher (%)"]) == ("stops", 4, 75)
@@ -158,7 +158,7 @@ def test_shares_by_hand(pairs):
 
 def test_the_table_in_words():
     rows = [("stops", 9, 90.0, 80.0, 95.0), ("jargon", 9, 10.0, 5.0, 20.0)]
-    rows += [("wrong value", 9, 55.0, 40.0, 70.0), (by_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]
+    rows += [("wrong value", 9, 55.0, 40.0, 70.0), (one_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]
     judged = by_fault.Judged(pd.DataFrame(rows, columns=by_fault.COLUMNS[:5]))
     assert by_fault.in_words(judged) == (
         "The judge reads (interval above 50 %): stops. It does not read: wrong value. It likes "
@@ -188,7 +188,7 @@ def test_a_real_model_scores_every_pair(setup):
     generated = Benchmark((), "generated", "x")
     judged = by_fault.judge(generated, model, np.ones(len(model.attributes)), setup)
     assert list(judged.table.columns) == by_fault.COLUMNS
-    assert judged.table.pairs.sum() == len(by_fault.pairs(3, by_fault.SEED_APART))
+    assert judged.table.pairs.sum() == len(one_fault.pairs(3, by_fault.SEED_APART))
     assert judged.table["faultless higher (%)"].is_monotonic_decreasing
     assert (setup.folder / "scores" / "by-fault").is_dir()
     ax = figures.faults(judged.table, judged.message).axes[0]

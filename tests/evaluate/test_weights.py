@@ -245,7 +245,7 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
     )
     assert (
         table.loc[weights.ON_BENCHMARK, "benchmark, overall (%)"]
-        == table["benchmark, overall (%)"].max()
+        == table.drop(index="verbosity alone")["benchmark, overall (%)"].max()  # not of the grid
     )
     assert table.iloc[-1, -2] == pytest.approx(100 * search.fit.fitted)
     assert f"overstates by {100 * search.fit.overstated:.1f} points" in weights.promise(search)
