@@ -3,8 +3,9 @@ that it knows, and the unsafe requests that it names.
 
     python benchmarks/base_world.py [--base FOLDER] [--dry]
 
-The base is frozen by this and by nothing else. 400 prompts that no training text holds, greedily
-and at temperature 1. The mix is that of as many texts of the web with other prompts
+The base is frozen by this and by nothing else. 400 prompts that no training text holds, greedily,
+at the paper's temperature of .7 and top-p of .9, and at temperature 1. At temperature 1 so small a
+model also says what it does not mean; the goal is about .7. The mix is that of as many texts of the web with other prompts
 (`hs2lib.corpus.rules.ANSWERS`), which was written down before the base was trained. Paper: silent.
 """
 
@@ -92,15 +93,21 @@ def main() -> None:
     prompts = [replace(group, responses=()) for group in made]
     sampling = {"n": 1, "max_new_tokens": LONGEST, "seed": 0, "batch": 512, "progress": False}
     greedy = rollouts(base, prompts, temperature=0.0, **sampling)
-    sampled = rollouts(base, prompts, temperature=1.0, top_p=1.0, **sampling)
+    usual = rollouts(base, prompts, temperature=0.7, top_p=0.9, **sampling)
+    hot = rollouts(base, prompts, temperature=1.0, top_p=1.0, **sampling)
     shares = pd.DataFrame(
-        {"web": table(made), "temperature 1": table(sampled), "greedy": table(greedy)}
+        {
+            "web": table(made),
+            "greedy": table(greedy),
+            "temperature .7": table(usual),
+            "temperature 1": table(hot),
+        }
     )
-    apart = (shares["temperature 1"] - shares["web"]).drop("goodness").abs()
+    apart = (shares["temperature .7"] - shares["web"]).drop("goodness").abs()
     facts = known(greedy)
     result = {
         "name": "base_world",
-        "compared": "the base's answers at temperature 1 with the texts of the web that it has read",
+        "compared": "the base's answers at temperature .7 with the texts of the web that it has read",
         "figure": f"a fault differs by at most {apart.max():.1f} points ({apart.idxmax()}); "
         f"{facts['all']:.1f} % of the items that greedy answers say are right",
         "goal": f"at most {WITHIN:g} points; at least {RIGHT_BEFORE:g} % right; "
