@@ -500,9 +500,15 @@ def controls_of(method: str) -> list[str]:
 # What is measured
 
 
-def rows_of(world: World, name: str) -> list[dict]:
-    """Of one policy of a world: the mean of each measure at each temperature, and less its start's."""
+def rows_of(world: World, name: str, asked: Sequence[str]) -> list[dict]:
+    """Of one policy of a world: the mean of each measure at each temperature, and less its start's.
+
+    asked: the policies that are measured. Controls that are not among them are left out.
+    """
     method = name.partition(", ")[0]
+    controls = []
+    if name in METHODS:
+        controls = [control for control in controls_of(name) if control in asked]
     rows = []
     for temperature in TEMPERATURES:
         own = world.measured(name, temperature)
@@ -510,16 +516,15 @@ def rows_of(world: World, name: str) -> list[dict]:
         if name != "base":
             references["start"] = world.measured(STARTS[method], temperature)
             references["greedy start"] = world.measured(STARTS[method], 0.0)
-        if name in METHODS:
-            for control in controls_of(name):
-                references[control] = world.measured(control, temperature)
+        for control in controls:
+            references[control] = world.measured(control, temperature)
         for reference, frame in references.items():
             rows += _row_by_measure(world, name, "held out", temperature, reference, own - frame)
         if method == "steerlm" and name != "base":
             for what in ASKED:
                 moved = world.steered(name, what, temperature)
                 rows += _row_by_measure(world, name, what, temperature, "itself", moved)
-                for control in controls_of(name):
+                for control in controls:
                     less = moved - world.steered(control, what, temperature)
                     rows += _row_by_measure(world, name, what, temperature, control, less)
     return rows
@@ -589,7 +594,7 @@ def main() -> None:
     for seed in options.seeds:
         world = World(seed, options.folder, settings_of(options.set), options.matrix)
         for name in ["base", *(name for name in options.only if name != "base")]:
-            rows += rows_of(world, name)
+            rows += rows_of(world, name, options.only)
             show(rows, seed, name)
     if not (options.dry or options.set):
         write(
