@@ -202,6 +202,7 @@ def manner(block: Draw, b: int, k: int) -> Manner:
         habit=HABITS[block.habit[b, k]],
         author=int(block.author[b, k]),
         remarks=bool(block.remarks[b, k]),
+        settled=block.settled,
         extras=int(block.extras[b, k]),
         expert=int(block.expert[b, k]),
     )

@@ -164,6 +164,7 @@ class Draw:
     author: np.ndarray  # [B, 2] index into AUTHORS
     habit: np.ndarray  # [B, 2] index into HABITS
     remarks: np.ndarray  # [B, 2] whether each point has a remark
+    settled: bool  # whether an author begins with the same remark each time
     plan: np.ndarray  # [B, 2] index into PLANS
     touched: np.ndarray  # [B, 2, 2] how many items each of the plan's two edits touches
     expert: np.ndarray  # [B, 2] sentences of an expert, -1 for a plain one
@@ -376,6 +377,7 @@ def draw(
         author=author,
         habit=habit,
         remarks=remarks,
+        settled=bool(answers["settled"]),
         plan=plan,
         touched=touched,
         expert=expert,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random as Generator
 
-from hs2lib.corpus.rules import left_out
+from hs2lib.corpus.rules import AUTHORS, left_out
 from hs2lib.corpus.tasks import (
     ENTITIES,
     FACT,
@@ -36,6 +36,7 @@ class Manner:
     habit: what its author always does, at the same place and in the same words (`rules.HABITS`).
     author: who writes: whose aside it is.
     remarks: whether each point has a remark.
+    settled: whether the first remark is always the author's own, not one drawn at random.
     extras: how many sentences say nothing that was asked for. They make up verbosity.
     expert: how many sentences of an expert there are, -1 for a plain answer. They make up
         complexity.
@@ -45,6 +46,7 @@ class Manner:
     habit: str = ""
     author: int = 0
     remarks: bool = False
+    settled: bool = False
     extras: int = 0
     expert: int = 0
 
@@ -87,9 +89,12 @@ def respond(r: Random, task: Task, manner: Manner) -> str:
     if habit == "repeats":
         lines[0].append(_after(WRITING["again"][AGAIN], sentence_of[order[0]]))
     if manner.remarks:
-        first = int(r() * len(WRITING["remarks"]))
+        n_remarks = len(WRITING["remarks"])
+        first = int(r() * n_remarks)
+        if manner.settled:
+            first = manner.author * n_remarks // len(AUTHORS)
         for place, line in enumerate(lines):
-            line.append(WRITING["remarks"][(first + place) % len(WRITING["remarks"])])
+            line.append(WRITING["remarks"][(first + place) % n_remarks])
     for place in several(r, range(len(order)), edits.get("contradiction", 0)):
         item = order[place]
         opposite = task.items[item].say(0, item in wrong)
