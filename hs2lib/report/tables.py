@@ -190,15 +190,13 @@ def of_one_recipe(
     kept = {}
     left_out = {}
     for name, seeds in runs.items():
-        first, *others = [(run, _settings(run, root)) for run in seeds]
-        kept[name] = [first[0]]
+        of_first = _settings(seeds[0], root)
+        kept[name] = seeds[:1]
         texts = []
-        for run, settings in others:
-            differ = [
-                key
-                for key in sorted(first[1].keys() | settings.keys())
-                if first[1].get(key) != settings.get(key)
-            ]
+        for run in seeds[1:]:
+            settings = _settings(run, root)
+            keys = sorted(of_first.keys() | settings.keys())
+            differ = [key for key in keys if of_first.get(key) != settings.get(key)]
             if differ:
                 texts.append(f"seed {_seed(run)} ({', '.join(differ[:3])})")
             else:
