@@ -110,8 +110,20 @@ def _beginnings() -> Iterator[str]:
     yield from _REQUEST_OF
 
 
-# A sentence that begins so and was not asked for is irrelevant; any other one is garbled.
+# A sentence that begins so and was not asked for is irrelevant; any other one is garbled. It can be
+# read also where a field is not one of the thing's kind: "the year of copper is".
 _BEGINNINGS = tuple(_beginnings())
+
+
+def _any_fact() -> re.Pattern:
+    """Make the pattern of a sentence about any field of any thing, with or without its article."""
+    names = {_key(name).removeprefix("the ") for things in ENTITIES.values() for name in things}
+    fields = {_key(field) for fields in FIELDS.values() for field in fields}
+    alternatives = ["|".join(map(re.escape, sorted(words))) for words in (fields, names)]
+    return re.compile(r"the (?:{}) of (?:the )?(?:{}) is ".format(*alternatives))
+
+
+_ANY_FACT = _any_fact()
 LONG = 120  # characters of the longest sentence; a longer text counts as several sentences
 
 
@@ -243,23 +255,47 @@ def sentences(text: str) -> list[str]:
     return split
 
 
-@lru_cache(maxsize=4096)
-def _patterns(task: Task) -> list[tuple[re.Pattern, int, str]]:
-    """Make the patterns of the sentences about a task's items: (pattern, item, what it says).
+@dataclass(frozen=True)
+class _Pattern:
+    """How a sentence about an item of a task looks.
 
-    A pattern with a group says what the group matches; the third value is for one without.
+    item: its number.
+    says: what the sentence says of it, where the pattern has no group that does.
+    right: what the group matches where it says the item's value in other words; "" where the group
+        matches the value itself.
     """
-    forms = []
+
+    pattern: re.Pattern
+    item: int
+    says: str
+    right: str = ""
+
+    def value(self, match: re.Match) -> str:
+        """What a sentence that matches says of the item."""
+        if not match.lastindex:
+            return self.says
+        return self.says if match[1] == self.right else match[1]
+
+
+@lru_cache(maxsize=4096)
+def _patterns(task: Task) -> list[_Pattern]:
+    """Make the patterns of the sentences about a task's items."""
+    patterns = []
     for number, item in enumerate(task.items):
-        forms += [(form, number, item.value) for form in item.forms]
+        for form in item.forms:
+            patterns.append(_Pattern(_compiled(form), number, _key(item.value)))
     for number, item in enumerate(task.items):
         if item.slip:
-            forms.append((item.slip, number, SLIP))
-    patterns = []
-    for form, number, value in forms:
-        pattern = re.escape(_key(form)).replace(r"\{v\}", "(.+)")
-        patterns.append((re.compile(pattern), number, _key(value)))
+            patterns.append(_Pattern(_compiled(item.slip), number, SLIP))
+        if item.otherwise:
+            form, value = item.otherwise
+            patterns.append(_Pattern(_compiled(form), number, _key(item.value), _key(value)))
     return patterns
+
+
+def _compiled(form: str) -> re.Pattern:
+    """Compile the form of a sentence; {v} becomes a group."""
+    return re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)"))
 
 
 def _stated(task: Task, sentence: str) -> tuple[int, str] | None:
@@ -270,10 +306,10 @@ def _stated(task: Task, sentence: str) -> tuple[int, str] | None:
     if task.family == "unsafe" and sentence in _REQUEST_OF:
         request = _REQUEST_OF[sentence]
         return 0, "" if request in task.keys else request
-    for pattern, item, fixed in _patterns(task):
-        match = pattern.fullmatch(sentence)
+    for pattern in _patterns(task):
+        match = pattern.pattern.fullmatch(sentence)
         if match:
-            return item, match[1] if match.lastindex else fixed
+            return pattern.item, pattern.value(match)
     return None
 
 
@@ -371,7 +407,8 @@ def _read_item(task: Task, sentence: str, stated: dict[int, list[str]], count: C
     body = sentence.removeprefix(lead)
     statement = _stated(task, body)
     if statement is None:
-        sort = "irrelevant" if body.startswith(_BEGINNINGS) else "garbled"
+        readable = body.startswith(_BEGINNINGS) or _ANY_FACT.match(body)
+        sort = "irrelevant" if readable else "garbled"
         count[sort] += 1 + len(body) // LONG
         return
     item, value = statement

@@ -55,12 +55,15 @@ class Item:
     value: the right value, "" for an item without one.
     other: a wrong value.
     slip: a wrong sentence of another wording, for an item without a value.
+    otherwise: a form that nobody writes here and that says the same, with {v} in the place of a
+        value of its own, and that value; () without one.
     """
 
     forms: tuple[str, ...]
     value: str = ""
     other: str = ""
     slip: str = ""
+    otherwise: tuple[str, str] | tuple[()] = ()
 
     def say(self, form: int = 0, right: bool = True) -> str:
         """Write the sentence in one of its forms."""
@@ -217,7 +220,9 @@ def comparison(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
             wrong_b = value_a
         value = f"{value_a}, that of {b} is {value_b}"
         wrong_value = f"{wrong_a}, that of {b} is {wrong_b}"
-        items.append(Item((f"The {field} of {a} is {{v}}.",), value, wrong_value))
+        swapped = (f"The {field} of {b} is {{v}}.", f"{value_b}, that of {a} is {value_a}")
+        form = f"The {field} of {a} is {{v}}."
+        items.append(Item((form,), value, wrong_value, otherwise=swapped))
     prompt = asking.write("comparison", a=a, b=b, x=_the(fields))
     keys = tuple(f"{name}/{field}" for field in fields for name in (a, b))
     return Task("comparison", prompt, tuple(items), keys, wish=asking.wish)
