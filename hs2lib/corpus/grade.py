@@ -23,6 +23,7 @@ from hs2lib.corpus.tasks import (
     REFUSAL,
     SCENES,
     WRITING,
+    Item,
     Task,
     requests,
 )
@@ -33,6 +34,7 @@ SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
 _BULLET = re.compile(r"^(?:\d+\.|[-*])\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SECOND = re.compile(r", that of .+? is ")
 
 
 def _key(sentence: str) -> str:
@@ -252,6 +254,8 @@ def sentences(text: str) -> list[str]:
     for line in text.splitlines():
         line = _BULLET.sub("", line.strip())
         split += [_key(sentence) for sentence in _SENTENCE_END.split(line) if sentence]
+    if split and f"{split[-1]}." in _SORT_OF:
+        split[-1] += "."  # the last sentence lacks only its full stop
     return split
 
 
@@ -283,19 +287,34 @@ def _patterns(task: Task) -> list[_Pattern]:
     patterns = []
     for number, item in enumerate(task.items):
         for form in item.forms:
-            patterns.append(_Pattern(_compiled(form), number, _key(item.value)))
+            patterns.append(_Pattern(_compiled(form, item.value), number, _key(item.value)))
     for number, item in enumerate(task.items):
         if item.slip:
-            patterns.append(_Pattern(_compiled(item.slip), number, SLIP))
+            patterns.append(_Pattern(_slip(item), number, SLIP))
         if item.otherwise:
             form, value = item.otherwise
-            patterns.append(_Pattern(_compiled(form), number, _key(item.value), _key(value)))
+            pattern = _compiled(form, value)
+            patterns.append(_Pattern(pattern, number, _key(item.value), _key(value)))
     return patterns
 
 
-def _compiled(form: str) -> re.Pattern:
-    """Compile the form of a sentence; {v} becomes a group."""
-    return re.compile(re.escape(_key(form)).replace(r"\{v\}", "(.+)"))
+def _compiled(form: str, value: str) -> re.Pattern:
+    """Compile the form of a sentence; {v} becomes a group.
+
+    What is said of two things, as by `value`, must name the second one too.
+    """
+    second = _SECOND.search(_key(value))
+    said = f"(.+{re.escape(second[0])}.+)" if second else "(.+)"
+    return re.compile(re.escape(_key(form)).replace(r"\{v\}", said))
+
+
+def _slip(item: Item) -> re.Pattern:
+    """Compile the wrong sentence of an item: to agree with a false premise, whatever is named."""
+    named = f"{_key(item.other)}."
+    if item.other and _key(item.slip).endswith(named):
+        agreed = _key(item.slip).removesuffix(named)
+        return re.compile(re.escape(agreed) + ".+")
+    return re.compile(re.escape(_key(item.slip)))
 
 
 def _stated(task: Task, sentence: str) -> tuple[int, str] | None:

@@ -863,3 +863,37 @@ def test_the_grade_of_a_text_does_not_depend_on_what_was_read_before():
     texts = [(generate.task_of(g.id), g.responses[0].text) for g in islice(generate.groups(30), 30)]
     forward = [grade(*pair) for pair in texts]
     assert forward == [grade(*pair) for pair in texts[::-1]][::-1]
+
+
+def first_of(family):
+    """The first generated task of a family."""
+    tasks = (generate.task_of(f"embedded/5/{number:06d}") for number in range(400))
+    return next(task for task in tasks if task.family == family)
+
+
+def test_who_says_yes_to_a_false_premise_agrees_whatever_is_named():
+    task = first_of("false premise")
+    stem = task.items[0].slip.removesuffix(f"{task.items[0].other}.")
+    assert stem.startswith("Yes, ")
+    for named in (task.items[0].other, task.items[0].value, "a grey stone"):
+        read = grade(task, f"{stem}{named}.")
+        assert read.wrong == [0] and read.gave_in and not read.garbled
+
+
+def test_half_a_comparison_says_nothing_of_the_item():
+    task = first_of("comparison")
+    whole = task.items[0].say()
+    half = whole.partition(", that of ")[0]
+    assert grade(task, whole).right == [0]
+    read = grade(task, f"{half}.")
+    assert 0 in read.missing and read.irrelevant == 1
+    twice = f"{half}, that of gold is {half.rpartition(' is ')[2]}."
+    assert 0 in grade(task, twice).missing
+
+
+def test_a_last_sentence_may_lack_its_full_stop():
+    task = first_of("facts")
+    closing = WRITING["closings"][0]
+    whole = f"{task.items[0].say()} {closing}"
+    assert grade(task, whole.removesuffix(".")) == grade(task, whole)
+    assert grade(task, whole[:-4]).garbled == 1
