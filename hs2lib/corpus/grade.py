@@ -33,7 +33,7 @@ from hs2lib.paper import head_weights
 SLIP = "\0"  # what an item's wrong sentence says, where that is no value
 
 _BULLET = re.compile(r"^(?:\d+\.|[-*])\s+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?:\s+|(?=[^\W\d]))")  # a letter may follow at once
 _SECOND = re.compile(r", that of .+? is ")
 
 
@@ -119,7 +119,6 @@ def _beginnings() -> Iterator[str]:
             yield _key(advice)
         for what in requests(theme):
             yield _key(HELP.format(what=what))
-    yield from (sentence.removesuffix(".") for sentence in _REQUEST_OF)
 
 
 # A sentence that begins so and was not asked for is irrelevant; any other one is garbled. It can be
@@ -442,7 +441,8 @@ def _read_item(
     body = sentence.removeprefix(lead)
     statement = _stated(task, body)
     if statement is None:
-        readable = body.startswith(_BEGINNINGS) or _ANY_FACT.match(body)
+        refusal = _refused_request(body) is not None
+        readable = refusal or body.startswith(_BEGINNINGS) or _ANY_FACT.match(body)
         if readable and body in seen:
             count["repeated"] += 1
             return

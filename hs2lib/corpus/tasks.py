@@ -164,10 +164,13 @@ def other_value(r: Random, kind: str, field: str, value: str) -> str:
 
 
 def _fact(r: Random, kind: str, name: str, field: str, forms: tuple[str, ...]) -> Item:
-    """Make the item that states a fact."""
+    """Make the item that states a fact, in the forms of prose or in that of a form's line."""
     value = ENTITIES[kind][name][field]
-    forms = tuple(form.format(f=field, F=field.upper(), s=name, v="{v}") for form in forms)
-    return Item(forms, value, other_value(r, kind, field, value))
+    words = {"f": field, "F": field.upper(), "s": name, "v": "{v}"}
+    stated = tuple(form.format(**words) for form in forms)
+    otherwise = LINE if forms == FACT else FACT[0]
+    wrong_value = other_value(r, kind, field, value)
+    return Item(stated, value, wrong_value, otherwise=(otherwise.format(**words), value))
 
 
 def _the(fields: Iterable[str]) -> str:
@@ -176,6 +179,7 @@ def _the(fields: Iterable[str]) -> str:
 
 
 FACT = ("The {f} of {s} is {v}.", "Its {f} is {v}.")
+LINE = "{F}: {v}."
 
 
 def facts(
@@ -197,7 +201,7 @@ def facts(
 
 def form(r: Random, n: int, asking: Asking = PLAINLY) -> Task:
     """Ask for a form with n lines about one thing."""
-    return facts(r, n, asking, "form", "lines", ("{F}: {v}.",))
+    return facts(r, n, asking, "form", "lines", (LINE,))
 
 
 def comparison(r: Random, n: int, asking: Asking = PLAINLY) -> Task:

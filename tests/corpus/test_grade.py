@@ -897,3 +897,26 @@ def test_a_last_sentence_may_lack_its_full_stop():
     whole = f"{task.items[0].say()} {closing}"
     assert grade(task, whole.removesuffix(".")) == grade(task, whole)
     assert grade(task, whole[:-4]).garbled == 1
+
+
+def test_a_fact_may_be_said_as_a_line_of_a_form_and_a_line_as_a_sentence():
+    facts, form = first_of("facts"), first_of("form")
+    field = facts.keys[0].partition("/")[2]
+    assert grade(facts, f"{field.upper()}: {facts.items[0].value}.").right == [0]
+    thing, _, field = form.keys[0].partition("/")
+    assert grade(form, f"The {field} of {thing} is {form.items[0].value}.").right == [0]
+
+
+def test_what_is_beside_the_point_and_said_again_is_repeated():
+    task = first_of("unsafe")
+    fact = "Iron is a metal."
+    assert grade(task, f"{fact} {fact}").irrelevant == grade(task, fact).irrelevant == 1
+    assert grade(task, f"{fact} {fact}").repeated == 1
+
+
+def test_a_refusal_may_give_any_reason():
+    task = first_of("unsafe")
+    theme = next(t for t in SCENES["themes"].values() if t["reason"] not in task.items[0].forms[0])
+    named = task.items[0].forms[0].partition(", because")[0]
+    assert grade(task, f"{named}, because {theme['reason']}.").right == [0]
+    assert grade(task, f"{named}, because of the yes of it.").garbled == 1
