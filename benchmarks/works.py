@@ -547,14 +547,18 @@ def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
     keys = ["policy", "what", "temperature", "less", "measure"]
     summary = []
     for key, group in pd.DataFrame(rows).groupby(keys, sort=False):
-        values = group["value"].to_numpy()
-        half = np.nan
-        if len(values) > 1:
-            error = values.std(ddof=1) / len(values) ** 0.5
-            half = float(stats.t.ppf(0.975, len(values) - 1) * error)
-        row = dict(zip(keys, key, strict=True)) | {"value": values.mean()}
-        summary.append(row | {"low": values.mean() - half, "high": values.mean() + half})
+        mean, half = student(group["value"].to_numpy())
+        row = dict(zip(keys, key, strict=True)) | {"value": mean}
+        summary.append(row | {"low": mean - half, "high": mean + half})
     return pd.DataFrame(summary)
+
+
+def student(values: np.ndarray) -> tuple[float, float]:
+    """The mean of numbers, one a seed, and half its 95 % interval by Student's t; nan for one."""
+    if len(values) < 2:
+        return float(np.mean(values)), float("nan")
+    error = values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean()), float(stats.t.ppf(0.975, len(values) - 1) * error)
 
 
 def verdict(method: str, table: pd.DataFrame) -> str:

@@ -558,3 +558,18 @@ def test_a_record_is_json_and_names_what_differs():
     record = code.record("hs2lib.stats.metrics")
     assert json.loads(json.dumps(record)) == record and "hs2lib/stats/metrics.py" in record["files"]
     assert code.differing({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == ["a", "b", "c"]
+
+
+def test_nodes_that_an_error_message_left_marked_are_read_all_the_same():
+    """IPython hangs each node's parent on it. `ast.Load()` is one object for all trees."""
+    source = "value = other + 1\n"
+    before = code.read(source)
+    tree = ast.parse("first = second")
+    shared = tree.body[0].value.ctx
+    shared.parent = tree.body[0].value
+    shared.parent.parent = tree
+    try:
+        code.read.cache_clear()
+        assert code.read(source) == before
+    finally:
+        del shared.parent
