@@ -120,7 +120,7 @@ def test_with_the_reward_model(smoke):
     folder = smoke(judge="reward_model", skip=["DPO", "PPO", "Iterative DPO", "SteerLM 2.0"])
     table = judged(folder)
     own = table.index.str.contains("reward model's score, goodness of")
-    assert own.sum() == 3 and table[own].map(lambda cell: re.match(r"-?\d", cell)).notna().all(
+    assert own.sum() == 3 and table[own].map(lambda cell: re.match(r"'?-?\d", cell)).notna().all(
         axis=None
     )
     of_judge = table.index.str.contains("score, 1 to 10|win rate")
