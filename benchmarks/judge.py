@@ -24,10 +24,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
 import works
+from matplotlib.figure import Figure
 from works import World
 
 from hs2lib import paths
@@ -39,7 +41,7 @@ from hs2lib.group import Group
 from hs2lib.models import reward_training
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
-from hs2lib.report import report
+from hs2lib.report import figures, report
 
 POLICIES = ("sft", "dpo", "ppo")
 SIZES = {"all": 1, "1/4": 4, "1/16": 16}  # of the rated prompts
@@ -221,6 +223,55 @@ def over_seeds(rows: Sequence[dict], keys: Sequence[str]) -> list[dict]:
     return summary
 
 
+LOOKS = {  # how each judge is drawn
+    "reward model": figures.SCORE,
+    "blind reward model": figures.Look("#cc79a7", "^"),
+    LONGEST: figures.LENGTH,
+    LIKELIEST: figures.Look("0.45", "v"),
+    "the annotators": figures.TRUTH,
+}
+
+DASHES = {
+    f"reward model, {size} of the ratings": dash
+    for size, dash in zip(SIZES, ("-", "--", ":"), strict=True)
+}
+
+
+def drawn(result: dict[str, list[dict]], seeds: Sequence[int]) -> Figure:
+    """Left: R within a prompt by set of responses. Right: truth gained by the best of n of SFT."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    sets = list(dict.fromkeys(row["set"] for row in result["read"]))
+    for place, (judge, look) in enumerate(LOOKS.items()):
+        rows = [row for row in result["read"] if row["judge"] == judge]
+        at = [sets.index(row["set"]) + 0.12 * (place - 2) for row in rows]
+        r = [row["R within a prompt"] for row in rows]
+        mean = np.array([value["mean"] for value in r])
+        half = np.nan_to_num([value["plus or minus"] for value in r])
+        figures.dots(left, at, mean, mean - half, mean + half, look, label=judge, across=False)
+    left.set_xticks(range(len(sets)), [name.replace(" ", "\n", 1) for name in sets])
+    left.axhline(0, color="0.6", lw=0.8)
+    left.set(ylabel="R with the truth, within a prompt", title="What a judge reads")
+    figures.legend_beside(left)
+    numbers = (4, 16, 64)
+    for row in result["pressed"]:
+        judge = row["judge"]
+        if judge == best_of_n.BY_TRUTH:  # far above all others: it would flatten them
+            most = row[f"best of {numbers[-1]}"]["mean"]
+            continue
+        gains = [row[f"best of {n}"]["mean"] for n in numbers]
+        look = LOOKS.get(judge, figures.SCORE)
+        style = DASHES.get(judge, "-")
+        right.plot(numbers, gains, style, marker=look.marker, color=look.color, ms=4, label=judge)
+    right.set_xscale("log", base=2)
+    right.set_xticks(numbers, [str(n) for n in numbers])
+    right.axhline(0, color="0.6", lw=0.8)
+    right.set(xlabel="best of n answers of SFT", ylabel="truth gained, points")
+    right.set_title(f"What pressing on it gains (by the truth itself: {most:.1f})")
+    figures.legend_beside(right)
+    figure.supxlabel(f"Generated data (small world), tier demo, seeds {list(seeds)}", fontsize=7)
+    return figure
+
+
 def main() -> None:
     """Ask all judges of all seeds, and write what they said."""
     parser = argparse.ArgumentParser(
@@ -241,15 +292,17 @@ def main() -> None:
         result[f"{name} by seed"] = rows
         means = pd.DataFrame(rows).drop(columns="seed").groupby(keys, sort=False).mean()
         print(name, means.round(2).to_string(), sep="\n", flush=True)
+    figure = drawn(result, options.seeds)
     if options.dry:
+        figure.savefig(options.folder / "judge.png", dpi=150)
         return
     own = {(row["set"], row["judge"]): row["R within a prompt"]["mean"] for row in result["read"]}
     names = dict.fromkeys(row["set"] for row in result["read"])
-    figures = [f"{name} {own[name, 'reward model']:.2f}" for name in names]
+    words = [f"{name} {own[name, 'reward model']:.2f}" for name in names]
     result = {
         "name": "judge",
         "compared": "R of reward model and truth among the answers to one prompt, mean of seeds",
-        "figure": "; ".join(figures),
+        "figure": "; ".join(words),
         "goal": "none: it says how far the judge can be trusted",
         "met": True,
         "seeds": options.seeds,
@@ -257,7 +310,9 @@ def main() -> None:
         "device": report.device(),
         "commit": report.commit(),
     }
-    paths.write(paths.reports() / "benchmarks" / "judge.json", json.dumps(result, indent=1) + "\n")
+    folder = paths.reports() / "benchmarks"
+    paths.write(folder / "judge.json", json.dumps(result, indent=1) + "\n")
+    figure.savefig(folder / "judge.png", dpi=150)
 
 
 if __name__ == "__main__":
