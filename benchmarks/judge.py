@@ -84,14 +84,14 @@ def answers(world: World, policy: str, n_prompts: int, n: int, temperature: floa
 def judgements(world: World, groups: Sequence[Group]) -> dict[str, np.ndarray]:
     """What each judge says of the responses of the groups: float64 [groups, n] by name."""
     shape = (len(groups), len(groups[0].responses))
-    said = {
+    judged = {
         "reward model": world.reward_model.score(groups).numpy() @ works.WEIGHTS,
         "blind reward model": world.blind_judge.score(groups).numpy() @ works.WEIGHTS,
         LONGEST: [len(response.text) for group in groups for response in group.responses],
     }
     if all(hasattr(response, "log_probs") for response in groups[0].responses):
-        said[LIKELIEST] = [sum(r.log_probs) for group in groups for r in group.responses]
-    return {name: np.reshape(values, shape).astype(np.float64) for name, values in said.items()}
+        judged[LIKELIEST] = [sum(r.log_probs) for group in groups for r in group.responses]
+    return {name: np.reshape(values, shape).astype(np.float64) for name, values in judged.items()}
 
 
 def within(values: np.ndarray, truth: np.ndarray) -> float:

@@ -313,8 +313,8 @@ def _compiled(form: str, value: str) -> re.Pattern:
     What is said of two things, as by `value`, must name the second one too.
     """
     second = _SECOND.search(_key(value))
-    said = f"(.+{re.escape(second[0])}.+)" if second else "(.+)"
-    return re.compile(re.escape(_key(form)).replace(r"\{v\}", said))
+    value_pattern = f"(.+{re.escape(second[0])}.+)" if second else "(.+)"
+    return re.compile(re.escape(_key(form)).replace(r"\{v\}", value_pattern))
 
 
 def _slip(item: Item) -> re.Pattern:

@@ -899,7 +899,7 @@ def test_a_last_sentence_may_lack_its_full_stop():
     assert grade(task, whole[:-4]).garbled == 1
 
 
-def test_a_fact_may_be_said_as_a_line_of_a_form_and_a_line_as_a_sentence():
+def test_a_fact_may_stand_as_a_line_of_a_form_and_a_line_as_a_sentence():
     facts, form = first_of("facts"), first_of("form")
     field = facts.keys[0].partition("/")[2]
     assert grade(facts, f"{field.upper()}: {facts.items[0].value}.").right == [0]
@@ -907,7 +907,7 @@ def test_a_fact_may_be_said_as_a_line_of_a_form_and_a_line_as_a_sentence():
     assert grade(form, f"The {field} of {thing} is {form.items[0].value}.").right == [0]
 
 
-def test_what_is_beside_the_point_and_said_again_is_repeated():
+def test_what_is_beside_the_point_counts_as_repeated_the_second_time():
     task = first_of("unsafe")
     fact = "Iron is a metal."
     assert grade(task, f"{fact} {fact}").irrelevant == grade(task, fact).irrelevant == 1
