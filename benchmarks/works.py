@@ -150,7 +150,7 @@ class World:
     def reward_model(self) -> RewardModel:
         """The reward model of this seed, trained on what the annotators said."""
         if self.matrix:
-            return load_reward_model(self.saved(REWARD_MODEL, "reward-model")).eval()
+            return load_reward_model(self.saved(REWARD_MODEL, "model")).eval()
         return self.judge("reward-model", list)
 
     @cached_property
