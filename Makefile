@@ -51,7 +51,7 @@ demo: $(READY) ## run the paper small: every notebook in a small world, where th
 SEEDS ?= 1
 matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
-	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 13
+	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 06@preferences 06@one-attribute 06@quarter 13
 	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
 
