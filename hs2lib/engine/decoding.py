@@ -1,8 +1,9 @@
 """Decoding by a causal model: each prompt computed once for all its samples.
 
-Nothing is padded, and a sample that is done leaves its batch. The keys and values of a prompt are
-stored once. Each step attends from all its samples to them in one call, and from every sample to
-its own tokens in another. The two are joined by their log-sum-exps, which is exact.
+A sample that is done leaves its batch. The keys and values of a prompt are stored once, beside
+those of other prompts of about its length: a shelf. Each step attends from all samples of a shelf
+to their prompts in one call, and from every sample to its own tokens in another. The two are joined
+by their log-sum-exps, which is exact.
 
 Prompts that are admitted together are a cohort, whose samples have equally many tokens. When enough
 samples are done the next prompts are admitted beside the others.
@@ -37,6 +38,13 @@ from hs2lib.engine.attention import (
 FIRST = 256
 
 PREFILL = 8192  # tokens of prompts computed in one pass
+
+# Prompts share a shelf where the longest has at most so many times the tokens of the shortest.
+SPREAD = 1.25
+
+# Added to the scores of places before a prompt. Its exponential is 0, and so is that of a whole
+# block of such places once a real one has been seen: with -inf it would be nan until then.
+UNSEEN = -1e30
 
 # A prompt to decode: its token ids, and (index, uniform numbers float64) of each of its samples.
 Prompt = tuple[list[int], list[tuple[int, np.ndarray]]]
@@ -120,6 +128,86 @@ class Row:
 
 
 @dataclass
+class Shelf:
+    """Prompts of about one length, whose keys and values are computed with as one batch of P.
+
+    All end at the last place of L. Shorter prompts have unseen places before them.
+    """
+
+    lengths: dict[int, int]  # number of the prompt -> its tokens, in the order of the batch
+    # layer -> keys, values [P, key heads, L, D] each
+    prefix: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    bias: Tensor | None = None  # [P, 1, 1, L], UNSEEN before each prompt; None where nothing is
+    # The rows of each prompt: their places in the cohort, int64 [P, n]. A prompt that has fewer
+    # than n fills up with a place of its own, or with 0 where it has none; there `is_row` is False.
+    places: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.int64))
+    is_row: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.bool))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt."""
+        return max(self.lengths.values())
+
+    def put(self, layer: int, prompt: int, key: Tensor, value: Tensor) -> None:
+        """Store a layer's keys and values of a prompt, [1, key heads, its tokens, D] each."""
+        if layer not in self.prefix:
+            shape = (len(self.lengths), key.shape[1], self.longest, key.shape[3])
+            self.prefix[layer] = (key.new_zeros(shape), value.new_zeros(shape))
+        position = list(self.lengths).index(prompt)
+        keys, values = self.prefix[layer]
+        keys[position, :, self.longest - key.shape[2] :] = key[0]
+        values[position, :, self.longest - value.shape[2] :] = value[0]
+
+    def place(self, rows_of: dict[int, list[int]], device: torch.device) -> None:
+        """Note the places of the rows of each prompt; forget prompts without any once half are.
+
+        rows_of: places by the number of the prompt, of at least one of this shelf's prompts.
+        """
+        present = [prompt for prompt in self.lengths if prompt in rows_of]
+        if 2 * len(present) <= len(self.lengths):
+            self._keep(present)
+        most = max(len(rows_of[prompt]) for prompt in present)
+        places = []
+        is_row = []
+        for prompt in self.lengths:
+            rows = rows_of.get(prompt, [])
+            n_missing = most - len(rows)
+            places.append(rows + [rows[0] if rows else 0] * n_missing)
+            is_row.append([True] * len(rows) + [False] * n_missing)
+        self.places = torch.tensor(places, device=device)  # [P, n]
+        self.is_row = torch.tensor(is_row, device=device)  # [P, n]
+        self.bias = None
+        if min(self.lengths.values()) < self.longest:
+            lengths = torch.tensor(list(self.lengths.values()), device=device)  # [P]
+            before_end = torch.arange(self.longest, 0, -1, device=device)  # [L]
+            unseen = before_end > lengths[:, None]  # [P, L]
+            self.bias = (UNSEEN * unseen)[:, None, None]
+
+    def _keep(self, prompts: list[int]) -> None:
+        """Forget all prompts but these."""
+        order = list(self.lengths)
+        kept = [order.index(prompt) for prompt in prompts]
+        self.lengths = {prompt: self.lengths[prompt] for prompt in prompts}
+        for layer, (keys, values) in self.prefix.items():
+            self.prefix[layer] = (
+                keys[kept, :, -self.longest :].contiguous(),
+                values[kept, :, -self.longest :].contiguous(),
+            )
+
+
+def shelves_of(lengths: dict[int, int]) -> list[Shelf]:
+    """Prompts, by length, on shelves on which none is more than SPREAD times as long as another."""
+    shelves: list[dict[int, int]] = []
+    shortest = 0
+    for prompt, length in sorted(lengths.items(), key=lambda item: item[1]):
+        if not shelves or length > SPREAD * shortest:
+            shelves.append({})
+            shortest = length
+        shelves[-1][prompt] = length
+    return [Shelf(shelf) for shelf in shelves]
+
+
+@dataclass
 class Cohort:
     """Samples with equally many tokens, and their keys and values.
 
@@ -127,22 +215,26 @@ class Cohort:
     """
 
     prompt_lengths: dict[int, int]  # number of the prompt -> its tokens
+    device: torch.device
     rows: list[Row] = field(default_factory=list)
     length: int = 0  # tokens in the cache
-    # layer -> prompt -> keys, values [1, key heads, L, D]
-    prefix: dict[int, dict[int, tuple[Tensor, Tensor]]] = field(default_factory=dict)
+    shelves: list[Shelf] = field(default_factory=list)
+    # Where the rows of all shelves, one shelf after the other, have the row of each place: [R].
+    order: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     # layer -> keys, values [places, key heads, room, D] of the sampled tokens
     cache: dict[int, list[Tensor]] = field(default_factory=dict)
-    members: list[tuple[int, Tensor]] = field(default_factory=list)  # prompt, places of its rows
 
     def regroup(self) -> None:
-        """Note which rows belong to which prompt, and forget prompts that have none left."""
+        """Note which rows belong to which prompt, and forget shelves that have none left."""
         by_prompt: dict[int, list[int]] = {}
         for place, row in enumerate(self.rows):
             by_prompt.setdefault(row.prompt, []).append(place)
-        self.members = [(prompt, torch.tensor(places)) for prompt, places in by_prompt.items()]
-        for layer, prefixes in self.prefix.items():
-            self.prefix[layer] = {prompt: prefixes[prompt] for prompt in by_prompt}
+        self.shelves = [shelf for shelf in self.shelves if by_prompt.keys() & shelf.lengths.keys()]
+        for shelf in self.shelves:
+            shelf.place(by_prompt, self.device)
+        if self.shelves:
+            places = torch.cat([shelf.places[shelf.is_row] for shelf in self.shelves])  # [R]
+            self.order = places.argsort()
 
     def remove_done(self, max_tokens: int) -> list[Row]:
         """Take out the rows that are finished or have max_tokens tokens, and return them.
@@ -213,11 +305,11 @@ def prefill(
     """
     q, k, v = _wide(query, key, value)
     out = torch.empty_like(q)  # [1, heads, T, D]
-    prefixes = cohort.prefix.setdefault(module.layer_idx, {})
+    shelf_of = {prompt: shelf for shelf in cohort.shelves for prompt in shelf.lengths}
     for prompt, start, stop in segments:
         keys = k[:, :, start:stop].contiguous()
         values = v[:, :, start:stop].contiguous()
-        prefixes[prompt] = (keys, values)
+        shelf_of[prompt].put(module.layer_idx, prompt, keys, values)
         out[:, :, start:stop] = _causal(module, q[:, :, start:stop], keys, values, options)
     return out.transpose(1, 2).to(query.dtype).contiguous()
 
@@ -269,27 +361,43 @@ def _of_cohort(
         keys = keys[:, :, -window:]
         values = values[:, :, -window:]
     out, lse = _attend(query, keys, values, options)
-    n_sampled = cohort.length + 1
-    for prompt, places in cohort.members:
-        prompt_length = cohort.prompt_lengths[prompt]
-        start = 0  # the first token of the prompt that the window leaves
-        if window:
-            start = max(0, prompt_length + n_sampled - window)
-        if start >= prompt_length:
-            continue
-        places = places.to(query.device)
-        part = query[places].transpose(0, 1)  # [key heads, n, queries, D]
-        keys, values = cohort.prefix[layer][prompt]
-        o, s = _attend(part.flatten(1, 2)[None], keys[:, :, start:], values[:, :, start:], options)
-        o = o[0].unflatten(1, part.shape[1:3]).transpose(0, 1)  # [n, key heads, queries, D]
-        s = s[0].unflatten(1, part.shape[1:3]).transpose(0, 1)  # [n, key heads, queries]
-        weight = torch.sigmoid(s - lse[places])[..., None].to(out.dtype)  # of the prompt
-        out[places] = out[places].lerp(o.to(out.dtype), weight)
-        lse[places] = lse[places].logaddexp(s)
+    n_seen = None  # tokens of a prompt, its last ones; all without a window
+    if window:
+        n_seen = window - cohort.length - 1
+    if n_seen is None or n_seen > 0:
+        prompt_out, prompt_lse = _to_prompts(cohort, layer, query, n_seen, options)
+        weight = torch.sigmoid(prompt_lse - lse)[..., None].to(out.dtype)  # of the prompt
+        out = out.lerp(prompt_out.to(out.dtype), weight)
+        lse = lse.logaddexp(prompt_lse)
     if options.sinks is not None:
         sinks = options.sinks.float().view(lse.shape[1:])
         out *= torch.sigmoid(lse - sinks)[..., None].to(out.dtype)
     return out
+
+
+def _to_prompts(
+    cohort: Cohort, layer: int, query: Tensor, n_seen: int | None, options: AttentionOptions
+) -> tuple[Tensor, Tensor]:
+    """Attention of each row's newest token to the last n_seen tokens of its prompt.
+
+    Args:
+        query: [rows, key heads, queries of each, D].
+        n_seen: None for all.
+    Returns: shaped as the query, and the log-sum-exps, float32 [rows, key heads, queries of each].
+    """
+    outs = []
+    lses = []
+    for shelf in cohort.shelves:
+        first = 0 if n_seen is None else max(0, shelf.longest - n_seen)
+        keys, values = shelf.prefix[layer]
+        bias = None if shelf.bias is None else shelf.bias[..., first:]
+        part = query[shelf.places].transpose(1, 2)  # [P, key heads, n, queries, D]
+        o, s = _attend(part.flatten(2, 3), keys[:, :, first:], values[:, :, first:], options, bias)
+        o = o.unflatten(2, part.shape[2:4]).transpose(1, 2)  # [P, n, key heads, queries, D]
+        s = s.unflatten(2, part.shape[2:4]).transpose(1, 2)  # [P, n, key heads, queries]
+        outs.append(o[shelf.is_row])
+        lses.append(s[shelf.is_row])
+    return torch.cat(outs)[cohort.order], torch.cat(lses)[cohort.order]
 
 
 def _wide(*tensors: Tensor) -> list[Tensor]:
@@ -325,17 +433,26 @@ def _causal(
     )
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions) -> tuple[Tensor, Tensor]:
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Attention of q [B, heads, Q, D] to all of k, v [B, heads, K, D].
+
+    bias: [B, 1, 1, K], added to the scores.
 
     Returns: [B, heads, Q, D], and the log-sum-exps, float32 [B, heads, Q].
     """
     softcap = options.softcap
     if q.device.type == "cpu" and not softcap:
-        return flash(q, k, v, 0.0, False, scale=options.scale)
+        mask = None
+        if bias is not None:
+            mask = bias.to(q.dtype).expand(-1, -1, q.shape[2], -1)
+        return flash(q, k, v, 0.0, False, attn_mask=mask, scale=options.scale)
     scores = (q @ k.transpose(-1, -2)).float() * options.scale  # [B, heads, Q, K]
     if softcap:
         scores = torch.tanh(scores / softcap) * softcap
+    if bias is not None:
+        scores = scores + bias
     lse = scores.logsumexp(-1)  # [B, heads, Q]
     return (scores - lse[..., None]).exp().to(v.dtype) @ v, lse
 
@@ -484,7 +601,8 @@ def _admit(
     segments = []  # (prompt, start, stop)
     for i, (start, stop) in enumerate(pairwise(bounds)):
         segments.append((first + i, start, stop))
-    cohort = Cohort({prompt: stop - start for prompt, start, stop in segments}, rows)
+    lengths = {prompt: stop - start for prompt, start, stop in segments}
+    cohort = Cohort(lengths, device, rows, shelves=shelves_of(lengths))
     cohort.regroup()
     positions = torch.cat([torch.arange(stop - start) for _, start, stop in segments])  # [T]
     ends = torch.tensor(bounds[1:], device=device) - 1  # [prompts]
