@@ -20,7 +20,8 @@ SteerLM is judged by what its labels move, greedy: quality asked for at level 4 
 gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
-left, and only controls are trained here.
+left, and only controls are trained here. Seeds that the result has already stay in it, if they are
+of the same commit: five seeds may be run on several days, or machines.
 """
 
 import argparse
@@ -85,6 +86,7 @@ CONTROLS = {
 # model not to blame. And SFT on answers without a fault: how much there is to gain.
 ORACLES = ("iterative dpo, by the truth", "ppo, by the truth", "sft, faultless")
 
+RESULT = paths.reports() / "benchmarks" / "works.json"
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
 ASKED = {  # what is steered -> the labels of level 0 and of level 4
     "quality": tuple(
@@ -594,16 +596,42 @@ def main() -> None:
     )
     options = parser.parse_args()
     torch.set_num_threads(1)  # the small base gains nothing by a second one
+    is_written = not (options.dry or options.set)
+    earlier = seeds_before(options.seeds) if is_written else {"rows": [], "commits": {}}
     rows = []
     for seed in options.seeds:
         world = World(seed, options.folder, settings_of(options.set), options.matrix)
         for name in ["base", *(name for name in options.only if name != "base")]:
             rows += rows_of(world, name, options.only)
             show(rows, seed, name)
-    if not (options.dry or options.set):
-        write(
-            rows, {seed: World(seed, options.folder, {}, options.matrix) for seed in options.seeds}
-        )
+    if is_written:
+        policies = [name for name in {row["policy"] for row in rows} if name != "base"]
+        commits = dict(earlier["commits"])
+        for seed in options.seeds:
+            world = World(seed, options.folder, matrix=options.matrix)
+            commits[str(seed)] = {name: world.commit(name) for name in sorted(policies)}
+        write(earlier["rows"] + rows, commits)
+
+
+def seeds_before(seeds: Sequence[int]) -> dict:
+    """Rows and commits of the seeds that the result has already, without those asked for.
+
+    Raises SystemExit where they are of another commit: their mean would be one of two recipes.
+    """
+    result = {"rows": [], "commits": {}}
+    if RESULT.is_file():
+        written = json.loads(RESULT.read_text())
+        if "verdicts" in written:  # else it is of the small world's first edition
+            result["rows"] = [row for row in written["rows"] if row["seed"] not in seeds]
+            others = {str(row["seed"]) for row in result["rows"]}
+            result["commits"] = {seed: written["commits"][seed] for seed in sorted(others)}
+            if others and written["commit"] != report.commit():
+                raise SystemExit(
+                    f"{RESULT.name} has seeds {', '.join(sorted(others))} of commit "
+                    f"{written['commit']}, this is {report.commit()}: check that commit out, "
+                    "or run all seeds anew"
+                )
+    return result
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -631,8 +659,11 @@ def show(rows: Sequence[dict], seed: int, name: str) -> None:
     print(name, wide.round(2).to_string(), sep="\n", flush=True)
 
 
-def write(rows: Sequence[dict], worlds: dict[int, World]) -> None:
-    """Write the result."""
+def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
+    """Write the result.
+
+    commits: by seed and policy, the one that trained it.
+    """
     table = over_seeds(rows)
     measured = set(table.policy)
     verdicts = {}
@@ -645,9 +676,6 @@ def write(rows: Sequence[dict], worlds: dict[int, World]) -> None:
     for method, word in verdicts.items():
         row = less_start.loc[method]
         words.append(f"{method} {word} ({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})")
-    commits = {}
-    for seed, world in worlds.items():
-        commits[seed] = {name: world.commit(name) for name in measured - {"base"}}
     result = {
         "name": "works",
         "compared": "true goodness (0 to 7.6), greedy, less the start's, mean of seeds",
@@ -656,7 +684,7 @@ def write(rows: Sequence[dict], worlds: dict[int, World]) -> None:
         "met": bool(verdicts) and set(verdicts.values()) == {"works"},
         "verdicts": verdicts,
         "controls": CONTROLS,
-        "seeds": sorted(worlds),
+        "seeds": sorted(int(seed) for seed in commits),
         "prompts": N_EVALUATED,
         "means": table.round(4).to_dict("records"),
         "rows": [row | {"value": round(row["value"], 4)} for row in rows],
@@ -664,7 +692,7 @@ def write(rows: Sequence[dict], worlds: dict[int, World]) -> None:
         "device": report.device(),
         "commit": report.commit(),
     }
-    paths.write(paths.reports() / "benchmarks" / "works.json", json.dumps(result, indent=1) + "\n")
+    paths.write(RESULT, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

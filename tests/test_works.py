@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import sys
 from collections import Counter
 
@@ -175,3 +176,24 @@ def test_the_true_reward_is_standardised_on_the_rated_responses(groups):
     assert scores.mean() == pytest.approx(0, abs=1e-6) and scores.std() == pytest.approx(
         1, abs=1e-6
     )
+
+
+def test_seeds_of_another_day_stay_if_they_are_of_the_same_commit(tmp_path, monkeypatch):
+    """Five seeds take hours: two runs add up, but not runs of two recipes."""
+    file = tmp_path / "works.json"
+    monkeypatch.setattr(works, "RESULT", file)
+    monkeypatch.setattr(works.report, "commit", lambda: "abc")
+    assert works.seeds_before([0]) == {"rows": [], "commits": {}}
+    written = {
+        "verdicts": {},
+        "commit": "abc",
+        "rows": [{"seed": 0, "value": 1.0}, {"seed": 1, "value": 2.0}],
+        "commits": {"0": {"sft": "abc"}, "1": {"sft": "abc"}},
+    }
+    file.write_text(json.dumps(written))
+    before = works.seeds_before([1, 2])
+    assert before == {"rows": [{"seed": 0, "value": 1.0}], "commits": {"0": {"sft": "abc"}}}
+    file.write_text(json.dumps(written | {"commit": "older"}))
+    with pytest.raises(SystemExit, match="has seeds 0 of commit older, this is abc"):
+        works.seeds_before([1, 2])
+    assert works.seeds_before([0, 1])["rows"] == []  # all anew
