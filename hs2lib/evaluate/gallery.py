@@ -35,6 +35,8 @@ def ask(
     *,
     labels: Mapping[str, str] | None = None,
     temperatures: Sequence[float] = TEMPERATURES,
+    seed: int | None = None,
+    keep: bool = True,
 ) -> list[tuple[Group, list[Answer]]]:
     """What each policy answers to each prompt, once at each temperature.
 
@@ -42,9 +44,11 @@ def ask(
         policies: by the name to show; a folder or a name is loaded, one at a time.
         prompts: groups whose prompts are asked; their responses are left alone.
         reward_model: scores the answers by the recipe's weighting; None for no scores.
-        setup: of the run. Its recipe has the seed and the longest answer, its folder keeps them.
+        setup: of the run. Its recipe has the seed and the longest answer, its folder keeps answers.
         labels: the label string of a policy that reads one, by the policy's name.
         temperatures: 0 is greedy.
+        seed: of the samples; None for the recipe's.
+        keep: whether the answers are kept in the run's folder, and read where they are.
 
     Returns:
         The prompts with their answers, by prompt, then policy, then temperature; none for none.
@@ -67,9 +71,9 @@ def ask(
                 top_p=recipe.eval_top_p,
                 max_new_tokens=recipe.eval_tokens,
                 label=labels.get(name),
-                seed=recipe.seed,
+                seed=recipe.seed if seed is None else seed,
                 autocast=recipe.autocast,
-                file=setup.folder,
+                file=setup.folder if keep else None,
                 progress=False,
             )
             scores = _scores(answered, reward_model, setup)

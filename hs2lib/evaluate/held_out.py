@@ -109,6 +109,13 @@ def side_by_side(setup: Setup) -> SideBySide:
     )
 
 
+def prompts_of(beside: SideBySide) -> list[Group]:
+    """The held-out prompts, as groups without responses; none where they are not generated."""
+    if not beside.prompts.groups or not beside.truth_known:
+        return []
+    return [generate.prompt_of(prompt) for prompt in beside.prompts.groups]
+
+
 def _rows(setup: Setup) -> tuple[list[pd.DataFrame], dict[str, str]]:
     """The rows of every policy, the base first, and the files that were read."""
     frames, read = response_rows.earlier(setup.folder)
