@@ -55,6 +55,7 @@ class SideBySide:
     caption: what was asked.
     about_score: what notebook 05 says of the reward model; "" where it says nothing.
     by_prompt: the truth of greedy answers, prompts down, policies across.
+    rows: those of all policies, one a sampled answer, as `response_rows.evaluate` makes them.
     """
 
     prompts: Loaded
@@ -65,6 +66,7 @@ class SideBySide:
     caption: str = ""
     about_score: str = ""
     by_prompt: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def side_by_side(setup: Setup) -> SideBySide:
@@ -94,8 +96,8 @@ def side_by_side(setup: Setup) -> SideBySide:
         about_score = verdict.read_text().strip()
         prompts.read.update(digests_by_place(verdict))
     by_prompt = pd.DataFrame()
+    joined = pd.concat(frames, ignore_index=True)
     if GREEDY in shown:
-        joined = pd.concat(frames, ignore_index=True)
         by_prompt = joined.pivot_table(GREEDY, "prompt", "policy", sort=False)
     return SideBySide(
         prompts,
@@ -106,6 +108,7 @@ def side_by_side(setup: Setup) -> SideBySide:
         caption=f"All policies on {len(prompt_ids)} held-out prompts: {asked}.",
         about_score=about_score,
         by_prompt=by_prompt,
+        rows=joined.drop_duplicates(["policy", "response"], keep="last", ignore_index=True),
     )
 
 

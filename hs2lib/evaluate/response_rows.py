@@ -30,7 +30,8 @@ from hs2lib.report.report import TEXTS, csv_text, plain_cell
 FILE = "evaluation.csv"
 BESIDE = "evaluation-beside.csv"  # of policies that no notebook makes, as the base
 
-KEYS = ("policy", "prompt", "response", "settings")  # the columns that are no measure
+KEYS = ("policy", "prompt", "response", "settings")  # whose response it is, and how it came
+TEXT = "text"  # the response itself; no measure either
 
 TRUTH = "truth"  # the weighted sum (goodness) of the true attributes
 GREEDY = "truth, greedy"  # of the answer that takes the likeliest token each time
@@ -49,7 +50,7 @@ def score_of(attribute: str) -> str:
 
 def measures(frame: pd.DataFrame) -> list[str]:
     """The columns that are measures, in their order."""
-    return [column for column in frame.columns if column not in KEYS]
+    return [column for column in frame.columns if column not in (*KEYS, TEXT)]
 
 
 def evaluate(
@@ -79,7 +80,8 @@ def evaluate(
         seed and max_new_tokens among them; n is 1 by default. The same seed gives all policies the
         same uniform numbers. file: a folder, in which scores and log-probabilities are kept, too.
 
-    Returns the columns policy, prompt, response, the measures, and settings. The measures are:
+    Returns the columns policy, prompt, response, text, the measures, and settings. The measures
+    are:
 
     - of generated prompts `TRUTH`, the goodness of the true attributes, "true helpfulness" and so
       on, these attributes themselves, and `GREEDY`, the goodness of the policy's greedy answer to
@@ -105,6 +107,7 @@ def evaluate(
         "policy": name,
         "prompt": [group.id for group in sampled for _ in group.responses],
         "response": [response.id for response in responses],
+        TEXT: [response.text for response in responses],
     }
     if is_generated(prompts):
         truth = np.concatenate([true_attributes(group) for group in sampled])  # [R, A]
@@ -205,6 +208,11 @@ def _left(folder: Path, file: str) -> tuple[list[pd.DataFrame], dict[str, str]]:
     if needed:
         runs = [run for run in runs if run.name in needed]
     files = [run / file for run in runs if (run / file).exists()]
-    texts = {"prompt": str, "response": str, "policy": str}
-    frames = [pd.read_csv(file, dtype=texts, **TEXTS).map(plain_cell) for file in files]
+    texts = {"prompt": str, "response": str, "policy": str, TEXT: str}
+    frames = []
+    for file in files:
+        frame = pd.read_csv(file, dtype=texts, **TEXTS).map(plain_cell)
+        if TEXT in frame:  # rows of an earlier version have none
+            frame[TEXT] = frame[TEXT].fillna("")  # a policy may say nothing
+        frames.append(frame)
     return frames, digests_by_place(*files)

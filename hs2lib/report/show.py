@@ -19,6 +19,7 @@ from hs2lib.corpus import generate, marks
 from hs2lib.group import ATTRIBUTES, Group, Response
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
+from hs2lib.report.report import DASH
 
 _PAGES = Path(__file__).parent / "pages"
 _GROUP = Environment(autoescape=True).from_string((_PAGES / "group.html").read_text())
@@ -81,6 +82,25 @@ def folded(title: str, *parts: str | pd.DataFrame) -> None:
     display(HTML(f"<details>{head}{''.join(pieces)}</details>"))
 
 
+def texts(table: pd.DataFrame) -> None:
+    """Show a table that has texts in it, their lines kept. All text is escaped.
+
+    The line breaks are in the page itself, for pages that show no style.
+    """
+    named = table.rename_axis(index=_page_cell(table.index.name or ""))
+    styled = named.style.set_uuid("texts").format(_page_cell)
+    for axis in (0, 1):
+        styled = styled.format_index(_page_cell, axis=axis)
+    display(styled.set_properties(**{"text-align": "left", "vertical-align": "top"}))
+
+
+def _page_cell(value: object) -> str:
+    """A cell of a page: two decimals, text escaped."""
+    if isinstance(value, float):
+        return DASH if math.isnan(value) else f"{value:.2f}"
+    return html.escape(str(value)).replace("\n", "<br>")
+
+
 def status() -> Callable[[str], None]:
     """A line that says what is being done: a function whose text replaces the last one."""
     handle = DisplayHandle()
@@ -118,7 +138,9 @@ def groups(shown: Sequence[Group], longest: int = 600) -> None:
     display(HTML("<hr>".join(group_html(group, longest) for group in shown)))
 
 
-def answers_html(group: Group, shown: Sequence[Answer], longest: int = 1500) -> str:
+def answers_html(
+    group: Group, shown: Sequence[Answer], longest: int = 1500, *, columns: bool = False
+) -> str:
     """A prompt and answers to it as HTML. All text is escaped.
 
     Answers to a prompt of the small world have a sign before each sentence, what they lack in a
@@ -129,6 +151,7 @@ def answers_html(group: Group, shown: Sequence[Answer], longest: int = 1500) -> 
         group: the prompt; its own responses are not shown.
         shown: the answers.
         longest: characters from which on an answer to a real prompt is cut, which the page says.
+        columns: whether answers stand side by side, where the page is wide enough.
     """
     known = generate.is_generated([group])
     marked = []
@@ -148,7 +171,13 @@ def answers_html(group: Group, shown: Sequence[Answer], longest: int = 1500) -> 
         kinds=marks.KINDS,
         legend=legend,
         longest=longest,
+        columns=columns,
     )
+
+
+def columns_html(group: Group, shown: Sequence[Answer]) -> str:
+    """`answers_html` with the answers side by side."""
+    return answers_html(group, shown, columns=True)
 
 
 def answers(group: Group, shown: Sequence[Answer], longest: int = 1500) -> None:
@@ -168,7 +197,7 @@ def rated(group: Group) -> list[Answer]:
 def interval(value: float, low: float, high: float, digits: int = 2) -> str:
     """A number with its interval as a cell of a table, `2.68 [2.67, 2.70]`; a dash for none."""
     if math.isnan(value):
-        return "\u2013"
+        return DASH
     number = f".{digits}f"
     if math.isnan(low):
         return format(value, number)

@@ -157,6 +157,7 @@ def test_saved_and_read_again_is_the_same(tmp_path, sft, judge):
     response_rows.save(tmp_path / "07_sft", frame)
     (again,), read = response_rows.earlier(tmp_path / "08_dpo")
     assert len(read) == 1, "the manifest names the file"
+    assert again.text.tolist() == frame.text.tolist(), "the answers themselves, too"
     tables = [policies.table([x], n_boot=100) for x in (frame, again)]
     pd.testing.assert_frame_equal(*tables)
     # A later notebook evaluates its upstream's policy again, or reads it: either way the policy
@@ -231,6 +232,31 @@ def evaluated(path, tier):
     return values | vars(
         parameters.whole_recipe(parameters.specification(path), values) or SimpleNamespace()
     )
+
+
+def test_every_text_comes_back_as_it_was_written(tmp_path):
+    """A policy may say nothing, a word that reads like a number or a missing cell, or odd characters."""
+    texts = [
+        "",
+        "NaN",
+        "None",
+        "-5",
+        "1e5",
+        "=1+1",
+        "'it",
+        "''",
+        " a ",
+        "\n",
+        "a\r\nb\rc",
+        "\0 \x1a",
+    ]
+    texts += ['"q", "z"', "\u2028\ufeff\ufffd", "<b>"]
+    frame = pd.DataFrame({"policy": "a", "prompt": "p", "text": texts, "truth": 1.0})
+    frame["response"] = [f"p/{k}" for k in range(len(texts))]
+    response_rows.save(tmp_path / "08_dpo", frame)
+    ((again,), _) = response_rows.earlier(tmp_path / "09_mine")
+    assert again.text.tolist() == texts
+    assert response_rows.measures(again) == ["truth"], "a text is no measure"
 
 
 def test_answers_are_kept_as_texts_that_no_spreadsheet_runs(tmp_path):

@@ -1,7 +1,13 @@
 """What a notebook shows besides tables and figures: a browser of groups finds a text from where it stands."""
 
+import re
+
+import pandas as pd
+
+from hs2lib.corpus import generate
 from hs2lib.group import Group, Response, Turn
 from hs2lib.report import show
+from hs2lib.report.answers import Answer
 
 
 def test_the_browser_shows_a_group_or_the_next_that_holds_a_text():
@@ -18,3 +24,27 @@ def test_the_browser_shows_a_group_or_the_next_that_holds_a_text():
     assert "old &lt;gold&gt;" in view.value
     text.value = "lead"
     assert view.value == "no group holds that text"
+
+
+def test_a_table_of_texts_keeps_its_lines_and_shows_no_markup(monkeypatch):
+    """Policies write the cells, prompts name the index, and either may hold markup."""
+    shown = []
+    monkeypatch.setattr(show, "display", lambda thing: shown.append(thing.to_html()))
+    rows = {"truth <i>": [1.234, float("nan")], "answer": ["one\n<b>two</b>", "&"]}
+    show.texts(pd.DataFrame(rows, index=["<u>0</u>", "1"]).rename_axis("<s>\nprompt"))
+    (page,) = shown
+    assert "one<br>&lt;b&gt;two&lt;/b&gt;" in page and "1.23" in page and ">\u2013<" in page
+    for tag in ("<b>", "<u>", "<i>", "<s>"):
+        assert tag not in page
+    assert "&lt;s&gt;<br>prompt" in page
+
+
+def test_answers_side_by_side_are_the_same_answers():
+    group = next(generate.groups(1, seed=0))
+    both = [Answer("a", group.responses[0].text), Answer("b", group.responses[1].text)]
+    under = show.answers_html(group, both)
+    beside = show.columns_html(group, both)
+    assert "flex" in beside and "flex" not in under
+    texts = [re.findall(r"&nbsp;([^<]*)<", page) for page in (under, beside)]
+    assert texts[0] == texts[1] and len(texts[0]) > 2
+    assert beside.count("<div") == beside.count("</div>")
