@@ -91,7 +91,8 @@ def texts(table: pd.DataFrame) -> None:
     styled = named.style.set_uuid("texts").format(_page_cell)
     for axis in (0, 1):
         styled = styled.format_index(_page_cell, axis=axis)
-    display(styled.set_properties(**{"text-align": "left", "vertical-align": "top"}))
+    left = [{"selector": "td, th", "props": "text-align: left; vertical-align: top"}]
+    display(styled.set_table_styles(left))
 
 
 def _page_cell(value: object) -> str:

@@ -31,7 +31,7 @@ def test_a_table_of_texts_keeps_its_lines_and_shows_no_markup(monkeypatch):
     shown = []
     monkeypatch.setattr(show, "display", lambda thing: shown.append(thing.to_html()))
     rows = {"truth <i>": [1.234, float("nan")], "answer": ["one\n<b>two</b>", "&"]}
-    show.texts(pd.DataFrame(rows, index=["<u>0</u>", "1"]).rename_axis("<s>\nprompt"))
+    show.texts(pd.DataFrame(rows, index=["<u>0</u>"] * 2).rename_axis("<s>\nprompt"))
     (page,) = shown
     assert "one<br>&lt;b&gt;two&lt;/b&gt;" in page and "1.23" in page and ">\u2013<" in page
     for tag in ("<b>", "<u>", "<i>", "<s>"):
