@@ -1,10 +1,7 @@
 """An answer of one's own: each change makes it worse in its way, and each button writes it."""
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from hs2lib import paths
 from hs2lib.corpus import generate, grade
 from hs2lib.evaluate import own_answer
 from hs2lib.models.reward_model import RewardModel
@@ -66,12 +63,3 @@ def test_every_part_of_the_box_answers(model):
     assert text.value == generate.without_faults(GROUPS[1]).responses[0].text
     text.value = "<b>nothing</b> of the kind"
     assert "&lt;b&gt;nothing" in view.value
-
-
-@pytest.mark.slow
-def test_the_box_and_the_sliders_work_in_a_kernel():
-    """As a reader's own notebook has them: events arrive through the kernel's display."""
-    source = (paths.root() / "tests" / "evaluate" / "widgets_0506.py").read_text()
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
-    assert "all callbacks answered" in str(notebook.cells[0].outputs)

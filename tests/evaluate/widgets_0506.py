@@ -1,6 +1,7 @@
-"""What `test_own_answer` runs in a kernel: every callback of the widgets of notebooks 05 and 06."""
+"""What `test_widgets` runs in a kernel: every callback of the widgets of notebooks 05 and 06."""
 
 import numpy as np
+from moves import moved, sets
 
 from hs2lib.corpus import generate
 from hs2lib.data.pairs import Benchmark, preferred_pairs
@@ -14,20 +15,15 @@ prompt, text, buttons, view = own_answer.box(groups, model, draw=show.answers_ht
 faultless, *changes = buttons.children
 for button in changes:
     faultless.click()
-    before = view.value
-    button.click()
-    assert view.value != before, button.description
-text.value = "Another answer."
-before = view.value
-faultless.click()
-assert view.value != before
-prompt.value = 1
+    moved(view, button.click, button.description)
+moved(view, sets(text, "Another answer."), "the text")
+moved(view, faultless.click, "the faultless answer")
+moved(view, sets(prompt, 1), "the prompt")
 
 pairs = Benchmark(preferred_pairs(generate.benchmark(4, 0), "x").pairs, "generated", "x")
 scored = rewardbench.score(pairs, model)
 *sliders, view = try_weights.sliders(scored, None, model.attributes, np.ones(5)).children
 for slider in sliders:
-    before = view.value
-    slider.value = -1.0
+    moved(view, sets(slider, -1.0), slider.description)
 assert "overall" in view.value
 print("all callbacks answered")
