@@ -91,6 +91,9 @@ class _Renderer(IPythonRenderer):
             url = f"../{notebook[1]}/notebook.html{notebook[2] or ''}"
         return super().link(text, url, title)
 
+    def table(self, text: str) -> str:
+        return f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table>\n{text}</table></div>\n'
+
     def inline_math(self, body: str) -> str:
         return mathml(body)
 
@@ -139,6 +142,15 @@ def _attribute_is_kept(tag: str, name: str, value: str) -> bool:
     return name in ("class", "style") or (tag in ("th", "td") and name in ("colspan", "rowspan"))
 
 
+def _alt(output: dict, following: dict) -> str:
+    """The words that stand for an output's picture: its own, else the caption that follows it."""
+    own = output.get("metadata", {}).get("image/png", {})
+    caption = re.fullmatch(r"\*(.*)\*", following.get("data", {}).get("text/markdown", "").strip(), re.S)
+    if isinstance(own, dict) and isinstance(own.get("alt"), str):
+        return own["alt"]
+    return html.unescape(caption[1]) if caption else "A figure without a caption."
+
+
 class _Sanitizer(SanitizeHTML):
     """nbconvert's own cleaning of outputs; cells of Markdown keep their text, which `markdown` escapes."""
 
@@ -149,7 +161,9 @@ class _Sanitizer(SanitizeHTML):
     styles = List("white-space border-left padding margin max-width text-align font-weight color".split())
 
     def preprocess_cell(self, cell, resources, index):
-        for output in cell.get("outputs", []):
+        outputs = cell.get("outputs", [])
+        alts = [_alt(output, following) for output, following in zip(outputs, [*outputs, {}][1:], strict=True)]
+        for output, alt in zip(outputs, alts, strict=True):
             data = output.get("data", {})
             output.metadata = nbformat.NotebookNode()
             if "application/vnd.jupyter.widget-view+json" in data:
@@ -157,7 +171,7 @@ class _Sanitizer(SanitizeHTML):
             if "text/html" in data:  # pandas and pygments put their styles in front
                 data["text/html"] = re.sub(r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I)
             if "image/png" in data:
-                output.metadata["image/png"] = {"alt": "Figure; its caption follows."}
+                output.metadata["image/png"] = {"alt": alt}
         return (cell, resources) if cell.cell_type == "markdown" else super().preprocess_cell(cell, resources, index)
 
 

@@ -254,6 +254,25 @@ def test_answers_keep_their_signs_colours_and_struck_items():
     assert [value for _, name, value in page.attributes if name == "style"] == []
 
 
+def test_a_picture_of_a_notebook_is_told_in_the_words_of_its_caption():
+    """Every picture was "Figure; its caption follows.". Copies of before have no words of their own."""
+
+    def picture(**metadata):
+        return new_output("display_data", {"image/png": "aGk="}, metadata=metadata)
+
+    caption = new_output("display_data", {"text/markdown": '*A "curve" &lt;b&gt;.*\n'})
+    told = picture(**{"image/png": {"alt": "Told <b>."}})
+    first = new_code_cell("", outputs=[picture(), caption, told, caption, picture()])
+    page = notebook_page(first, new_code_cell("", outputs=[picture()]))
+    alts = [value for tag, name, value in page.attributes if tag == "img" and name == "alt"]
+    assert alts == ['A "curve" <b>.', "Told <b>.", *["A figure without a caption."] * 2]
+
+
+def test_a_wide_table_of_markdown_scrolls_in_its_own_box():
+    text = site.markdown("| a | b |\n|---|---|\n| 1 | <b> |\n")
+    assert '<div class="scroll"' in text and "<td>1</td>" in text and "<b>" not in text
+
+
 def test_links_between_notebooks_lead_to_pages_of_the_site(suite):
     """They led to `07_sft.ipynb`, which the site has not. A notebook that has no run has a page that says so."""
     other, third = "02_second", "03_third"
