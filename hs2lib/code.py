@@ -44,7 +44,9 @@ DRAWS = (
 SITE = {
     "base.html",
     "benchmarks.html",
+    "compare.html",
     "index.html",
+    "missing.html",
     "page.css",
     "plain.html",
     "readme.txt",

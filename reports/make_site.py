@@ -60,8 +60,39 @@ def mathml(latex: str, display: str = "inline") -> str:
     return converted
 
 
+# The only HTML that Markdown may hold: folds and struck words, without attributes.
+_LITERAL = re.compile(r"<(/?(?:details|summary|s))>")
+_ESCAPED = re.compile(_LITERAL.pattern.replace("<", "&lt;", 1).replace(">", "&gt;"))
+
+# A link to another notebook: from a source, or from an executed copy.
+_NOTEBOOK = re.compile(r"(?:\.\./(?:\d\d_\w+)/)?(\d\d_\w+)\.ipynb(#.*)?")
+
+
 class _Renderer(IPythonRenderer):
-    """Markdown without HTML, pictures from elsewhere, diagrams that need a script, or links that run code."""
+    """Markdown without pictures from elsewhere, diagrams that need a script, or links that run code.
+
+    Of HTML it keeps what `_LITERAL` matches; all else is text.
+    """
+
+    def inline_html(self, text: str) -> str:
+        return _ESCAPED.sub(r"<\1>", super().inline_html(text))
+
+    def block_html(self, text: str) -> str:
+        if not _LITERAL.search(text):
+            return super().block_html(text)
+        return _ESCAPED.sub(r"<\1>", self.escape_raw(text.strip())) + "\n"
+
+    def heading(self, text: str, level: int, **attrs: str) -> str:
+        words = html.unescape(re.sub(r"<[^>]*>", "", text))
+        return super().heading(text, level, id=words.replace(" ", "-"))  # as JupyterLab names it
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        if notebook := _NOTEBOOK.fullmatch(url):
+            url = f"../{notebook[1]}/notebook.html{notebook[2] or ''}"
+        return super().link(text, url, title)
+
+    def table(self, text: str) -> str:
+        return f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table>\n{text}</table></div>\n'
 
     def inline_math(self, body: str) -> str:
         return mathml(body)
@@ -77,13 +108,47 @@ class _Renderer(IPythonRenderer):
 
 
 def markdown(source: str) -> str:
-    """Markdown as safe HTML, formulas as MathML."""
+    """Markdown as safe HTML, formulas as MathML.
+
+    Folds and struck words are kept where each that begins also ends: one that does not would reach
+    into the rest of the page.
+    """
     renderer = _Renderer(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
-    return MarkdownWithMath(renderer=renderer).render(source)
+    text = MarkdownWithMath(renderer=renderer).render(source)
+    return text if _closed(text) else _LITERAL.sub(r"&lt;\1&gt;", text)
+
+
+def _closed(text: str) -> bool:
+    """Whether each literal tag of a text is closed, the inner one first."""
+    still_open = []
+    for tag in _LITERAL.findall(text):
+        if not tag.startswith("/"):
+            still_open.append(tag)
+        elif not still_open or still_open.pop() != tag[1:]:
+            return False
+    return not still_open
 
 
 _TAGS = """table caption thead tbody tfoot tr th td div span pre code b i em strong small p br hr h3 h4
-ul li""".split()  # noqa: SIM905
+ul li details summary s""".split()  # noqa: SIM905
+
+
+def _attribute_is_kept(tag: str, name: str, value: str) -> bool:
+    """Whether an attribute of an output's HTML stays. Only the signs of `show.answers` have a colour."""
+    if tag in ("details", "summary", "s"):
+        return False
+    if name == "style" and re.search(r"(^|;)\s*color\s*:", value, re.I):
+        return tag in ("span", "b") and re.fullmatch(r"color:#[0-9a-f]{6}", value) is not None
+    return name in ("class", "style") or (tag in ("th", "td") and name in ("colspan", "rowspan"))
+
+
+def _alt(output: dict, following: dict) -> str:
+    """The words that stand for an output's picture: its own, else the caption that follows it."""
+    own = output.get("metadata", {}).get("image/png", {})
+    caption = re.fullmatch(r"\*(.*)\*", following.get("data", {}).get("text/markdown", "").strip(), re.S)
+    if isinstance(own, dict) and isinstance(own.get("alt"), str):
+        return own["alt"]
+    return html.unescape(caption[1]) if caption else "A figure without a caption."
 
 
 class _Sanitizer(SanitizeHTML):
@@ -92,11 +157,13 @@ class _Sanitizer(SanitizeHTML):
     safe_output_keys = Set({"text/plain", "text/markdown", "image/png"})
     sanitized_output_types = Set({"text/html"})
     tags = List(_TAGS)
-    attributes = Any({"*": ["class", "style"], "th": ["colspan", "rowspan"], "td": ["colspan", "rowspan"]})
-    styles = List(["white-space", "border-left", "padding", "margin", "max-width", "text-align", "font-weight"])
+    attributes = Any(_attribute_is_kept)
+    styles = List("white-space border-left padding margin max-width text-align font-weight color".split())
 
     def preprocess_cell(self, cell, resources, index):
-        for output in cell.get("outputs", []):
+        outputs = cell.get("outputs", [])
+        alts = [_alt(output, following) for output, following in zip(outputs, [*outputs, {}][1:], strict=True)]
+        for output, alt in zip(outputs, alts, strict=True):
             data = output.get("data", {})
             output.metadata = nbformat.NotebookNode()
             if "application/vnd.jupyter.widget-view+json" in data:
@@ -104,7 +171,7 @@ class _Sanitizer(SanitizeHTML):
             if "text/html" in data:  # pandas and pygments put their styles in front
                 data["text/html"] = re.sub(r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I)
             if "image/png" in data:
-                output.metadata["image/png"] = {"alt": "Figure; its caption follows."}
+                output.metadata["image/png"] = {"alt": alt}
         return (cell, resources) if cell.cell_type == "markdown" else super().preprocess_cell(cell, resources, index)
 
 
@@ -216,6 +283,8 @@ def build() -> Path:
                 put(name, content)
         except FileNotFoundError:  # a run that started meanwhile has taken its manifest away
             shown.update(state="incomplete: being written", run=None)
+    for name, content in missing_pages(every):
+        put(name, content)
     compared = []
     for tier, _, _ in own:
         name = f"compare-{tier}.html"
@@ -232,6 +301,20 @@ def build() -> Path:
         if path.is_file() and path not in names:
             path.unlink()
     return folder / "index.html"
+
+
+def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
+    """The pages that links of notebooks lead to where a notebook has no run beside theirs.
+
+    Each says so, and links to the notebook's runs elsewhere. rows: as from `row`, all of them.
+    """
+    places = [shown["place"] for shown in rows if shown["run"]]
+    for beside in sorted({place.partition("/")[0] for place in places}):
+        for name in graph.notebooks():
+            if f"{beside}/{name}/" not in places:
+                where = [place for place in places if place.split("/")[1] == name]
+                page_name = f"{beside}/{name}/notebook.html"
+                yield page_name, page(page_name, "missing", name, beside=beside, where=where)
 
 
 def comparison(tier: str) -> dict | None:

@@ -12,7 +12,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from hs2lib.corpus import generate, marks
 from hs2lib.paths import root, sha256, write
+from hs2lib.report import show
+from hs2lib.report.answers import Answer
 from hs2lib.run import graph
 
 sys.path.insert(0, str(root() / "reports"))
@@ -35,6 +38,9 @@ HOSTILE = [
     "<style>body{background:url(https://example.org)}</style>",
     "<a href='javascript:alert(1)'>x</a>",
     "<math><mtext><script>alert(1)</script></mtext></math>",
+    "<details open ontoggle=alert(1)><summary onclick=alert(1)>x</summary>",
+    "</details></summary><s style='color:#ffffff' onclick=alert(1)>x",
+    "<span style='color:#ffffff;position:fixed;background:url(https://example.org)'>x</span>",
 ]
 
 
@@ -176,6 +182,7 @@ def assert_harmless(path):
                 "data:image/png;base64,"
             )
         assert "url(" not in value if name == "style" else True
+        assert tag not in ("details", "summary", "s"), "these have no attributes"
     assert page.tags.count("style") == 1, "ours, and no other"
     assert "url(" not in path.read_text().partition("</style>")[0]
     assert "default-src 'none'" in dict((n, v) for t, n, v in page.attributes if t == "meta").get(
@@ -195,6 +202,101 @@ def test_hostile_rows_captions_and_outputs_do_no_harm(suite):
             assert_harmless(path)
         shown = read(suite / "reports/site/demo" / NAME / "index.html").text
         assert text in shown.replace("\r", ""), "what the data says is shown as the text it is"
+
+
+def notebook_page(*cells):
+    """What a browser reads of an executed notebook with these cells."""
+    reader = Reader()
+    reader.feed(site.notebook_body(new_notebook(cells=list(cells))))
+    return reader
+
+
+def shown_as(kind, text):
+    return new_code_cell("", outputs=[new_output("display_data", {kind: text})])
+
+
+def test_folds_and_struck_words_are_what_they_are_and_other_tags_are_text():
+    """Folded answers and tables stood on the site as the text `<details>`."""
+    answer = "1. Which?\n\n<details><summary>Answer</summary>\n\nThe *first*.\n\n</details>"
+    page = notebook_page(new_markdown_cell(answer))
+    assert {"details", "summary", "em"} <= set(page.tags) and "<" not in page.text
+    assert "s" in notebook_page(new_markdown_cell("a <s>word</s> less")).tags
+    folded = "<details><summary>All</summary><table><tr><td>1</td></tr></table></details>"
+    page = notebook_page(shown_as("text/html", folded))
+    assert {"details", "summary", "td"} <= set(page.tags) and "<" not in page.text
+    for text in ("<details open>", "<summary class='n'>x</summary>", "<b>x</b>", "<S>x</S>"):
+        page = notebook_page(new_markdown_cell(text), shown_as("text/markdown", text))
+        assert not {"details", "summary", "b", "s"} & set(page.tags) and text in page.text
+
+
+@pytest.mark.parametrize(
+    "text", ["<s>all", "a</s>", "<details>\n\nx", "<s><details>\n\nx</s></details>"]
+)
+def test_a_tag_that_nothing_closes_is_text(text):
+    """Else a row of a data set strikes out or folds away the rest of the page."""
+    for shown in (new_markdown_cell(text), shown_as("text/markdown", text)):
+        page = notebook_page(shown, new_markdown_cell("The rest."))
+        assert not {"s", "details"} & set(page.tags)
+        assert text.partition(">")[0] + ">" in page.text
+
+
+def test_answers_keep_their_signs_colours_and_struck_items():
+    """The site dropped the colours, and showed a missing item as `<s>item</s>`."""
+    group = next(generate.groups(1, seed=4, split="train"))
+    page = notebook_page(
+        shown_as("text/html", show.answers_html(group, [Answer("SFT", "Nothing.")]))
+    )
+    styles = {value for tag, name, value in page.attributes if tag == "span" and name == "style"}
+    assert f"color:{marks.KINDS['missing'][1]};" in styles
+    assert "s" in page.tags and "<s>" not in page.text
+    hostile = "<p style='color:#ffffff'>a</p><span style='color:#fff;margin:1px'>b</span>"
+    page = notebook_page(shown_as("text/html", hostile))
+    assert [value for _, name, value in page.attributes if name == "style"] == []
+
+
+def test_a_picture_of_a_notebook_is_told_in_the_words_of_its_caption():
+    """Every picture was "Figure; its caption follows.". Copies of before have no words of their own."""
+
+    def picture(**metadata):
+        return new_output("display_data", {"image/png": "aGk="}, metadata=metadata)
+
+    caption = new_output("display_data", {"text/markdown": '*A "curve" &lt;b&gt;.*\n'})
+    told = picture(**{"image/png": {"alt": "Told <b>."}})
+    first = new_code_cell("", outputs=[picture(), caption, told, caption, picture()])
+    page = notebook_page(first, new_code_cell("", outputs=[picture()]))
+    alts = [value for tag, name, value in page.attributes if tag == "img" and name == "alt"]
+    assert alts == ['A "curve" <b>.', "Told <b>.", *["A figure without a caption."] * 2]
+
+
+def test_a_wide_table_of_markdown_scrolls_in_its_own_box():
+    text = site.markdown("| a | b |\n|---|---|\n| 1 | <b> |\n")
+    assert '<div class="scroll"' in text and "<td>1</td>" in text and "<b>" not in text
+
+
+def test_links_between_notebooks_lead_to_pages_of_the_site(suite):
+    """They led to `07_sft.ipynb`, which the site has not. A notebook that has no run has a page that says so."""
+    other, third = "02_second", "03_third"
+    for name in (other, third):
+        nbformat.write(executed(), suite / "notebooks" / f"{name}.ipynb")
+    linked = (
+        f"[a]({other}.ipynb) [b](../{other}/{other}.ipynb#Its-end) [c]({third}.ipynb) [d](#Its-end)"
+    )
+    where = finish(suite, root="reports/published")
+    nbformat.write(executed(source=f"{linked}\n\n## Its end"), where / f"{NAME}.ipynb")
+    finish(suite, root="reports/published", tier="laptop")
+    shutil.copytree(where, where.with_name(other))
+    site.build()
+    folder = suite / "reports/site/published-demo" / NAME
+    page = read(folder / "notebook.html")
+    links = [value for tag, name, value in page.attributes if tag == "a" and name == "href"][-4:]
+    second = f"../{other}/notebook.html"
+    assert links == [second, f"{second}#Its-end", f"../{third}/notebook.html", "#Its-end"]
+    assert ("h2", "id", "Its-end") in page.attributes
+    assert "not run anywhere" in read(folder / links[2]).text
+    assert (folder / second).exists()
+    missing = read(suite / "reports/site/published-laptop" / other / "notebook.html")
+    places = [value for tag, name, value in missing.attributes if tag == "a" and name == "href"]
+    assert places[-1] == f"../../published-demo/{other}/index.html"
 
 
 def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):

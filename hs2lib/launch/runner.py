@@ -28,6 +28,7 @@ from hs2lib.run import graph, parameters, processes
 from hs2lib.run.parameters import ParameterError, settings, specification
 
 BAR_TIMES = re.compile(r" \[\d+:\d\d(?::\d\d)?<[^\]]*\]")  # what a progress bar says of seconds
+NOTEBOOK_LINK = re.compile(r"\]\((\d\d_\w+)\.ipynb(?=[)#\s])")  # in Markdown, from beside it
 
 
 def doubled(text: str) -> str:
@@ -88,21 +89,44 @@ def execute(run: str, tier: str, locks: list[TextIO]) -> None:
         raise RuntimeError(
             f"{run} ended without run.finish(): no manifest in {files['manifest'].parent}"
         )
-    write(files["notebook"], _published_text(nbformat.read(partial, 4)))
+    write(files["notebook"], copy_text(nbformat.read(partial, 4)))
     partial.unlink()
     graph.stamp(run, tier)
     print(f"{tier} {run} done in {time.time() - began:.0f} s", flush=True)
 
 
-def _published_text(executed: nbformat.NotebookNode) -> str:
-    """The text of an executed notebook, without times and paths of this machine.
+def copy_text(executed: nbformat.NotebookNode) -> str:
+    """The text of an executed notebook as its report keeps it.
 
-    The manifest holds what matters of them. Warnings name files, and bars say seconds.
+    Times and paths of this machine are left out: warnings name files, and bars say seconds. The
+    manifest holds what matters of them. Links to other notebooks lead to their executed copies.
     """
     for node in (executed, *executed.cells):
         for name in ("papermill", "execution", "widgets"):
             node.metadata.pop(name, None)
+    for cell in executed.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _linked_to_copies(cell.source)
+        for output in cell.get("outputs", []):
+            shown = output.get("data", {})
+            if "text/markdown" in shown:
+                shown["text/markdown"] = _linked_to_copies(shown["text/markdown"])
     return BAR_TIMES.sub("", public(nbformat.writes(executed))) + "\n"
+
+
+def _linked_to_copies(text: str) -> str:
+    """Markdown whose links to notebooks lead from one executed copy to another.
+
+    A notebook lies beside the others, and a copy in a folder of its own.
+    """
+
+    def link(match: re.Match) -> str:
+        name = match[1]
+        if name not in graph.notebooks():
+            return match[0]
+        return f"](../{name}/{name}.ipynb"
+
+    return NOTEBOOK_LINK.sub(link, text)
 
 
 def check_folder(names: list[str], tier: str) -> None:

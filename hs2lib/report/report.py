@@ -318,6 +318,8 @@ class Run:
     ) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 
+        The caption is its alt text too, for readers who hear a page.
+
         Args:
             fig: the figure.
             name: of the two files.
@@ -335,7 +337,7 @@ class Run:
             with plt.rc_context({"pdf.fonttype": 42}):
                 fig.savefig(image, format=kind, metadata=metadata, bbox_inches="tight", dpi=200)
             self.keep(f"{name}.{kind}", image.getvalue(), caption)
-        display(fig)
+        display(fig, metadata={"image/png": {"alt": caption}})
         plt.close(fig)
         display(Markdown(f"*{html.escape(caption, quote=False)}*"))
 

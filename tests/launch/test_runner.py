@@ -1,6 +1,7 @@
 """The runner on a toy suite: what is current is not run again, a change re-runs what depends on it and nothing else."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,12 @@ from pathlib import Path
 import nbformat
 import pytest
 from made_rows import rated, write
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+)
 
 from hs2lib import code, paths
 from hs2lib.data import check
@@ -132,6 +138,69 @@ def test_a_change_reruns_what_depends_on_it_and_nothing_else(suite, capsys, monk
     assert (
         runner.main(named) == 0 and capsys.readouterr().err == "demo: all current, nothing to run\n"
     )
+
+
+def links(text):
+    """Where the links of a Markdown text lead, a heading of the notebook itself and the web apart."""
+    return [link for link in re.findall(r"\]\(([^)\s]+)", text) if not re.match("https:|#", link)]
+
+
+def texts(notebook):
+    """The texts of a notebook that are read as Markdown: cells and outputs."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            yield cell.source
+        for output in cell.get("outputs", []):
+            yield output.get("data", {}).get("text/markdown", "")
+
+
+@pytest.mark.slow
+def test_links_of_an_executed_copy_lead_to_other_copies(suite):
+    """A copy lies one folder deeper than its notebook, and each link of it led nowhere."""
+    sentence = "next [02](02_second.ipynb), then [its end](02_second.ipynb#end) or [9](09_x.ipynb)"
+    toy(
+        suite,
+        "01_first",
+        f"from IPython.display import Markdown, display\n\ndisplay(Markdown({sentence!r}))\n{FIRST}",
+    )
+    source = suite / "notebooks/01_first.ipynb"
+    edited = nbformat.read(source, 4)
+    edited.cells.insert(0, new_markdown_cell(sentence, id="title"))
+    nbformat.write(edited, source)
+    before = source.read_bytes()
+    done = make("--execute", "--tier", "demo", "01", "02")
+    assert done.returncode == 0, done.stderr
+    copy = graph.outputs("01_first", "demo")["notebook"]
+    led = [links(text) for text in texts(nbformat.read(copy, 4)) if "next" in text]
+    other = "../02_second/02_second.ipynb"
+    assert led == [[other, f"{other}#end", "09_x.ipynb"]] * 2, "the cell's, and the output's"
+    assert (copy.parent / other).resolve() == graph.outputs("02_second", "demo")["notebook"]
+    assert (copy.parent / other).exists()
+    assert source.read_bytes() == before, "the notebook's own links stay"
+
+
+@pytest.mark.parametrize("name", graph.notebooks())
+def test_each_link_of_a_notebook_leads_on_from_its_copy_too(name):
+    """Also from a published one, which lies a folder deeper still: so notebooks link to one another alone."""
+    notebook = nbformat.read(paths.notebook(name), 4)
+    said = []  # Markdown that the code cells show
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and links(cell.source):
+            said.append(new_output("display_data", {"text/markdown": cell.source}))
+    notebook.cells.append(new_code_cell("", outputs=said))
+    before = [link for text in texts(notebook) for link in links(text)]
+    assert before, "each leads to another"
+    for link in before:
+        assert (paths.notebook(name).parent / link).is_file(), link
+    copied = nbformat.reads(runner.copy_text(notebook), 4)
+    after = [link for text in texts(copied) for link in links(text)]
+    of_copies = [f"../{Path(link).stem}/{link}" for link in before]
+    assert after == of_copies
+    for tier in ("demo", "laptop"):
+        copy = graph.outputs(name, tier)["notebook"]
+        led = {(copy.parent / link).resolve() for link in after}
+        copies = {graph.outputs(other, tier)["notebook"] for other in graph.notebooks()}
+        assert led <= copies
 
 
 @pytest.mark.slow

@@ -514,6 +514,13 @@ def test_the_page_filters_without_a_script(reports):
     assert len(set(ids)) == len(ids)
 
 
+def test_every_table_of_the_page_scrolls_in_its_own_box(reports):
+    """The tally was wider than a phone, and the whole page scrolled sideways."""
+    text = claims.page(claims.ledger(["demo", "laptop"], paths.reports()))
+    boxes = re.findall(r'<div class="scroll"[^>]*><table>', text)
+    assert len(boxes) == text.count("<table>") == 2
+
+
 def test_the_page_escapes_what_it_shows(reports):
     table = claims.ledger(["demo"], paths.reports())
     table.loc[0, ["outcome", "note"]] = "<script>alert(1)</script>"

@@ -61,13 +61,13 @@ def test_outside_of_a_notebook_nothing_happens():
 def test_live_curves_are_pictures_each_in_place_of_the_last(shell, monkeypatch):
     sent = []
 
-    def display(figure, display_id):
-        sent.append(("new", forms(shell, figure)))
+    def display(figure, display_id, metadata):
+        sent.append(("new", forms(shell, figure), metadata["image/png"]["alt"]))
         return Handle()
 
     class Handle:
-        def update(self, figure):
-            sent.append(("again", forms(shell, figure)))
+        def update(self, figure, metadata):
+            sent.append(("again", forms(shell, figure), metadata["image/png"]["alt"]))
 
     monkeypatch.setattr(progress, "display", display)
     live = progress.Live()
@@ -76,7 +76,9 @@ def test_live_curves_are_pictures_each_in_place_of_the_last(shell, monkeypatch):
         state = TrainerState(global_step=step, max_steps=3, log_history=history)
         live.on_log(None, state, None)
     picture = {"text/plain", "image/png"}
-    assert sent == [("new", picture), ("again", picture)], "the first, none for 5 s, the last"
+    words = ["Training and validation, step 1 of 3.", "Training and validation, step 3 of 3."]
+    expected = [("new", picture, words[0]), ("again", picture, words[1])]
+    assert sent == expected, "the first, none for 5 s, the last"
 
 
 def test_a_figure_as_text_is_seen():

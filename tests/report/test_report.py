@@ -16,7 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from full_disk import full
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell, new_notebook
+from traitlets.config import Config
 from transformers import LlamaConfig, LlamaModel
 
 from hs2lib import paper, paths
@@ -103,6 +106,22 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     assert (
         json.loads((run.place / "manifest.json").read_text())["artefacts"] == manifest["artefacts"]
     ), "run again"
+
+
+def test_a_figure_is_shown_with_its_caption_as_the_words_of_its_picture(checkout):
+    """Who hears a page heard "figure". The words stand in the executed copy, for whatever shows it."""
+    InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    try:
+        run = start(REAL)
+        with capture_output() as captured:
+            run.figure(plt.subplots()[0], "curve", "A <curve>.")
+    finally:
+        InteractiveShell.clear_instance()
+    picture, caption = captured.outputs
+    assert "image/png" in picture.data
+    alt = "A <curve>. Source: HelpSteer2, train.jsonl.gz. Tier demo, seed 3."
+    assert picture.metadata["image/png"]["alt"] == alt
+    assert caption.data["text/markdown"] == f"*{alt.replace('<', '&lt;').replace('>', '&gt;')}*"
 
 
 def tiny_model():
