@@ -360,7 +360,7 @@ def demo_table():
     folder = CHECKOUT / "reports/published/demo" / run
     commit = json.loads((folder / "manifest.json").read_text())["commit"][:7]
     rows = pd.read_csv(folder / "two-numbers.csv", keep_default_na=False)
-    rows = rows[rows.start.isin(["SFT", "DPO", "SteerLM"])]
+    rows = rows[rows.policy != "base"]
     columns = [name for name in rows.columns if name not in ("policy", "start")]
     lines = [
         "True goodness (0 to 7.6) of answers to 200 held-out prompts, differences paired by prompt with 95 % "
@@ -371,7 +371,7 @@ def demo_table():
         "|---|---|" + "---|" * len(columns),
     ]
     for row in rows.to_dict("records"):
-        cells = [str(row[name]).replace("0.", ".") for name in columns]
+        cells = [row[name].lstrip("'").replace("0.", ".") for name in columns]
         lines.append(f"| {row['policy']} | {row['start']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
