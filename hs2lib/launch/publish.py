@@ -209,8 +209,8 @@ def read_otherwise(of: Plan, run: str) -> list[str]:
                 f"{run} read other results of {name} than those published: publish that one with it"
             )
     if "beside" in manifest.get("parameters", {}):
-        notebook = run.partition("@")[0]
-        reports = {name for name in of.after if name.partition("@")[0] != notebook}
+        needed = {name.partition("@")[0] for name in read}  # notebooks: not all are reported on
+        reports = {name for name in of.after if name.partition("@")[0] in needed}
         for name in sorted(reports - read.keys()):
             sentences.append(
                 f"{run} did not read {name}, which is published: run {name}, then {run} again"

@@ -65,14 +65,12 @@ class Live(TrainerCallback):
             return
         figure = draw(*self.tables(state.log_history))
         self.drawn = time.time()
-        step = f"step {state.global_step} of {state.max_steps}"
-        figure.suptitle(step, fontsize=9)
-        words = {"image/png": {"alt": f"Training and validation, {step}."}}
+        figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)
         pictures.enable_figures()
         if self.handle:
-            self.handle.update(figure, metadata=words)
+            self.handle.update(figure)
         else:
-            self.handle = display(figure, display_id=True, metadata=words)
+            self.handle = display(figure, display_id=True)
 
 
 def curves(history: list[dict]) -> Tables:
