@@ -65,12 +65,14 @@ class Live(TrainerCallback):
             return
         figure = draw(*self.tables(state.log_history))
         self.drawn = time.time()
-        figure.suptitle(f"step {state.global_step} of {state.max_steps}", fontsize=9)
+        step = f"step {state.global_step} of {state.max_steps}"
+        figure.suptitle(step, fontsize=9)
+        words = {"image/png": {"alt": f"Training and validation, {step}."}}
         pictures.enable_figures()
         if self.handle:
-            self.handle.update(figure)
+            self.handle.update(figure, metadata=words)
         else:
-            self.handle = display(figure, display_id=True)
+            self.handle = display(figure, display_id=True, metadata=words)
 
 
 def curves(history: list[dict]) -> Tables:
