@@ -8,6 +8,7 @@ Nothing is guessed. Where names may mean two things, one error says how to decid
 decides.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,15 @@ class Columns:
 BY_NAME = Columns()
 
 
+# What a row of each kind of layout has.
+_IN_WORDS = {
+    "one": "one response",
+    "better first": "a better and a worse response",
+    "numbered": "responses in numbered columns",
+    "list": "a list of responses",
+}
+
+
 class Layout(NamedTuple):
     """What stands where in a row, by the names of its columns as the file writes them.
 
@@ -106,6 +116,11 @@ class Layout(NamedTuple):
         """All columns that are read."""
         single = [name for name in (self.system, self.verdict) if name]
         return (*self.prompt, *self.responses, *single)
+
+    @property
+    def shape(self) -> str:
+        """What a row has, in words, and in which columns."""
+        return f"{_IN_WORDS[self.kind]} ({', '.join(self.responses)})"
 
     def notes(self) -> list[str]:
         """How columns were read, in words, as far as their names are not ours."""
@@ -196,7 +211,7 @@ def _named_value(
 
 
 def _sign(column: str, sign: float, value: object) -> float:
-    """The preference that a number means whose sign says which response is better.
+    """The preference, -1, 0 or 1, that a number means whose sign says which response is better.
 
     sign: 1 where it is negative for the first, as ours is; else -1.
     """
@@ -204,11 +219,13 @@ def _sign(column: str, sign: float, value: object) -> float:
         number = float(str(value))
     except ValueError:
         number = float("nan")
-    if not abs(number) < float("inf"):
+    if math.isnan(number):
         raise Fault(
             column, f"expected a number, got {shown(value)}", "write it, or leave the row out"
         )
-    return sign * number
+    if not number:
+        return 0.0
+    return sign * math.copysign(1.0, number)
 
 
 # The columns of a row

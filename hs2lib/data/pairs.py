@@ -18,7 +18,7 @@ from hs2lib.data.compared import chosen_first
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, faults_of
-from hs2lib.data.shapes import PromptRow, prompt_rows
+from hs2lib.data.shapes import PromptRow, difficulty, prompt_rows
 from hs2lib.group import Group
 from hs2lib.names import SOURCES, one_of
 from hs2lib.paths import digests_by_place
@@ -77,30 +77,19 @@ def _names(row: PromptRow) -> tuple[Names, PairRow]:
 def _comparisons(row: PromptRow) -> list[tuple[str, str, int, int]]:
     """(style, mark of the id, better, worse) of each pair of a row.
 
-    Three chosen and three rejected answers are RM-Bench's styles, from plain to rich: a pair is
-    hard where the rejected answer is the richer.
+    The style says how hard a pair of RM-Bench is. The mark has the numbers of the two answers, each
+    counted in its own column.
     """
     pairs = []
-    n_better = len({better for better, _ in row.comparisons})
-    has_styles = row.layout.kind == "better first" and (n_better, len(row.places)) == (3, 6)
+    starts = {column: i for i, (column, _) in reversed(list(enumerate(row.places)))}
     for better, worse in row.comparisons:
-        i = better
-        j = worse
-        if row.layout.kind == "better first":
-            j -= n_better
-        style = _style(i, j) if has_styles else ""
+        i = better - starts[row.places[better][0]]
+        j = worse - starts[row.places[worse][0]]
+        style = difficulty(row, better, worse)
+        style = f" ({style})" if style else ""
         mark = f"-{i}-{j}" if len(row.comparisons) > 1 else ""
         pairs.append((style, mark, better, worse))
     return pairs
-
-
-def _style(chosen: int, rejected: int) -> str:
-    """How hard a pair of RM-Bench is, by the styles of its answers, from 0 (plain) to 2 (rich)."""
-    if rejected > chosen:
-        return " (hard)"
-    if rejected < chosen:
-        return " (easy)"
-    return " (normal)"
 
 
 def pairs_of(

@@ -69,6 +69,26 @@ class PromptRow:
         }
 
 
+def difficulty(row: PromptRow, better: int, worse: int) -> str:
+    """How hard two responses of RM-Bench are to tell apart, "easy", "normal" or "hard"; else "".
+
+    Three better and three worse responses are its styles, from plain to rich. Two are hard where
+    the worse one is the richer.
+
+    Args:
+        row: any row.
+        better: the number of a response.
+        worse: that of another one, which is worse.
+    """
+    n_better = sum(column == row.layout.responses[0] for column, _ in row.places)
+    if row.layout.kind != "better first" or (n_better, len(row.places)) != (3, 6):
+        return ""
+    richer = worse - n_better - better
+    if richer > 0:
+        return "hard"
+    return "easy" if richer < 0 else "normal"
+
+
 @dataclass(frozen=True)
 class PromptFile:
     """A file of prompts and responses.
@@ -292,15 +312,6 @@ def _say_once(faults: Faults) -> None:
     faults.faults[:] = [DataError(first.file, first.line, first.field, what, first.fix)]
 
 
-# What a row of each kind of layout has.
-_IN_WORDS = {
-    "one": "one response",
-    "better first": "a better and a worse response",
-    "numbered": "responses in numbered columns",
-    "list": "a list of responses",
-}
-
-
 def _check_shape(layout: Layout, first_line: int, first: Layout, several_only: bool) -> None:
     """Raise Unclear where a row is of another shape than the first row.
 
@@ -315,8 +326,7 @@ def _check_shape(layout: Layout, first_line: int, first: Layout, several_only: b
         return
     raise Unclear(
         None,
-        f"this row has {_IN_WORDS[layout.kind]} ({', '.join(layout.responses)}), "
-        f"line {first_line} has {_IN_WORDS[first.kind]} ({', '.join(first.responses)})",
+        f"this row has {layout.shape}, line {first_line} has {first.shape}",
         "keep one shape in a file: split it",
     )
 
