@@ -140,21 +140,26 @@ def in_words(table: pd.DataFrame) -> list[str]:
     lines = []
     for measure, of_measure in table.groupby("measure", sort=False):
         first = of_measure.iloc[0]
+        title, _, level = measure.partition(", ")
+        words = (
+            "The best of several scores highest" if title == BEST else "The better scores higher"
+        )
+        unit = "row" if title == BEST else "pair"
+        if level:
+            unit = f"{level} {unit}"
         lines.append(
-            f"{_TITLES.get(measure, measure)}: {first.number:,} of {first.prompts:,} prompts"
+            f"{words}: {_counted(first.number, unit)}, {_counted(first.prompts, 'prompt')}"
         )
         for row in of_measure.itertuples():
             words = f"  {row.rule:9}{100 * row.right:5.1f} %"
             if row.rule != "random":
                 words += f"  ({100 * row.low:.1f} to {100 * row.high:.1f})"
                 if row.ties:
-                    words += f", {row.ties:,} ties, which count as wrong"
+                    words += f", {_counted(row.ties, 'tie')} counted as wrong"
             lines.append(words)
     return lines
 
 
-# What the lines call the measures.
-_TITLES = {
-    PAIRS: "The better response scores higher, in pairs",
-    BEST: "The best response scores highest, in rows of several",
-}
+def _counted(number: int, unit: str) -> str:
+    """A number of units, "1 pair" or "331 pairs"."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"

@@ -85,8 +85,10 @@ class Scored:
         first = "" if file.complete else "the first "
         lines = [
             f"{file.path}: {first}{len(file.rows):,} rows, {n_responses:,} responses",
-            f"  read as: {'; '.join(filter(None, (file.rows[0].layout.shape, file.read_as)))}",
+            f"  read as: {file.rows[0].layout.shape}",
         ]
+        if file.read_as:
+            lines[-1] += f"; {file.read_as}"
         carried = dict.fromkeys(name for row in file.rows for name in row.carried)
         if carried:
             lines.append(f"  carried along: {', '.join(carried)}")
