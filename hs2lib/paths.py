@@ -26,8 +26,16 @@ def root() -> Path:
     """
     if chosen := os.environ.get("HS2_ROOT"):
         return Path(chosen)
-    above = Path(__file__).resolve().parent.parent
-    return above if (above / "notebooks").is_dir() else Path.cwd()
+    return _ABOVE if in_checkout() else Path.cwd()
+
+
+def in_checkout() -> bool:
+    """Whether this library lies in a checkout, and not among installed packages."""
+    return (_ABOVE / "notebooks").is_dir()
+
+
+# The folder above hs2lib.
+_ABOVE = Path(__file__).resolve().parent.parent
 
 
 def reports() -> Path:

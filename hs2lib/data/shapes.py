@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -94,7 +94,7 @@ class PromptFile:
     """A file of prompts and responses.
 
     `set_aside` has why rows were left out. `read_as` says in words how the columns were read.
-    `complete` is False where a limit left rows unread.
+    `complete` is False where reading stopped at a limit.
     """
 
     path: Path
@@ -509,13 +509,8 @@ def read_prompts(
         DataError: rows are faulty, or the file cannot be read, or its columns may mean two things.
     """
     faults = Faults(path, strict=False)
-    rows = []
-    complete = True
-    for row in prompt_rows(path, faults, columns):
-        if limit and len(rows) == limit:
-            complete = False
-            break
-        rows.append(row)
+    rows = list(islice(prompt_rows(path, faults, columns), limit or None))
+    complete = not limit or len(rows) < limit
     if faults.faults and (strict or not rows):
         raise faults.error(advice if strict and rows else "")
     notes: dict[str, None] = {}  # in the order in which they first occur

@@ -18,6 +18,7 @@ import signal
 import sys
 from pathlib import Path
 
+import torch
 import transformers
 
 from hs2lib import paths
@@ -26,7 +27,7 @@ from hs2lib.data.rows import printable
 from hs2lib.names import PRECISIONS, TEMPLATES
 from hs2lib.score import output
 from hs2lib.score.fit import TOO_LONG
-from hs2lib.score.scoring import BAD_ROWS, score
+from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 0, or 2 where the file, an option or the model cannot be used.
     """
     args = _parser().parse_args(arguments)
-    _keep_out_of_packages()
+    _keep_out_of_the_way()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     options = {"revision": args.revision, "pad_token": args.pad_token, "template": args.template}
@@ -125,14 +126,21 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(printable(str(error).strip()), file=sys.stderr)
         return 2
+    except torch.OutOfMemoryError:
+        print(
+            f"out of memory; the scores so far are kept. Fix: a --budget below {GPU_BUDGET:,}, "
+            "or --precision bfloat16",
+            file=sys.stderr,
+        )
+        return 2
     print(printable("\n".join(scored.in_words())))
     print(printable(f"written: {scored.out}"))
     return 0
 
 
-def _keep_out_of_packages() -> None:
-    """Outside a checkout, keep what models need in the user's cache, not where one works."""
-    if not (paths.root() / "notebooks").is_dir():
+def _keep_out_of_the_way() -> None:
+    """Let what models keep lie in the user's cache, where there is no checkout with runs."""
+    if not paths.in_checkout():
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         os.environ.setdefault("HS2_RUNS", str(Path(cache) / "hs2lib"))
 

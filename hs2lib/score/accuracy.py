@@ -99,17 +99,16 @@ def _counts(
         return 0.0, 0.0, 0.0
     if measure == BEST:
         best = _best(comparisons, len(values))
-        others = np.delete(values, best)
-        right = float(values[best] > others.max())
+        highest_other = np.delete(values, best).max()
         if at_random:
-            right = 1 / len(values)
-        return right, float(values[best] == others.max()), 1.0
+            return 1 / len(values), 0.0, 1.0
+        return float(values[best] > highest_other), float(values[best] == highest_other), 1.0
+    number = float(len(comparisons))
+    if at_random:
+        return number / 2, 0.0, number
     better = values[[pair[0] for pair in comparisons]]
     worse = values[[pair[1] for pair in comparisons]]
-    right = float((better > worse).sum())
-    if at_random:
-        right = len(comparisons) / 2
-    return right, float((better == worse).sum()), float(len(comparisons))
+    return float((better > worse).sum()), float((better == worse).sum()), number
 
 
 def _best(comparisons: Sequence[tuple[int, int]], n_responses: int) -> int:
@@ -152,10 +151,10 @@ def in_words(table: pd.DataFrame) -> list[str]:
         )
         for row in of_measure.itertuples():
             words = f"  {row.rule:9}{100 * row.right:5.1f} %"
-            if row.rule != "random":
+            if row.rule != "random" and not np.isnan(row.low):
                 words += f"  ({100 * row.low:.1f} to {100 * row.high:.1f})"
-                if row.ties:
-                    words += f", {_counted(row.ties, 'tie')} counted as wrong"
+            if row.ties:
+                words += f", {_counted(row.ties, 'tie')} counted as wrong"
             lines.append(words)
     return lines
 

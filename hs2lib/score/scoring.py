@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from safetensors import SafetensorError
 
 from hs2lib.data.layouts import BY_NAME, Columns, checked_columns
 from hs2lib.data.load import own_file
@@ -191,7 +192,7 @@ def score(
     )
     output.check_columns(read, column)
     if not isinstance(model, RewardModel):
-        model = load_reward_model(model, **options).to(device()).eval()
+        model = _loaded(model, options)
     if max_tokens:
         model.max_tokens = min(max_tokens, model.max_tokens or max_tokens)
     weights_by_output = _weights(model, weights)
@@ -211,6 +212,18 @@ def score(
         output.write(target, rows, path)
         shutil.rmtree(kept, ignore_errors=True)
     return Scored(read, model.attributes, values, weights_by_output, fitted, table, target)
+
+
+def _loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
+    """A reward model by name, on the device that runs it; raises ValueError in one line."""
+    try:
+        return load_reward_model(name, **options).to(device()).eval()
+    except (OSError, SafetensorError, ValueError) as error:
+        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"the model {name} cannot be loaded: {cause} Fix: name the folder or the Hub "
+            "repository of a trained sequence classifier, or of a model of notebook 05."
+        ) from error
 
 
 def _weights(model: RewardModel, text: str) -> dict[str, float]:
@@ -283,7 +296,7 @@ def _values(
             tokens = model.tokenise(chunk)
             of_chunk = model.score(tokens, cache=results, autocast=precision, budget=budget)
             values += _by_group(of_chunk.double().numpy(), chunk)
-            if results is not None and len(results) == n_kept:
+            if progress and results is not None and len(results) == n_kept:
                 bar.initial += len(chunk)  # what was kept is no progress: it has no rate
             bar.update(len(chunk))
     of_present = iter(values)
