@@ -69,10 +69,11 @@ TIE = {"tie", "tie (bothbad)", "tie (inconsistent)", "both", "neither", "a=b", "
 class Columns:
     """Which columns hold what, as the user says it; what is empty their names decide.
 
-    `prompt` has the columns of the prompt; the texts of several are joined. `response` has those of
-    the responses. `verdict` is the column that says which of two responses is better. It may have
-    its values: "label=0,1" where the first or the second is better, "margin=-,+" for a number that
-    is negative where the first is. "none" leaves all verdicts unread.
+    `prompt` has the columns of the prompt. The texts of several are joined, but a column `system` is
+    a turn of its own. `response` has the columns of the responses. `verdict` is the column that
+    says which of two responses is better. It may have its values: "label=0,1" where the first or
+    the second is better, "margin=-,+" for a number that is negative where the first is. "first"
+    says that the first column has the better responses, and "none" leaves all verdicts unread.
     """
 
     prompt: tuple[str, ...] = ()
@@ -131,8 +132,9 @@ class Layout(NamedTuple):
         if prompt not in ("", "prompt"):
             notes.append(f"prompt from {prompt}")
         if self.kind == "better first":
-            pairs = zip(("chosen", "rejected"), self.responses, strict=True)
-            notes += [f"{ours} from {name}" for ours, name in pairs if ours != name.lower()]
+            better, *worse = self.responses
+            pairs = {"chosen": better, "rejected": " and ".join(worse)}
+            notes += [f"{ours} from {name}" for ours, name in pairs.items() if ours != name.lower()]
         elif self.verdict:
             names = " and ".join(self.responses)
             notes.append(f"chosen and rejected from {names} by {self.verdict}")
@@ -248,12 +250,16 @@ def layout_of(
     present = [name for name, value in row.items() if value is not None]
     names = {name.lower(): name for name in present}
     kind, responses = _responses(row, names, columns, several_only)
+    system = names.get("system")
     if kind == "conversation":
         kind = "one"
         prompt = ()
     else:
         prompt = _prompt(row, names, columns, responses)
-    layout = Layout(kind, prompt, names.get("system"), responses)
+    if columns.prompt:  # what the user names is all that counts
+        system = next((name for name in prompt if name.lower() == "system"), None)
+        prompt = tuple(name for name in prompt if name != system)
+    layout = Layout(kind, prompt, system, responses)
     if kind != "numbered" or len(responses) != 2:
         return layout
     verdict, preference = _verdict(row, names, columns, responses)
@@ -304,10 +310,12 @@ def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
             place = ord(number) - ord("a") if is_letter else int(number)
             sets.setdefault((stem, mark, is_letter), {})[place] = column
     found = []
-    for columns in sets.values():
+    for (_, _, is_letter), columns in sets.items():
         place = min(columns)
+        if place > (0 if is_letter else 1):  # the first is a, 0 or 1
+            continue
         of_set = []
-        while place < 2 + len(of_set) and place in columns:  # the first is 0 or 1
+        while place in columns:
             of_set.append(columns[place])
             place += 1
         found.append(tuple(of_set))
@@ -332,7 +340,7 @@ def _candidates(names: dict[str, str]) -> tuple[list[tuple[str, tuple[str, ...]]
     for columns in _numbered(names):
         if len(columns) > 1:
             found.append(("numbered", columns))
-        elif columns:
+        else:
             missing = missing or _next_name(columns[0])
     return found, missing
 
@@ -351,10 +359,9 @@ def _responses(
     """
     if columns.response:
         asked = _named(row, names, columns.response)
-        if columns.verdict == "first" or tuple(map(str.lower, asked)) in _better_first():
-            return "better first", asked
         if len(asked) > 1:
-            return "numbered", asked
+            is_known = tuple(map(str.lower, asked)) in _better_first()
+            return "better first" if is_known or columns.verdict == "first" else "numbered", asked
         if asked[0].lower() in CONVERSATIONS:
             return "conversation", asked
         return kind_of(row[asked[0]]), asked
@@ -376,7 +383,10 @@ def _responses(
             + "; or rename the others",
         )
     if found:
-        return found[0]
+        kind, of_set = found[0]
+        if columns.verdict == "first" and kind == "numbered":
+            kind = "better first"
+        return kind, of_set
     if missing or several_only:
         raise _missing(row, missing or "chosen")
     for name in CONVERSATIONS:
@@ -405,7 +415,9 @@ def _prompt(
     responses: the columns of the responses.
     """
     if columns.prompt:
-        asked = [name for name in columns.prompt if row.get(names.get(name.lower()))]
+        # Of several that are joined some may be empty.
+        empty = {name.lower() for name, value in row.items() if value is None}
+        asked = [name for name in columns.prompt if name.lower() not in empty]
         return _named(row, names, asked or columns.prompt)
     if "prompt" in names:
         return (names["prompt"],)
@@ -423,7 +435,8 @@ def _prompt(
         # A conversation that ends in an answer is one more answer, and no prompt.
         if name in names and names[name] not in responses:
             last = row[names[name]][-1] if holds_messages(row[names[name]]) else None
-            if not isinstance(last, dict) or last.get("role", last.get("from")) != "assistant":
+            speaker = last.get("role", last.get("from")) if isinstance(last, dict) else None
+            if speaker not in ("assistant", "gpt"):
                 return (names[name],)
     return ()
 

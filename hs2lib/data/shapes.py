@@ -279,10 +279,10 @@ def prompt_rows(
         if row is None:
             continue
         try:
-            values = _with_lists(row) if cells else row
-            layout = layout_of(values, columns, several_only)
+            layout = layout_of(row, columns, several_only)
             first = first or (line, layout)
             _check_shape(layout, *first, several_only)
+            values = _with_lists(row, layout) if cells else row
             found: list[Fault] = []
             item = _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, found)
         except Unclear as fault:
@@ -336,17 +336,17 @@ _PRINTED = re.compile(r"\s*\[\{'(role|content|from|value)'")
 _MESSAGES = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
 
 
-def _with_lists(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of CSV, in which a cell with a JSON list of messages is that list.
+def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """A row of CSV, in which a list of messages that is to be read is a list, and no JSON.
 
     Raises Fault for a list as Python prints it.
     """
-    values = {}
-    for name, cell in row.items():
-        if cell is not None and _PRINTED.match(cell):
+    values = dict(row)
+    for name in (*layout.prompt, *layout.responses):
+        cell = row[name]
+        if _PRINTED.match(cell):
             raise Fault(name, "a list as Python prints it", "write lists of messages as JSON")
-        values[name] = cell
-        if cell is not None and _MESSAGES.match(cell):
+        if _MESSAGES.match(cell):
             try:
                 values[name] = json.loads(cell)
             except ValueError as error:

@@ -30,14 +30,14 @@ from hs2lib.score.fit import TOO_LONG
 from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
+    options = argparse.ArgumentParser(
         prog="python -m hs2lib.score",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument
+    add = options.add_argument
     add("file", help="JSONL, JSON, CSV (all also .gz) or Parquet")
     add(
         "--model",
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--revision", help="a commit or branch of the model's repository")
     add("--pad-token", help="for a classifier whose tokenizer has none")
     add("--template", choices=TEMPLATES, help="how a classifier reads conversations")
-    return parser
+    return options
 
 
 def _whole(text: str) -> int:
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns 0, or 2 where the file, an option or the model cannot be used.
     """
-    args = _parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     _keep_out_of_the_way()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _keep_out_of_the_way() -> None:
     """Let what models keep lie in the user's cache, where there is no checkout with runs."""
-    if not paths.in_checkout():
+    if not paths.in_checkout() and "HS2_ROOT" not in os.environ:
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         os.environ.setdefault("HS2_RUNS", str(Path(cache) / "hs2lib"))
 

@@ -69,7 +69,7 @@ def fit(file: PromptFile, model: RewardModel, too_long: str = "stop") -> Fitted:
             line,
             None,
             f"{n_tokens:,} tokens, the model reads {model.max_tokens:,}; "
-            f"{len(left_out):,} rows are too long",
+            f"rows that are too long: {len(left_out):,}",
             "cut them with --too-long cut, or leave them out with --too-long leave-out",
         )
     return Fitted(tuple(groups), cut, left_out)

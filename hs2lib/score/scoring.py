@@ -73,10 +73,10 @@ class Scored:
         lines = [*self._rows_in_words(), *self._weights_in_words()]
         lines += accuracy.in_words(self.accuracy)
         if self.file.ties:
-            lines.append(f"{self.file.ties:,} rows are ties in the file, which do not count")
+            lines.append(f"ties in the file, which do not count: {self.file.ties:,}")
         unsaid = sum(not row.comparisons and not row.tie for row in self.file.rows)
         if unsaid and len(self.accuracy):
-            lines.append(f"{unsaid:,} rows do not say which response is better, and do not count")
+            lines.append(f"rows that do not say which is better, and do not count: {unsaid:,}")
         return lines
 
     def _rows_in_words(self) -> list[str]:
@@ -95,23 +95,23 @@ class Scored:
             lines.append(f"  carried along: {', '.join(carried)}")
         if file.set_aside:
             number = len(file.set_aside)
-            lines.append(f"  {number:,} bad rows left out, the first: {file.set_aside[0]}")
+            lines.append(f"  bad rows, left out: {number:,}; the first: {file.set_aside[0]}")
         if self.fitted.left_out:
             line, n_tokens = next(iter(self.fitted.left_out.items()))
             lines.append(
-                f"  {len(self.fitted.left_out):,} rows are too long and have no score, "
+                f"  rows that are too long, without a score: {len(self.fitted.left_out):,}; "
                 f"the first in line {line} with {n_tokens:,} tokens"
             )
         if self.fitted.cut:
             line, words = next(iter(self.fitted.cut.items()))
             lines.append(
-                f"  {len(self.fitted.cut):,} rows were too long and were cut, "
+                f"  rows that were too long, cut: {len(self.fitted.cut):,}; "
                 f"the first in line {line} by {words}"
             )
         present = [values for values in self.values if values is not None]
         refused = sum(int(np.isnan(values).any()) for values in present)
         if refused:
-            lines.append(f"  {refused:,} rows spell out control strings, which the model refuses")
+            lines.append(f"  rows with control strings, which the model refuses: {refused:,}")
         return lines
 
     def _weights_in_words(self) -> list[str]:

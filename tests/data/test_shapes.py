@@ -271,6 +271,35 @@ def test_a_system_turn_and_an_alpaca_input_belong_to_the_prompt(tmp_path):
     assert "prompt from instruction and input after system" in file.read_as
 
 
+def test_a_system_column_that_is_none_is_left_unread_by_naming_the_prompt(tmp_path):
+    """It may be the name of a model."""
+    row = {"system": "model-a", "prompt": "p", "response": "r"}
+    assert read(tmp_path, row).groups[0].prompt[0] == Turn("system", "model-a")
+    named = read(tmp_path, row, columns=Columns(("prompt",)))
+    assert named.groups[0].prompt == (Turn("user", "p"),)
+    both = read(tmp_path, row, columns=Columns(("system", "prompt")))
+    assert both.groups[0].prompt == (Turn("system", "model-a"), Turn("user", "p"))
+
+
+def test_of_columns_that_are_joined_one_may_be_empty_and_none_may_be_missing(tmp_path):
+    """A slip of the pen in --prompt would score every row without its context."""
+    rows = [{"ctx": "c", "q": "a", "response": "r"}, {"ctx": None, "q": "a", "response": "r"}]
+    columns = Columns(("ctx", "q"))
+    assert texts(read(tmp_path, *rows, columns=columns)) == [("c\n\na", "r"), ("a", "r")]
+    with pytest.raises(DataError, match="field 'ctxt': the column is missing"):
+        read(tmp_path, *rows, columns=Columns(("ctxt", "q")))
+
+
+def test_the_first_column_may_be_said_to_hold_the_better_ones(tmp_path):
+    row = {"prompt": "p", "good": "a", "bad": "b", "worse": "c"}
+    columns = Columns(response=("good", "bad", "worse"), verdict="first")
+    file = read(tmp_path, row, columns=columns)
+    assert file.rows[0].comparisons == ((0, 1), (0, 2)) and file.groups[0].preference is None
+    assert file.read_as == "chosen from good; rejected from bad and worse"
+    row = {"prompt": "p", "response_a": "a", "response_b": "b"}
+    assert read(tmp_path, row, columns=Columns(verdict="first")).groups[0].preference == -1
+
+
 @pytest.mark.parametrize(
     ("separator", "note"),
     [(",", ""), (";", "cells separated by semicolons"), ("\t", "cells separated by tabs")],
@@ -303,7 +332,10 @@ def test_lists_of_messages_in_cells(tmp_path):
     talk = json.dumps([{"role": "user", "content": "a"}]).replace('"', '""')
     path.write_text(f'prompt,response\n"{talk}","[1, 2]"\n')
     assert texts(read_prompts(path)) == [("a", "[1, 2]")]
-    path.write_text("prompt,response\n\"[{'role': 'user', 'content': 'a'}]\",b\n")
+    printed = "\"[{'role': 'user', 'content': 'a'}]\""
+    path.write_text(f"prompt,response,raw\na,b,{printed}\n")
+    assert texts(read_prompts(path)) == [("a", "b")], "what is carried may be anything"
+    path.write_text(f"prompt,response\n{printed},b\n")
     with pytest.raises(DataError, match="field 'prompt': a list as Python prints it"):
         read_prompts(path)
     path.write_text('prompt,response\n"[{""role"": 1",b\n')

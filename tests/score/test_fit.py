@@ -53,7 +53,7 @@ def test_long_rows_stop_before_anything_is_scored(file_of, model):
         fit(file, model)
     message = str(error.value)
     assert "mine.jsonl, line 2: " in message and "the model reads 120" in message
-    assert "3 rows are too long" in message and "--too-long cut" in message
+    assert "rows that are too long: 3" in message and "--too-long cut" in message
 
 
 def test_long_rows_are_left_out(file_of, model):

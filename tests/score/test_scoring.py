@@ -188,7 +188,7 @@ def test_a_refused_response_has_no_score_and_is_counted(tmp_path):
     first, second = read(out)
     assert first["score_rejected"] is None and isinstance(first["score_chosen"], float)
     assert isinstance(second["score_rejected"], float)
-    assert "1 rows spell out control strings" in "\n".join(scored.in_words())
+    assert "rows with control strings, which the model refuses: 1" in "\n".join(scored.in_words())
     assert set(scored.accuracy.number) == {1}
 
 
@@ -208,14 +208,14 @@ def test_long_rows_and_bad_rows_by_option(tmp_path, folder, plain, capsys):
     assert "--too-long cut" in capsys.readouterr().err and not out.exists()
     assert main([*command, "--too-long", "leave-out"]) == 0
     printed = capsys.readouterr().out
-    assert "1 bad rows left out, the first: " in printed and "line 3" in printed
-    assert "1 rows are too long and have no score, the first in line 2" in printed
+    assert "bad rows, left out: 1; the first: " in printed and "line 3" in printed
+    assert "rows that are too long, without a score: 1; the first in line 2" in printed
     first, second = read(out)
     assert first["score"] == pytest.approx(plain("Why?", "So."), abs=1e-4)
     assert second == rows[1] | {"score": None}
     assert main([*command, "--too-long", "cut"]) == 0
     printed = capsys.readouterr().out
-    assert "1 rows were too long and were cut, the first in line 2 by" in printed
+    assert "rows that were too long, cut: 1; the first in line 2 by" in printed
     (_, second) = read(out)
     assert second["response"] == rows[1]["response"], "the row is carried whole"
     left = int(printed.partition("in line 2 by ")[2].split(" characters")[0].replace(",", ""))

@@ -280,7 +280,7 @@ def test_helpsteer2_preference_with_its_zeros(run, plain):
         both.append([plain(prompt, row[name]) for name in ("response_1", "response_2")])
         assert [after["score_response_1"], after["score_response_2"]] == close(both[-1])
     assert right([both[0], both[2][::-1]]) in printed and "2 pairs, 2 prompts" in printed
-    assert "1 rows are ties in the file, which do not count" in printed
+    assert "ties in the file, which do not count: 1" in printed
 
 
 def test_helpsteer3_preference(run, plain):
@@ -446,6 +446,6 @@ def test_all_real_helpsteer2_preferences_are_read_and_its_ties_counted(folder, t
     frame = pd.read_csv(tmp_path / "o.csv")
     ties = int((frame.preference_strength == 0).sum())
     assert len(frame) == 40 and frame[["score_response_1", "score_response_2"]].notna().all(None)
-    assert f"{ties:,} rows are ties in the file" in printed
+    assert f"ties in the file, which do not count: {ties}" in printed
     n_prompts = frame.prompt[frame.preference_strength != 0].nunique()
     assert f"{40 - ties} pairs, {n_prompts} prompts" in printed
