@@ -69,8 +69,8 @@ TIE = {"tie", "tie (bothbad)", "tie (inconsistent)", "both", "neither", "a=b", "
 class Columns:
     """Which columns hold what, as the user says it; what is empty their names decide.
 
-    `prompt` has the columns of the prompt. The texts of several are joined, but a column `system` is
-    a turn of its own. `response` has the columns of the responses. `verdict` is the column that
+    `prompt` has the columns of the prompt. The texts of several are joined; a column `system` is a
+    turn of its own. `response` has the columns of the responses. `verdict` is the column that
     says which of two responses is better. It may have its values: "label=0,1" where the first or
     the second is better, "margin=-,+" for a number that is negative where the first is. "first"
     says that the first column has the better responses, and "none" leaves all verdicts unread.
