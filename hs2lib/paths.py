@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,16 @@ def root() -> Path:
     """
     if chosen := os.environ.get("HS2_ROOT"):
         return Path(chosen)
-    above = Path(__file__).resolve().parent.parent
-    return above if (above / "notebooks").is_dir() else Path.cwd()
+    return _ABOVE if in_checkout() else Path.cwd()
+
+
+def in_checkout() -> bool:
+    """Whether this library lies in a checkout, and not among installed packages."""
+    return (_ABOVE / "notebooks").is_dir()
+
+
+# The folder above hs2lib.
+_ABOVE = Path(__file__).resolve().parent.parent
 
 
 def reports() -> Path:
@@ -177,18 +185,25 @@ def content_key(content: object, digits: int = 24) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:digits]
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half of it.
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path`, to be written; it takes its place where nothing was raised.
 
-    It is written under a temporary name of this process, and renamed then.
+    So a reader sees the old file or the new one, never half of it. Its name is one of this process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        yield partial
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)  # half of it, where the disk is full
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees the old one or the new one: see `replacing`."""
+    with replacing(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def digests_by_place(*paths: str | Path) -> dict[str, str]:

@@ -21,7 +21,9 @@ IMPORTED = (
     "hs2lib.align.ppo",
     "hs2lib.align.steerlm2",
 )
-FORKS.set_forkserver_preload([*IMPORTED, "hs2lib.evaluate.judge", "hs2lib.evaluate.rewardbench"])
+FORKS.set_forkserver_preload(
+    [*IMPORTED, "hs2lib.evaluate.judge", "hs2lib.evaluate.rewardbench", "hs2lib.score"]
+)
 
 
 def _script(words: list[str], environment: dict[str, str]) -> None:

@@ -72,6 +72,7 @@ sys.path.insert(0, str(root() / "benchmarks"))
     ),
 )
 departures = importlib.import_module("departures")
+score_file = importlib.import_module("score_file")
 sys.path.pop(0)
 
 
@@ -285,6 +286,23 @@ RUNS = {
     steerlm2_step: "--groups 1 --repeats 1 --growth 1 --threads 1",
     rollout: "--prompts 2 --n 2 --tokens 4 --batch 4 --repeats 1 --sizes 2",
 }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("HS2_DATA_DIR" not in os.environ, reason="HS2_DATA_DIR is not set")
+def test_a_scored_file_and_transformers_pipeline_give_the_same_scores(monkeypatch, tmp_path):
+    """Both read the same file of real pairs. What is timed must be one task."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    score_file.main(["--model", "tiny", "--pairs", "7"])
+    result = json.loads((tmp_path / "benchmarks" / "score_file.json").read_text())
+    assert result["pairs"] == 7 and result["ratios"].keys() == score_file.GOALS.keys()
+    tokens = result["tokens"]
+    by_length = tokens["pipeline, sorted by length"]
+    assert tokens["one by one"] < by_length < tokens["pipeline, file order"]
+    assert "largest difference of a score: {'pipeline, file order': " in result["check"]
+    rows = score_file.pairs(7)
+    assert len(rows) == 7 and all(row["chosen"] != row["rejected"] for row in rows)
+    assert score_file.padded_tokens(np.array([5, 1, 3]), np.array([1, 2, 0])) == 15
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib.data import check as doctor
@@ -20,6 +21,7 @@ from hs2lib.launch import runner
 from hs2lib.paths import root
 from hs2lib.run import graph
 from hs2lib.run.parameters import specification
+from hs2lib.score import __main__ as score_command
 
 CHECKOUT = root()
 BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
@@ -107,7 +109,8 @@ def test_add_a_data_set(checkout):
 
 def test_every_block_of_the_pages_is_followed():
     """A block that the test does not know how to follow would not be tested."""
-    for page in Path(CHECKOUT / "docs").glob("add-*.md"):
+    followed = [*Path(CHECKOUT / "docs").glob("add-*.md"), CHECKOUT / "docs" / "score-a-file.md"]
+    for page in followed:
         fences = re.findall(r"^```", page.read_text(), re.M)
         assert len(blocks(page.name)) * 2 == len(fences), page.name
         assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, (
@@ -273,6 +276,8 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
             module, rest = words[place + 1], words[place + 2 :]
             if module == "hs2lib.run":
                 check_run(rest)
+            elif module == "hs2lib.score":
+                score_command.parser().parse_args(rest)
             else:
                 assert module == "hs2lib.data.check", (page, words)
                 doctor.main(
@@ -290,6 +295,22 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 assert option != "-f" or (CHECKOUT / value).is_file(), (page, words)
         seen += 1
     assert seen > 60
+
+
+@pytest.mark.slow
+def test_score_a_file(checkout):
+    """The page's files are scored by its commands, under a classifier that lies where its name says."""
+    classifier(checkout / "owner" / "name")
+    shown = follow("score-a-file.md", checkout)
+    assert '"rater": "bob", "score": ' in shown
+    assert "one response (answer); prompt from question" in shown
+    assert "The better scores higher: 2 pairs, 2 prompts" in shown
+    assert "ties in the file, which do not count: 1" in shown
+    assert (
+        "prompt from context and question; chosen and rejected from reply and other by vote"
+        in shown
+    )
+    assert {"score_response_a", "winner"} <= set(pd.read_csv(checkout / "pairs.csv"))
 
 
 @pytest.mark.slow

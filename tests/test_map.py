@@ -21,6 +21,7 @@ ROOMS = (
     "evaluate",
     "collect",
     "launch",
+    "score",
 )
 MARKS = "<!-- map: written by python tests/test_map.py -->\n", "<!-- end of the map -->\n"
 

@@ -1,11 +1,13 @@
 """The wheel holds all rooms and their data files: an installed hs2 is not an edited checkout."""
 
+import json
 import shutil
 import subprocess
 import sys
 import zipfile
 
 import pytest
+from classifiers import Plain, classifier
 
 from hs2lib.paths import root
 
@@ -80,3 +82,30 @@ def test_an_installed_library_writes_where_one_works(unpacked, tmp_path):
         str(tmp_path / "runs"),
         str(tmp_path / "reports"),
     ], done.stderr
+
+
+@pytest.mark.slow
+def test_an_installed_library_scores_a_file_and_writes_nothing_but_that(unpacked, tmp_path):
+    """Outside a checkout, and away from the packages: the scores are transformers', and no folder `runs` is made."""
+    folder = classifier(tmp_path / "classifier")
+    row = {"prompt": "Why?", "chosen": "So it is.", "rejected": "No."}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "home").mkdir()
+    before = {path for path in unpacked.rglob("*") if "__pycache__" not in path.parts}
+    work = tmp_path / "work"
+    (work / "notebooks").mkdir(parents=True)  # a folder of the user's, which makes no checkout
+    done = subprocess.run(
+        [sys.executable, "-m", "hs2lib.score", "../mine.jsonl", "--model", "../classifier"],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(unpacked), "HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "written: mine.scored.jsonl" in done.stdout
+    assert sorted(path.name for path in work.iterdir()) == ["mine.scored.jsonl", "notebooks"]
+    scored = json.loads((work / "mine.scored.jsonl").read_text())
+    for name in ("chosen", "rejected"):
+        expected = Plain(folder)("Why?", row[name])
+        assert scored[f"score_{name}"] == pytest.approx(expected, abs=1e-4)
+    assert before == {path for path in unpacked.rglob("*") if "__pycache__" not in path.parts}

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from hs2lib.data import load, pairs, rated
+from hs2lib.data.layouts import has_several
 from hs2lib.data.readers import values
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
 from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
@@ -143,10 +144,13 @@ def _pairs(path: Path, faults: Examined) -> list[str]:
             faults.doubt(None, "chosen and rejected are the same text: it counts as wrong")
     names = ", ".join(list(subsets)[:SHOWN])
     columns = "; ".join(notes) or "as named"
-    return [
+    sentences = [
         f"{subsets.total():,} pairs in {len(subsets):,} subsets: {names}",
         f"columns: {columns}",
     ]
+    if faults.partners:
+        sentences.append(f"{len(faults.partners):,} ties, which are counted and compare nothing")
+    return sentences
 
 
 def _groups(name: str, path: Path, faults: Examined) -> list[str]:
@@ -179,11 +183,7 @@ def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[st
 def _kind(path: Path) -> str:
     """Whether a file has pairs or ratings, by the columns of the first row that can be read."""
     row = next((row for _, row in read(path, Faults(path)) if row), {})
-    columns = set(map(str.lower, row))
-    for answers in pairs.ANSWERS:
-        if columns & set(answers):
-            return "pairs"
-    return "ratings"
+    return "pairs" if has_several(row) else "ratings"
 
 
 def main(arguments: list[str] | None = None) -> int:

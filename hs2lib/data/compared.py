@@ -1,11 +1,10 @@
 """Readers of data sets of two responses to a prompt, most of them with which one is better."""
 
-import re
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hs2lib.data.readers import Conversation, or_nan, values
+from hs2lib.data.readers import Conversation, or_nan, spoken_turns, values
 from hs2lib.data.rows import Fault, Row, Text, columns, expected, shown, whole
 from hs2lib.group import Group, Response, Turn
 
@@ -90,27 +89,17 @@ class Preference(Two, extra="ignore"):
 
 # HH-RLHF
 
-_ROLES = {"Human": "user", "Assistant": "assistant"}
-
 
 def _human_assistant(string: str) -> tuple[Turn, ...]:
     """The turns of a conversation from Human to an answer of Assistant; raises Fault for others."""
-    before, *pieces = re.split(r"\n\n(Human|Assistant):", string)
-    names = pieces[::2]
-    texts = pieces[1::2]
-    if (
-        len(names) < 2
-        or before.strip()
-        or names[0] != "Human"
-        or names[-1] != "Assistant"
-        or not texts[-1].strip()
-    ):
+    turns = spoken_turns(string)
+    if len(turns) < 2 or turns[-1].role != "assistant":
         raise Fault(
             None,
             f"expected a conversation from Human to an answer of Assistant, got {shown(string)}",
             r"write \n\nHuman: .. \n\nAssistant: ..",
         )
-    return tuple(Turn(_ROLES[name], text.strip()) for name, text in zip(names, texts, strict=True))
+    return turns
 
 
 HumanAssistant = Annotated[Text, AfterValidator(_human_assistant)]

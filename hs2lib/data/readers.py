@@ -6,6 +6,7 @@ the model says which in a method `group`, and `each(model)` is the reader. The r
 are in `rated`, `compared` and `conversations`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,27 @@ def turns(string: str) -> tuple[Turn, ...]:
     parsed = parse_prompt(string)
     prompt_string(parsed)
     return parsed
+
+
+_SPOKEN = re.compile("\n\n(Human|Assistant):")
+
+_ROLES = {"Human": "user", "Assistant": "assistant"}
+
+
+def spoken_turns(string: str) -> tuple[Turn, ...]:
+    r"""The turns of a text "\n\nHuman: .. \n\nAssistant: .." of HH-RLHF; () of any other text.
+
+    White space around each turn is removed. A last answer without words, which is to be filled in,
+    is left out.
+    """
+    before, *pieces = _SPOKEN.split(string)
+    if before.strip() or pieces[:1] != ["Human"]:
+        return ()
+    names_and_texts = zip(pieces[::2], pieces[1::2], strict=True)
+    spoken = [Turn(_ROLES[name], text.strip()) for name, text in names_and_texts]
+    if spoken[-1] == Turn("assistant", ""):
+        spoken.pop()
+    return tuple(spoken)
 
 
 # A prompt in HelpSteer2's string format, as its turns.

@@ -1,9 +1,10 @@
 """Rows of data files: read by line, checked by a model, all faults reported.
 
 JSONL and JSON (plain or gzip), CSV and Parquet are read in the same way, as (line number, row as a
-dict). A pydantic model, a `Row`, describes the rows of a file format. Nothing is repaired and
-nothing is skipped. The faulty rows of a file raise one `DataError` that lists them; with
-strict=False they are set aside and reported.
+dict). The cells of CSV may be separated by commas, semicolons or tabs: see `separator`. A pydantic
+model, a `Row`, describes the rows of a file format. Nothing is repaired and nothing is skipped. The
+faulty rows of a file raise one `DataError` that lists them; with strict=False they are set aside
+and reported.
 
     with Faults(path) as faults:                       # raises DataError at its end
         for line, row in sound(path, Rated, faults):
@@ -90,7 +91,7 @@ class Faults:
 
     `strict` is True where faulty rows can be set aside and are not, False where they are set aside,
     and None where they cannot be. Where it is False nothing is raised at the end. `partners` has
-    the sound rows that are left out with another one.
+    the sound rows that are left out: with another one, or because they compare nothing.
     """
 
     file: Path
@@ -235,8 +236,7 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
     A row is None where it has faults, which go to `faults`.
     """
     # CSV has only text: numbers in it are parsed.
-    is_csv = Path(path.name.removesuffix(".gz")).suffix == ".csv"
-    strict = False if is_csv else None
+    strict = False if is_csv(path) else None
     for line, row in read(path, faults):
         faults.look(line, row)
         if row is not None:
@@ -245,8 +245,8 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
             except Unclear as fault:
                 raise DataError(path, line, *fault.args) from None
             except ValidationError as error:
-                for details in error.errors(include_url=False):
-                    faults.add(line, _fault(details))
+                for fault in faults_of(error):
+                    faults.add(line, fault)
                 row = None
         yield line, row
 
@@ -254,6 +254,16 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
 def sound(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int, Any]]:
     """(line, row as `model`) for every row of a file without faults; the faults go to `faults`."""
     return (item for item in checked(path, model, faults) if item[1] is not None)
+
+
+def faults_of(error: ValidationError, *place: str) -> Iterator[Fault]:
+    """What pydantic found wrong with a row, fault by fault.
+
+    place: where the value is that was checked, if it is a part of the row: the name of its column.
+    """
+    for details in error.errors(include_url=False):
+        details["loc"] = (*place, *details["loc"])
+        yield _fault(details)
 
 
 def _fault(error: dict) -> Fault:
@@ -334,8 +344,14 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     Raises DataError for a file that is empty, truncated or not of its format, strict or not: how
     much is missing from it cannot be counted.
     """
-    suffix = Path(path.name.removesuffix(".gz")).suffix
-    readers = {".jsonl": _jsonl, ".json": _json, ".csv": _csv, ".parquet": _parquet}
+    suffix = _kind(path)
+    readers = {
+        ".jsonl": _jsonl,
+        ".json": _json,
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".parquet": _parquet,
+    }
     if suffix not in readers:
         raise DataError(
             path,
@@ -363,6 +379,31 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
         raise DataError(path, None, None, "the file has no rows", "download or write it again")
 
 
+def _kind(path: Path) -> str:
+    """What a file is by its name, as ".csv"; packed or not."""
+    return Path(path.name.removesuffix(".gz")).suffix
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a file has cells, which are all text."""
+    return _kind(path) in (".csv", ".tsv")
+
+
+# What may stand between the cells of a row, and what it is called.
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+
+
+def separator(path: Path) -> str:
+    """What stands between the cells of a CSV file: that of `SEPARATORS` which its header has most.
+
+    Excel writes semicolons where a comma is the decimal point. Where the header has as many of two,
+    the comma counts.
+    """
+    header = next((line for _, line in _lines(path, ROW)), b"").decode(errors="replace")
+    outside_quotes = re.sub('"[^"]*"', "", header)
+    return max(SEPARATORS, key=outside_quotes.count)
+
+
 # Each kind of file as (line, row), with a Fault in place of a row that cannot be read.
 
 
@@ -376,13 +417,52 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
 
 
 def _json(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a file with one JSON array."""
+    """The rows of a file with one JSON array.
+
+    Some data sets are published as JSON Lines under this name (SHP), others as an object of arrays,
+    part by part (EvalBiasBench). Both are read.
+    """
+    if _has_object_lines(path):
+        yield from _jsonl(path)
+        return
     values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, whole=True)))
+    if isinstance(values, dict):
+        values = _rows_of_parts(values)
     if not isinstance(values, list):
         raise Fault(
             None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects"
         )
     yield from enumerate(values, 1)
+
+
+def _has_object_lines(path: Path) -> bool:
+    """Whether a file begins with a whole JSON object on a line, and more lines follow."""
+    lines = _lines(path, ARRAY)
+    _, first = next(lines, (0, b""))
+    if not first.startswith(b"{") or next(lines, None) is None:
+        return False
+    try:
+        return isinstance(_parsed(first), dict)
+    except Fault:
+        return False
+
+
+def _rows_of_parts(parts: dict) -> object:
+    """The rows of an object of arrays, one part after the other; other objects as they are.
+
+    A row that does not name its part gets it as its `subset`.
+    """
+    rows = []
+    for part, values in parts.items():
+        if not isinstance(values, list):
+            return parts
+        for row in values:
+            if not isinstance(row, dict):
+                return parts
+            if part not in row.values():
+                row.setdefault("subset", part)
+            rows.append(row)
+    return rows if parts else parts
 
 
 def _parsed(content: bytes) -> object:
@@ -467,7 +547,10 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     """The rows of a CSV file; its first line has the names of the columns."""
     # The default limit of 131,072 characters a field is shorter than some conversations.
     csv.field_size_limit(ROW)
-    lines = csv.reader((line.decode() for _, line in _lines(path, ROW)), strict=True)
+    delimiter = separator(path)
+    lines = csv.reader(
+        (line.decode() for _, line in _lines(path, ROW)), strict=True, delimiter=delimiter
+    )
     first_line = 1  # of the row: a quoted text may span lines
     try:
         names = list(_unique([(name, None) for name in next(lines, [])]))
@@ -478,7 +561,8 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
                 row = dict(zip(names, [cell or None for cell in cells], strict=True))
             else:
                 what = f"{len(cells)} cells, the header has {len(names)}"
-                row = Fault(None, what, 'put a cell with a comma or a line break in "quotes"')
+                fix = f'put a cell with {SEPARATORS[delimiter]} or a line break in "quotes"'
+                row = Fault(None, what, fix)
             yield first_line, row
             first_line = lines.line_num + 1
     except (csv.Error, UnicodeDecodeError) as error:

@@ -239,7 +239,7 @@ class Decoder(nn.Module):
         *,
         budget: int = BUDGET,
         autocast: str = "float32",
-        cache: Path | None = None,
+        cache: Path | Cache | None = None,
         progress: bool = False,
     ) -> torch.Tensor:
         """What this model computes of every response, float32 [R, ...], in the caller's order.
@@ -257,7 +257,7 @@ class Decoder(nn.Module):
             name: what the rows are, for the file of the cache.
             budget: tokens of a batch.
             autocast: "bfloat16" for speed.
-            cache: a folder or a .jsonl file.
+            cache: a folder or a .jsonl file, or what `kept` made of it for several calls.
             progress: whether to show a bar of groups; only with a cache.
 
         Raises:
@@ -266,12 +266,7 @@ class Decoder(nn.Module):
         if cache is None:
             return self._computed(groups, budget, autocast)
         several = distributed.is_initialized()
-        settings = {"model": self.fingerprint(), "autocast": autocast}
-        results = Cache(
-            cache, settings, name=name, shared=several, code=code.digest(__name__, type(self))
-        )
-        if results.reused:
-            self.reused.append(results.reused)
+        results = cache if isinstance(cache, Cache) else self.kept(cache, name, autocast)
         groups = list(groups)
         chunk_size = CHUNK * (distributed.get_world_size() if several else 1)
 
@@ -298,6 +293,25 @@ class Decoder(nn.Module):
         if not rows:
             raise ValueError("no groups to run")
         return torch.tensor([row["value"] for row in rows])
+
+    def kept(self, place: Path, name: str, autocast: str = "float32") -> Cache:
+        """The results of this model in a place, as `rows` keeps them.
+
+        Args:
+            place: a folder or a .jsonl file.
+            name: what the rows are.
+            autocast: what the model computes in.
+        """
+        results = Cache(
+            place,
+            {"model": self.fingerprint(), "autocast": autocast},
+            name=name,
+            shared=distributed.is_initialized(),
+            code=code.digest(__name__, type(self)),
+        )
+        if results.reused:
+            self.reused.append(results.reused)
+        return results
 
     def _computed(self, groups: Iterable[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
         """What a subclass computes of every response, [R, ...], in order."""

@@ -416,7 +416,7 @@ def test_official_rows_conversations_and_own_files(tmp_path):
             "field 'label': expected which answer is better, got null",
         ),
         (
-            {"prompt": "a", "response_a": "b", "response_b": "c", "label": "A=B"},
+            {"prompt": "a", "response_a": "b", "response_b": "c", "label": "A?B"},
             "field 'label': expected which answer",
         ),
         (

@@ -1,0 +1,505 @@
+"""What stands where in a row of prompts and responses, by the usual names of its columns.
+
+    layout = layout_of(row)
+    layout.responses          # ("response_A", "response_B")
+    layout.preference("A>B")  # -1.0: the first is better
+
+Nothing is guessed. Where names may mean two things, one error says how to decide, and `Columns`
+decides.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from hs2lib.data.rows import Fault, Unclear, shown
+
+# The usual names of columns, in any case.
+
+PROMPTS = (
+    "prompt",
+    "question",
+    "instruction",
+    "input",
+    "context",
+    "history",
+    "query",
+    "conversation_input",
+)
+
+# A conversation, which is the prompt where there are responses, and else ends in the response.
+CONVERSATIONS = ("messages", "conversations", "conversation")
+
+ONE = ("response", "output", "answer", "completion")
+
+SEVERAL = ("responses", "outputs", "answers", "completions")
+
+# The column of the better response, or of several, and the names that the other one may have.
+BETTER_FIRST = {
+    "chosen": ("rejected", "reject"),
+    "bon_best": ("loser_list",),
+    "canonical_solution": ("buggy_solution",),
+}
+
+# Two or more columns that differ in a number or a letter: response_a, response1, output_2.
+_NUMBERED = re.compile(
+    "(response|output|answer|completion|conversation|human_ref)(_?)([a-z]|[0-9]+)"
+)
+
+# Which of two numbered responses is better, in words or as A>B, 1 or 2.
+WORDS = ("label", "winner", "preferred")
+
+# The same as a strength, which is negative where the first one is better.
+STRENGTHS = ("preference_strength", "overall_preference")
+
+# The same as 0 or 1, which is the number in the names response_0 and response_1.
+NUMBERS = ("better_response_id", "safer_response_id")
+
+# What a verdict in words may be where the first response is better, where the second is, and where
+# neither is.
+FIRST = {"a>b", "a>>b", "a", "1", "model_a"}
+SECOND = {"b>a", "b>>a", "a<b", "a<<b", "b", "2", "model_b"}
+TIE = {"tie", "tie (bothbad)", "tie (inconsistent)", "both", "neither", "a=b", "b=a"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what, as the user says it; what is empty their names decide.
+
+    `prompt` has the columns of the prompt. The texts of several are joined; a column `system` is a
+    turn of its own. `response` has the columns of the responses. `verdict` is the column that
+    says which of two responses is better. It may have its values: "label=0,1" where the first or
+    the second is better, "margin=-,+" for a number that is negative where the first is. "first"
+    says that the first column has the better responses, and "none" leaves all verdicts unread.
+    """
+
+    prompt: tuple[str, ...] = ()
+    response: tuple[str, ...] = ()
+    verdict: str = ""
+
+
+# Names of columns decide all.
+BY_NAME = Columns()
+
+
+# What a row of each kind of layout has.
+_IN_WORDS = {
+    "one": "one response",
+    "better first": "a better and a worse response",
+    "numbered": "responses in numbered columns",
+    "list": "a list of responses",
+}
+
+
+class Layout(NamedTuple):
+    """What stands where in a row, by the names of its columns as the file writes them.
+
+    kind: "one" response, "better first", "numbered" responses, or a "list" of them.
+    prompt: the columns of the prompt; () where the responses are conversations that hold it.
+    system: of the system turn.
+    responses: of the responses; where the better ones come first, these and the others.
+    verdict: of what says which of two is better.
+    preference: the preference that a verdict means, as `Group` has it. It raises Fault and Unclear.
+    """
+
+    kind: str
+    prompt: tuple[str, ...]
+    system: str | None
+    responses: tuple[str, ...]
+    verdict: str | None = None
+    preference: Callable[[object], float] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        single = [name for name in (self.system, self.verdict) if name]
+        return (*self.prompt, *self.responses, *single)
+
+    @property
+    def shape(self) -> str:
+        """What a row has, in words, and in which columns."""
+        return f"{_IN_WORDS[self.kind]} ({', '.join(self.responses)})"
+
+    def notes(self) -> list[str]:
+        """How columns were read, in words, as far as their names are not ours."""
+        notes = []
+        prompt = " and ".join(self.prompt)
+        if self.system:
+            prompt += f" after {self.system}"
+        if prompt not in ("", "prompt"):
+            notes.append(f"prompt from {prompt}")
+        if self.kind == "better first":
+            better, *worse = self.responses
+            pairs = {"chosen": better, "rejected": " and ".join(worse)}
+            notes += [f"{ours} from {name}" for ours, name in pairs.items() if ours != name.lower()]
+        elif self.verdict:
+            names = " and ".join(self.responses)
+            notes.append(f"chosen and rejected from {names} by {self.verdict}")
+        elif self.responses and self.responses != ("response",):
+            notes.append(f"responses from {', '.join(self.responses)}")
+        return notes
+
+
+# Which response is better
+
+
+def _strength(column: str, value: object) -> float:
+    """The preference that a strength from -3 to 3 means."""
+    # An integer column with a gap is one of floats.
+    word = str(value).strip().removesuffix(".0")
+    if not re.fullmatch("[-+]?[0-3]", word):
+        raise Fault(
+            column,
+            f"expected which answer is better, got {shown(value)}",
+            "write a whole number from -3, the first is better, to 3, the second is",
+        )
+    return float(word)
+
+
+def _words(column: str, first: str, second: str, value: object) -> float:
+    """The preference that a verdict in words means.
+
+    Args:
+        column: of the verdict.
+        first: the column of the first response.
+        second: that of the second.
+        value: the verdict.
+
+    Raises:
+        Fault: it does not say which response is better.
+        Unclear: it is a number or a bool that may mean either.
+    """
+    word = str(value).strip().lower()
+    if word == first.lower() or word in FIRST:
+        return -1.0
+    if word == second.lower() or word in SECOND:
+        return 1.0
+    if word in TIE:
+        return 0.0
+    is_number = re.fullmatch(r"[+-]?\d+(\.\d+)?|true|false", word)
+    kind = Unclear if is_number else Fault
+    raise kind(
+        column,
+        f"expected which answer is better, got {shown(value)}",
+        "write A>B or B>A, or 1 or 2 (beside a 0 a 1 may mean either), in a column label, and tie "
+        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values",
+    )
+
+
+def _named_value(
+    column: str, values: Sequence[str], meanings: Sequence[float], value: object
+) -> float:
+    """The preference that one of few values means.
+
+    Args:
+        column: of the verdict.
+        values: that there are, as texts.
+        meanings: the preference that each of them means.
+        value: the verdict.
+    """
+    # A number of a CSV or Parquet column with a gap is a float.
+    word = str(value).strip().removesuffix(".0")
+    for known, meaning in zip(values, meanings, strict=True):
+        if word.lower() == known.lower():
+            return meaning
+    raise Fault(
+        column,
+        f"expected which answer is better, got {shown(value)}",
+        f"write {' or '.join(values)}",
+    )
+
+
+def _sign(column: str, sign: float, value: object) -> float:
+    """The preference, -1, 0 or 1, that a number means whose sign says which response is better.
+
+    sign: 1 where it is negative for the first, as ours is; else -1.
+    """
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = float("nan")
+    if math.isnan(number):
+        raise Fault(
+            column, f"expected a number, got {shown(value)}", "write it, or leave the row out"
+        )
+    if not number:
+        return 0.0
+    return sign * math.copysign(1.0, number)
+
+
+# The columns of a row
+
+
+def layout_of(
+    row: dict[str, Any], columns: Columns = BY_NAME, several_only: bool = False
+) -> Layout:
+    """What stands where in a row, by the names of its columns.
+
+    Args:
+        row: of a file. Columns without a value count as absent.
+        columns: what the user says of them.
+        several_only: whether a row has to have two or more responses.
+
+    Raises:
+        Fault: the row has no prompt or no response, or lacks a column that is named.
+        Unclear: its columns may mean two things.
+    """
+    present = [name for name, value in row.items() if value is not None]
+    names = {name.lower(): name for name in present}
+    kind, responses = _responses(row, names, columns, several_only)
+    system = names.get("system")
+    if kind == "conversation":
+        kind = "one"
+        prompt = ()
+    else:
+        prompt = _prompt(row, names, columns, responses)
+    if columns.prompt:  # what the user names is all that counts
+        system = next((name for name in prompt if name.lower() == "system"), None)
+        prompt = tuple(name for name in prompt if name != system)
+    layout = Layout(kind, prompt, system, responses)
+    if kind != "numbered" or len(responses) != 2:
+        return layout
+    verdict, preference = _verdict(row, names, columns, responses)
+    return layout._replace(verdict=verdict, preference=preference)
+
+
+def has_several(row: dict[str, Any]) -> bool:
+    """Whether a row has two or more responses by the names of its columns, or one of a set."""
+    names = {name.lower(): name for name, value in row.items() if value is not None}
+    found, missing = _candidates(names)
+    ranked = [names[name] for name in SEVERAL if name in names]
+    return bool(found or missing) or any(kind_of(row[name]) == "list" for name in ranked)
+
+
+def _missing(row: dict, column: str) -> Fault:
+    """The fault of a row that lacks a column."""
+    what = f"the column is missing; the row has: {', '.join(row) or 'none'}"
+    return Fault(column, what, f"add the column {column!r}")
+
+
+def _named(row: dict, names: dict[str, str], asked: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the user names, as the row writes them; raises Fault where one is absent."""
+    for name in asked:
+        if name.lower() not in names:
+            raise _missing(row, name)
+    return tuple(names[name.lower()] for name in asked)
+
+
+def holds_messages(value: object) -> bool:
+    """Whether a value is a list of messages."""
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and bool({"role", "from"} & first.keys())
+
+
+def kind_of(value: object) -> str:
+    """Whether one column holds "one" response or a "list" of them."""
+    return "list" if isinstance(value, list) and not holds_messages(value) else "one"
+
+
+def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
+    """The columns of each set of numbered responses, from the first on."""
+    sets: dict[tuple[str, str, bool], dict[int, str]] = {}
+    for name, column in names.items():
+        match = _NUMBERED.fullmatch(name)
+        if match:
+            stem, mark, number = match.groups()
+            is_letter = number.isalpha()
+            place = ord(number) - ord("a") if is_letter else int(number)
+            sets.setdefault((stem, mark, is_letter), {})[place] = column
+    found = []
+    for (_, _, is_letter), columns in sets.items():
+        place = min(columns)
+        if place > (0 if is_letter else 1):  # the first is a, 0 or 1
+            continue
+        of_set = []
+        while place in columns:
+            of_set.append(columns[place])
+            place += 1
+        found.append(tuple(of_set))
+    return found
+
+
+def _candidates(names: dict[str, str]) -> tuple[list[tuple[str, tuple[str, ...]]], str]:
+    """The sets of columns that may be the responses: (kind, columns), and a column that is missing.
+
+    The column is that of the first set which is not whole; "" where there is none.
+    """
+    found = []
+    missing = ""
+    for better, others in BETTER_FIRST.items():
+        worse = next((name for name in others if name in names), others[0])
+        if better in names and worse in names:
+            found.append(("better first", (names[better], names[worse])))
+        elif better in names:
+            missing = missing or worse
+        elif worse in names:
+            missing = missing or better
+    for columns in _numbered(names):
+        if len(columns) > 1:
+            found.append(("numbered", columns))
+        else:
+            missing = missing or _next_name(columns[0])
+    return found, missing
+
+
+def _next_name(column: str) -> str:
+    """The name of the column after a numbered one: response_2 after response_1."""
+    return column[:-1] + chr(ord(column[-1]) + 1)
+
+
+def _responses(
+    row: dict, names: dict[str, str], columns: Columns, several_only: bool
+) -> tuple[str, tuple[str, ...]]:
+    """(kind, columns) of the responses of a row; "conversation" is one in which the last turn is.
+
+    Raises Fault and Unclear, as `layout_of`.
+    """
+    if columns.response:
+        asked = _named(row, names, columns.response)
+        if len(asked) > 1:
+            is_known = tuple(map(str.lower, asked)) in _better_first()
+            return "better first" if is_known or columns.verdict == "first" else "numbered", asked
+        if asked[0].lower() in CONVERSATIONS:
+            return "conversation", asked
+        return kind_of(row[asked[0]]), asked
+    found, missing = _candidates(names)
+    single = [names[name] for name in (*SEVERAL, *ONE) if name in names]
+    if "response" in names:
+        single = [names["response"]]
+    singles = [(kind_of(row[name]), (name,)) for name in single]
+    if several_only:
+        singles = [] if found else [one for one in singles if one[0] == "list"]
+    found += singles
+    if len(found) > 1:
+        sets = [" and ".join(of_set) for _, of_set in found]
+        raise Unclear(
+            None,
+            f"the responses may be {', or '.join(sets)}",
+            "say which: hs2lib.score takes "
+            + " or ".join([f"--response {','.join(of_set)}" for _, of_set in found])
+            + "; or rename the others",
+        )
+    if found:
+        kind, of_set = found[0]
+        if columns.verdict == "first" and kind == "numbered":
+            kind = "better first"
+        return kind, of_set
+    if missing or several_only:
+        raise _missing(row, missing or "chosen")
+    for name in CONVERSATIONS:
+        if name in names:
+            return "conversation", (names[name],)
+    raise Fault(
+        None,
+        f"no column of responses is known; the row has: {', '.join(row) or 'none'}",
+        "call it response, or name it: --response COLUMN",
+    )
+
+
+def _better_first() -> set[tuple[str, str]]:
+    """The pairs of names of which the first holds the better response."""
+    pairs = set()
+    for better, others in BETTER_FIRST.items():
+        pairs |= {(better, worse) for worse in others}
+    return pairs
+
+
+def _prompt(
+    row: dict, names: dict[str, str], columns: Columns, responses: Sequence[str]
+) -> tuple[str, ...]:
+    """The columns of the prompt; () where there is none. Raises Fault and Unclear, as `layout_of`.
+
+    responses: the columns of the responses.
+    """
+    if columns.prompt:
+        # Of several that are joined some may be empty.
+        empty = {name.lower() for name, value in row.items() if value is None}
+        asked = [name for name in columns.prompt if name.lower() not in empty]
+        return _named(row, names, asked or columns.prompt)
+    if "prompt" in names:
+        return (names["prompt"],)
+    found = [names[name] for name in PROMPTS if name in names and names[name] not in responses]
+    if len(found) > 1 and [name.lower() for name in found] != ["instruction", "input"]:
+        raise Unclear(
+            None,
+            f"the prompt may be {' or '.join(found)}",
+            f"say which: hs2lib.score takes --prompt {found[0]}, or --prompt {','.join(found)} to "
+            "join them; or rename the others",
+        )
+    if found:
+        return tuple(found)
+    for name in CONVERSATIONS:
+        # A conversation that ends in an answer is one more answer, and no prompt.
+        if name in names and names[name] not in responses:
+            last = row[names[name]][-1] if holds_messages(row[names[name]]) else None
+            speaker = last.get("role", last.get("from")) if isinstance(last, dict) else None
+            if speaker not in ("assistant", "gpt"):
+                return (names[name],)
+    return ()
+
+
+def _verdict(
+    row: dict, names: dict[str, str], columns: Columns, responses: Sequence[str]
+) -> tuple[str | None, Callable[[object], float] | None]:
+    """The column that says which of two responses is better, and what its values mean.
+
+    Both are None where there is none. Raises Fault and Unclear, as `layout_of`.
+    """
+    if columns.verdict == "none":
+        return None, None
+    stem = responses[0].lower()
+    name, _, values = columns.verdict.partition("=")
+    if name:
+        if name.lower() not in names:
+            if name.lower() in map(str.lower, row):
+                return None, None
+            raise _missing(row, name)
+        found = [name.lower()]
+    else:
+        usual = [*WORDS, *STRENGTHS]
+        if stem == "response_0":
+            usual += NUMBERS
+        if stem == "human_ref_a":
+            usual.append("labels")
+        found = [usual_name for usual_name in usual if usual_name in names]
+    if len(found) > 1:
+        raise Unclear(
+            None,
+            f"{' and '.join(names[one] for one in found)} may say which response is better",
+            "say which: hs2lib.score takes "
+            + " or ".join([f"--verdict {names[one]}" for one in found])
+            + "; or rename the others",
+        )
+    if not found:
+        return None, None
+    column = names[found[0]]
+    if values in ("-,+", "+,-"):
+        return column, partial(_sign, column, 1.0 if values == "-,+" else -1.0)
+    if values:
+        return column, partial(_named_value, column, values.split(","), (-1.0, 1.0, 0.0))
+    if found[0] in STRENGTHS:
+        return column, partial(_strength, column)
+    if found[0] in NUMBERS:
+        return column, partial(_named_value, column, ("0", "1"), (-1.0, 1.0))
+    if found[0] == "labels" and stem == "human_ref_a":
+        # SHP: 1 where A is preferred, 0 where B is.
+        return column, partial(_named_value, column, ("1", "0"), (-1.0, 1.0))
+    return column, partial(_words, column, responses[0], responses[1])
+
+
+def checked_columns(columns: Columns) -> Columns:
+    """The columns as they are; raises ValueError where a verdict has one value, or more than three.
+
+    The third value means a tie.
+    """
+    _, equals, values = columns.verdict.partition("=")
+    if equals and (len(values.split(",")) not in (2, 3) or "" in values.split(",")):
+        raise ValueError(
+            f"--verdict {columns.verdict}: expected COLUMN=FIRST,SECOND or COLUMN=FIRST,SECOND,TIE "
+            "with the values of the column, COLUMN=-,+ for a number that is negative where the "
+            "first is better, COLUMN alone, first or none"
+        )
+    return columns

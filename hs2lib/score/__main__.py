@@ -1,0 +1,157 @@
+"""Score a file of prompts and responses by any reward model, from the command line.
+
+    python -m hs2lib.score answers.csv --model owner/name
+    python -m hs2lib.score pairs.jsonl --model my-folder --out scored.parquet
+    python -m hs2lib.score my.parquet --model owner/name --limit 20 --too-long cut
+    python -m hs2lib.score rag.jsonl --model owner/name --prompt context,question --response answer
+    python -m hs2lib.score votes.csv --model owner/name --verdict label=0,1 --bad-rows leave-out
+
+FILE has prompts with one response (prompt, response), with two (chosen and rejected; response_a,
+response_b and a label), or with several (a list, or numbered columns). What its columns were read
+as is said. Out come its rows with all their columns and a score of each response, and, where the
+file says which response is better, how often the score says the same.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+
+from hs2lib import paths
+from hs2lib.data.layouts import Columns
+from hs2lib.data.rows import printable
+from hs2lib.names import PRECISIONS, TEMPLATES
+from hs2lib.score import output
+from hs2lib.score.fit import TOO_LONG
+from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = argparse.ArgumentParser(
+        prog="python -m hs2lib.score",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = options.add_argument
+    add("file", help="JSONL, JSON, CSV (all also .gz) or Parquet")
+    add(
+        "--model",
+        required=True,
+        help="a sequence classifier by Hub name or folder, or a model of notebook 05",
+    )
+    add("--out", help="the file to write, .jsonl, .csv or .parquet (default: FILE.scored.jsonl)")
+    add("--limit", type=_whole, default=0, metavar="N", help="score the first N rows only")
+    add(
+        "--too-long",
+        default="stop",
+        choices=TOO_LONG,
+        help="rows longer than the model reads: stop, cut them, or write them without a score",
+    )
+    add(
+        "--bad-rows",
+        default="stop",
+        choices=BAD_ROWS,
+        help="faulty rows: stop, or leave them out of the output",
+    )
+    add("--prompt", type=_names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
+    add("--response", type=_names, default=(), metavar="COLUMN[,..]", help="of the responses")
+    add(
+        "--verdict",
+        default="",
+        metavar="COLUMN[=FIRST,SECOND]",
+        help="which of two responses is better: a column, with its two values where they are not "
+        "plain; COLUMN=-,+ for a number that is negative where the first is; first, if the first "
+        "column has the better ones; none",
+    )
+    add(
+        "--weights",
+        default="",
+        help="of several outputs, for one score: helpfulness:.65,correctness:.8, or goodness",
+    )
+    add("--column", default="score", help="what the new columns are called (default: score)")
+    add("--max-tokens", type=_whole, default=0, metavar="N", help="the longest sequence")
+    add("--precision", default="float32", choices=PRECISIONS)
+    add("--budget", type=_whole, default=0, metavar="N", help="tokens of a batch")
+    add("--revision", help="a commit or branch of the model's repository")
+    add("--pad-token", help="for a classifier whose tokenizer has none")
+    add("--template", choices=TEMPLATES, help="how a classifier reads conversations")
+    return options
+
+
+def _whole(text: str) -> int:
+    """A whole number from 0."""
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names of columns in a text, separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: score a file.
+
+    Returns 0, or 2 where the file, an option or the model cannot be used.
+    """
+    args = parser().parse_args(arguments)
+    _keep_out_of_the_way()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    options = {"revision": args.revision, "pad_token": args.pad_token, "template": args.template}
+    try:
+        scored = score(
+            args.file,
+            args.model,
+            args.out or output.default_name(Path(args.file)),
+            columns=Columns(args.prompt, args.response, args.verdict),
+            limit=args.limit,
+            too_long=args.too_long,
+            bad_rows=args.bad_rows,
+            weights=args.weights,
+            column=args.column,
+            max_tokens=args.max_tokens,
+            precision=args.precision,
+            budget=args.budget,
+            progress=True,
+            **{name: value for name, value in options.items() if value},
+        )
+    except (OSError, ValueError) as error:
+        print(printable(str(error).strip()), file=sys.stderr)
+        return 2
+    except torch.OutOfMemoryError:
+        print(
+            f"out of memory; the scores so far are kept. Fix: a --budget below {GPU_BUDGET:,}, "
+            "or --precision bfloat16",
+            file=sys.stderr,
+        )
+        return 2
+    print(printable("\n".join(scored.in_words())))
+    print(printable(f"written: {scored.out}"))
+    return 0
+
+
+def _keep_out_of_the_way() -> None:
+    """Let what models keep lie in the user's cache, where there is no checkout with runs."""
+    if not paths.in_checkout() and "HS2_ROOT" not in os.environ:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        os.environ.setdefault("HS2_RUNS", str(Path(cache) / "hs2lib"))
+
+
+if __name__ == "__main__":
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print(
+            "\nstopped; the scores so far are kept, and the same command goes on from there",
+            file=sys.stderr,
+        )
+        sys.exit(130)

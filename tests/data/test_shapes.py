@@ -1,0 +1,378 @@
+"""Files of prompts and responses: what is recognised, what is asked about, and what is one clear error.
+
+A file that is read in another way than its owner means it gives scores that nobody can tell are
+wrong. So names decide, in words, or the user does.
+"""
+
+import json
+
+import pytest
+
+from hs2lib.data import rows as data_rows
+from hs2lib.data.layouts import Columns, checked_columns
+from hs2lib.data.rows import DataError
+from hs2lib.data.shapes import read_prompts
+from hs2lib.group import Turn
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read(tmp_path, *rows, **options):
+    return read_prompts(written(tmp_path / "mine.jsonl", *rows), **options)
+
+
+def texts(file):
+    """(last turn of the prompt, texts of the responses) of each row."""
+    return [
+        (group.prompt[-1].text, *[response.text for response in group.responses])
+        for group in file.groups
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "read_as"),
+    [
+        ({"prompt": "a", "response": "b"}, ""),
+        ({"Question": "a", "Answer": "b"}, "prompt from Question; responses from Answer"),
+        ({"query": "a", "completion": "b"}, "prompt from query; responses from completion"),
+        ({"history": "a", "output": "b"}, "prompt from history; responses from output"),
+        ({"prompt": [{"role": "user", "content": "a"}], "response": "b"}, ""),
+        (
+            {"context": [{"role": "user", "content": "a"}], "response": [{"role": "assistant", "content": "b"}]},
+            "prompt from context",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "a"}], "response": "b"},
+            "prompt from messages",
+        ),
+        # What a column is called exactly counts more than what it may be.
+        ({"prompt": "a", "question": "c", "response": "b", "answer": "d"}, ""),
+        ({"prompt": "a", "response": "b", "answers": ["d"]}, ""),
+    ],
+)  # fmt: skip
+def test_a_prompt_and_a_response_under_usual_names(tmp_path, row, read_as):
+    file = read(tmp_path, row)
+    assert texts(file) == [("a", "b")] and file.read_as == read_as
+    assert file.groups[0].preference is None and file.rows[0].comparisons == ()
+
+
+def test_preferences_have_the_sign_of_a_group(tmp_path):
+    """Negative where the first response is better, whatever way the file says it; 0 for a tie."""
+    two = {"prompt": "a", "response_a": "b", "response_b": "c"}
+    verdicts = ["A>B", "b", "model_b", "tie", "response_a", 2, "A=B"]
+    file = read(tmp_path, *[two | {"winner": verdict} for verdict in verdicts])
+    assert [group.preference for group in file.groups] == [-1, 1, 1, 0, -1, 1, 0]
+    assert file.ties == 2
+    two = {"prompt": "a", "response1": "b", "response2": "c"}
+    strengths = [-3, 0, 2.0, "1"]
+    file = read(tmp_path, *[two | {"overall_preference": strength} for strength in strengths])
+    assert [group.preference for group in file.groups] == [-3, 0, 2, 1]
+    assert [row.comparisons for row in file.rows] == [((0, 1),), (), ((1, 0),), ((1, 0),)]
+    file = read(tmp_path, {"prompt": "a", "chosen": "b", "rejected": "c"})
+    assert file.groups[0].preference == -1
+
+
+def test_a_file_may_say_nothing_of_which_is_better(tmp_path):
+    """Two answers of two policies, to be compared by the scores."""
+    file = read(tmp_path, {"prompt": "a", "response_a": "b", "response_b": "c", "judge": "x"})
+    assert file.groups[0].preference is None and not file.rows[0].comparisons
+    assert file.read_as == "responses from response_a, response_b"
+    assert file.carried == {"mine/0": {"judge": "x"}}
+
+
+# (row, what may be meant, the option that decides, the columns that it then is)
+UNCLEAR = [
+    (
+        {"question": "q", "context": "c", "response": "r"},
+        "the prompt may be question or context",
+        "--prompt question, or --prompt question,context to join them",
+        Columns(prompt=("context", "question")),
+        ("c\n\nq", "r"),
+    ),
+    (
+        {"prompt": "p", "chosen": "a", "rejected": "b", "response": "r"},
+        "the responses may be chosen and rejected, or response",
+        "--response chosen,rejected or --response response",
+        Columns(response=("response",)),
+        ("p", "r"),
+    ),
+    (
+        {"prompt": "p", "output": "a", "answer": "b"},
+        "the responses may be output, or answer",
+        "--response output or --response answer",
+        Columns(response=("output",)),
+        ("p", "a"),
+    ),
+    (
+        {"prompt": "p", "response_a": "a", "response_b": "b", "label": "A>B", "winner": "b"},
+        "label and winner may say which response is better",
+        "--verdict label or --verdict winner",
+        Columns(verdict="label"),
+        ("p", "a", "b"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "what", "option", "columns", "read_texts"), UNCLEAR)
+def test_what_may_mean_two_things_is_asked_about_once_and_decided_by_an_option(
+    tmp_path, row, what, option, columns, read_texts
+):
+    with pytest.raises(DataError) as error:
+        read(tmp_path, row, row, strict=False)
+    assert what in str(error.value) and option in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+    assert texts(read(tmp_path, row, columns=columns)) == [read_texts]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "values", "preferences"),
+    [
+        ("label=0,1", (0, 1), (-1, 1)),
+        ("label=1,0,2", (0, 1, 2), (1, -1, 0)),
+        ("label=left,right", ("Left", "right"), (-1, 1)),
+        ("label=-,+", (-0.5, 0, 2), (-1, 0, 1)),
+        ("label=+,-", (-0.5, "0", 2), (1, 0, -1)),
+        ("none", ("?", 7), (None, None)),
+        ("first", ("?", 7), (-1, -1)),
+    ],
+)
+def test_a_verdict_in_other_words_is_read_as_the_user_says(tmp_path, verdict, values, preferences):
+    """A 0 beside a 1 may mean either; without the option such a file is refused."""
+    rows = [
+        {"prompt": "a", "response_a": "b", "response_b": "c", "label": value} for value in values
+    ]
+    columns = Columns(response=("response_a", "response_b"), verdict=verdict)
+    file = read(tmp_path, *rows, columns=checked_columns(columns))
+    assert [group.preference for group in file.groups] == list(preferences)
+
+
+def test_a_number_that_may_mean_either_names_the_option(tmp_path):
+    row = {"prompt": "a", "response_a": "b", "response_b": "c", "label": 0}
+    with pytest.raises(DataError, match="takes --verdict label=FIRST,SECOND with the two values"):
+        read(tmp_path, row, strict=False)
+
+
+@pytest.mark.parametrize("verdict", ["label=0", "label=", "label=0,1,2,3", "label=,1"])
+def test_a_verdict_needs_a_value_for_each_response(verdict):
+    with pytest.raises(ValueError, match="expected COLUMN=FIRST,SECOND"):
+        checked_columns(Columns(verdict=verdict))
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (
+            {"prompt": "p", "chosen": "a", "rejected": "b"},
+            "this row has a better and a worse response (chosen, rejected), "
+            "line 1 has one response (response)",
+        ),
+        (
+            {"prompt": "p", "responses": ["a", "b"]},
+            "this row has a list of responses (responses), line 1 has one response (response)",
+        ),
+    ],
+)
+def test_two_shapes_in_a_file_are_one_error(tmp_path, second, words):
+    """Scores of one column would stand beside none, and accuracy would be of a part."""
+    rows = [{"prompt": "p", "response": "a"}, second, second]
+    for strict in (True, False):
+        with pytest.raises(DataError) as error:
+            read(tmp_path, *rows, strict=strict)
+        assert f"mine.jsonl, line 2: {words}. Fix: keep one shape in a file" in str(error.value)
+
+
+def test_a_fault_that_all_rows_have_is_said_once(tmp_path):
+    """Of 40 rows without a known column there were 40 faults, twenty of them shown."""
+    with pytest.raises(DataError) as error:
+        read(tmp_path, *[{"prompt": "p", "reply": str(i)} for i in range(40)])
+    (line,) = str(error.value).splitlines()
+    assert "line 1: no column of responses is known; the row has: prompt, reply" in line
+    assert "(and so it is in all 40 rows)" in line and "--response COLUMN" in line
+    file = read(tmp_path, {"prompt": "p", "reply": "r"}, columns=Columns(response=("Reply",)))
+    assert texts(file) == [("p", "r")], "names of columns are known in any case"
+    with pytest.raises(DataError, match="field 'rply': the column is missing; the row has: prompt"):
+        read(tmp_path, {"prompt": "p", "reply": "r"}, columns=Columns(response=("rply",)))
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "words"),
+    [
+        ({"prompt": "p", "response": " "}, "response", 'expected text or a list of {role, content}, got " "'),
+        ({"prompt": 7, "response": "r"}, "prompt", "expected text or a list of {role, content}, got 7"),
+        ({"prompt": "p", "responses": []}, "responses", "got [] (list)"),
+        ({"prompt": "p", "responses": ["a", {"model": "m"}]}, "responses", "expected text or a list"),
+        ({"response": "r"}, "prompt", "no prompt that ends with the user"),
+        (
+            {"messages": [{"role": "user", "content": "a"}]},
+            "messages",
+            "the last message is the user's",
+        ),
+        (
+            {"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "response": "r"},
+            "prompt",
+            "no prompt that ends with the user",
+        ),
+        (
+            {"prompt": "z", "chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "c"},
+            "chosen",
+            "its conversation does not begin with the prompt",
+        ),
+        (
+            {"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: z\n\nAssistant: c"},
+            "rejected",
+            "its conversation does not begin with the prompt",
+        ),
+        (
+            {"prompt": "p", "response_a": "a", "response_b": "b", "winner": "nobody knows"},
+            "winner",
+            "expected which answer is better",
+        ),
+        (
+            {"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 2},
+            "better_response_id",
+            "Fix: write 0 or 1",
+        ),
+        ({"prompt": "p", "response_1": "a", "winner": "1"}, "response_2", "the column is missing"),
+        ({"prompt": "p", "reject": "a"}, "chosen", "the column is missing"),
+    ],
+)  # fmt: skip
+def test_bad_rows_are_named_by_line_and_column_or_set_aside(tmp_path, row, field, words):
+    """The column is called as the file calls it."""
+    good = {"prompt": "p", "response": "r"} if "response" in row or "messages" in row else None
+    if "responses" in row:
+        good = {"prompt": "p", "responses": ["r"]}
+    if good is None and "chosen" in (*row, field):
+        good = {"prompt": "p", "chosen": "a", "rejected": "b"}
+    if good is None:
+        good = {"prompt": "p", "response_0": "a", "response_1": "b", "response_2": "c"}
+    with pytest.raises(DataError) as error:
+        read(tmp_path, good, row)
+    message = str(error.value)
+    assert f"mine.jsonl, line 2, field {field!r}: " in message and words in message
+    assert "Fix: " in message and "strict=False" in message
+    file = read(tmp_path, good, row, strict=False)
+    assert len(file.rows) == 1 and [aside.line for aside in file.set_aside] == [2]
+
+
+def test_a_system_turn_and_an_alpaca_input_belong_to_the_prompt(tmp_path):
+    rows = [
+        {"system": "Be brief.", "instruction": "Sum up.", "input": "A text.", "output": "b"},
+        {"system": " ", "instruction": "Sum up.", "input": "", "output": "b"},
+    ]
+    file = read(tmp_path, *rows)
+    assert file.groups[0].prompt == (
+        Turn("system", "Be brief."),
+        Turn("user", "Sum up.\n\nA text."),
+    )
+    assert file.groups[1].prompt == (Turn("user", "Sum up."),)
+    assert "prompt from instruction and input after system" in file.read_as
+
+
+def test_a_system_column_that_is_none_is_left_unread_by_naming_the_prompt(tmp_path):
+    """It may be the name of a model."""
+    row = {"system": "model-a", "prompt": "p", "response": "r"}
+    assert read(tmp_path, row).groups[0].prompt[0] == Turn("system", "model-a")
+    named = read(tmp_path, row, columns=Columns(("prompt",)))
+    assert named.groups[0].prompt == (Turn("user", "p"),)
+    both = read(tmp_path, row, columns=Columns(("system", "prompt")))
+    assert both.groups[0].prompt == (Turn("system", "model-a"), Turn("user", "p"))
+
+
+def test_of_columns_that_are_joined_one_may_be_empty_and_none_may_be_missing(tmp_path):
+    """A slip of the pen in --prompt would score every row without its context."""
+    rows = [{"ctx": "c", "q": "a", "response": "r"}, {"ctx": None, "q": "a", "response": "r"}]
+    columns = Columns(("ctx", "q"))
+    assert texts(read(tmp_path, *rows, columns=columns)) == [("c\n\na", "r"), ("a", "r")]
+    with pytest.raises(DataError, match="field 'ctxt': the column is missing"):
+        read(tmp_path, *rows, columns=Columns(("ctxt", "q")))
+
+
+def test_the_first_column_may_be_said_to_hold_the_better_ones(tmp_path):
+    row = {"prompt": "p", "good": "a", "bad": "b", "worse": "c"}
+    columns = Columns(response=("good", "bad", "worse"), verdict="first")
+    file = read(tmp_path, row, columns=columns)
+    assert file.rows[0].comparisons == ((0, 1), (0, 2)) and file.groups[0].preference is None
+    assert file.read_as == "chosen from good; rejected from bad and worse"
+    row = {"prompt": "p", "response_a": "a", "response_b": "b"}
+    assert read(tmp_path, row, columns=Columns(verdict="first")).groups[0].preference == -1
+
+
+@pytest.mark.parametrize(
+    ("separator", "note"),
+    [(",", ""), (";", "cells separated by semicolons"), ("\t", "cells separated by tabs")],
+)
+def test_what_separates_cells_is_seen_in_the_header_and_said(tmp_path, separator, note):
+    """Excel writes semicolons where a comma is the decimal point; the advice was to quote commas."""
+    path = tmp_path / "mine.csv"
+    lines = [("prompt", "response", "n;o,t"), ("a, b; c\td", "e", "1,5")]
+    cells = [separator.join(f'"{cell}"' for cell in line) for line in lines]
+    path.write_text("\n".join(cells) + "\n")
+    file = read_prompts(path)
+    assert texts(file) == [("a, b; c\td", "e")] and file.read_as == note
+    assert file.carried == {"mine/1": {"n;o,t": "1,5"}}
+    (tmp_path / "mine.tsv").write_text("prompt\tresponse\na\tb\n")
+    assert texts(read_prompts(tmp_path / "mine.tsv")) == [("a", "b")]
+
+
+def test_a_cell_that_is_short_of_one_names_the_separator(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("prompt;response\na;b\na;b;c\n")
+    with pytest.raises(
+        DataError, match=r"3 cells, the header has 2\. Fix: put a cell with a semicolon"
+    ):
+        read_prompts(path)
+
+
+def test_lists_of_messages_in_cells(tmp_path):
+    """JSON is read; what str() of a list gives is not JSON, and would be scored as a text."""
+    path = tmp_path / "mine.csv"
+    talk = json.dumps([{"role": "user", "content": "a"}]).replace('"', '""')
+    path.write_text(f'prompt,response\n"{talk}","[1, 2]"\n')
+    assert texts(read_prompts(path)) == [("a", "[1, 2]")]
+    printed = "\"[{'role': 'user', 'content': 'a'}]\""
+    path.write_text(f"prompt,response,raw\na,b,{printed}\n")
+    assert texts(read_prompts(path)) == [("a", "b")], "what is carried may be anything"
+    path.write_text(f"prompt,response\n{printed},b\n")
+    with pytest.raises(DataError, match="field 'prompt': a list as Python prints it"):
+        read_prompts(path)
+    path.write_text('prompt,response\n"[{""role"": 1",b\n')
+    with pytest.raises(DataError, match="field 'prompt': bad JSON"):
+        read_prompts(path)
+
+
+def test_a_limit_leaves_the_rest_unread(tmp_path):
+    rows = [{"prompt": "p", "response": str(i)} for i in range(3)] + [{"prompt": "p"}]
+    file = read(tmp_path, *rows, limit=3)
+    assert len(file.rows) == 3 and not file.complete
+    assert read(tmp_path, *rows[:3], limit=4).complete
+    assert [group.id for group in file.groups] == ["mine/0", "mine/1", "mine/2"]
+
+
+@pytest.mark.parametrize("name", ["mine.jsonl", "mine.csv", "mine.json", "mine.parquet"])
+def test_an_empty_file_is_one_clear_error(tmp_path, name):
+    (tmp_path / name).write_text("[]" if name.endswith("json") else "")
+    with pytest.raises(DataError, match=r"the file has no rows|not a sound Parquet file"):
+        read_prompts(tmp_path / name)
+
+
+def test_a_row_beyond_the_bound_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_rows, "ROW", 1000)
+    with pytest.raises(DataError, match="line 2: the line is longer than 1,000 bytes"):
+        read(tmp_path, {"prompt": "p", "response": "r"}, {"prompt": "p", "response": "r" * 2000})
+
+
+def test_json_lines_and_objects_of_arrays_in_a_json_file(tmp_path):
+    """One row of message lists on a line is a row, although all its values are lists of objects."""
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    path = tmp_path / "mine.json"
+    path.write_text(f"{json.dumps({'chosen': talk, 'rejected': talk})}\n" * 2)
+    assert len(read_prompts(path).rows) == 2
+    path.write_text(json.dumps({"easy": [{"prompt": "p", "response": "r"}], "hard": []}, indent=1))
+    (row,) = read_prompts(path).rows
+    assert row.row == {"prompt": "p", "response": "r", "subset": "easy"}
+    path.write_text(json.dumps({"prompt": "p", "response": "r"}, indent=1))
+    with pytest.raises(DataError, match="expected a JSON array"):
+        read_prompts(path)
