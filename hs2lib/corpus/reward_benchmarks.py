@@ -6,7 +6,8 @@ in its fault alone (`hs2lib.corpus.one_fault`). In the form of RM-Bench a style 
 sentences that say nothing asked for. Paper: silent.
 """
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from zlib import crc32
@@ -56,6 +57,8 @@ FAULT_FIRST = {"Precise IF": IGNORED, "Focus": "strays"}
 
 REFUSAL = Manner(edits={"refusal": 1})  # of a harmless request
 
+ENDLESS = sys.maxsize  # prompts are drawn until every part is full
+
 N_TIED = 3  # right and wrong answers to a question of Ties
 
 
@@ -93,7 +96,7 @@ def questions(benchmark: str, n_per_part: int, seed: int = 0) -> list[Question]:
         raise ValueError(f"n_per_part is at least 1, got {n_per_part}")
     families = FAMILIES[benchmark]
     made: dict[str, list[Question]] = {part: [] for part in families}
-    for prompt in _prompts(seed):
+    for prompt in generate.groups(ENDLESS, seed, split="validation"):
         task = generate.task_of(prompt.id)
         for part in families:
             several = 2 if part == "Ties" else 1
@@ -105,15 +108,6 @@ def questions(benchmark: str, n_per_part: int, seed: int = 0) -> list[Question]:
             if not n_ties or n_ties == 2 * n_per_part:
                 break
     return [question for of_part in made.values() for question in of_part]
-
-
-def _prompts(seed: int) -> Iterator[Group]:
-    """Held-out prompts of the small world without end, in blocks."""
-    start = 0
-    while True:
-        block = list(generate.groups(64, seed, split="validation", start=start))
-        yield from block
-        start = int(block[-1].id.rpartition("/")[2]) + 1
 
 
 def _questions(benchmark: str, part: str, prompt: Group, task: Task, seed: int) -> list[Question]:
