@@ -466,6 +466,25 @@ def board(table_id: str, results: Mapping[str, Result]) -> pd.DataFrame:
     return pd.concat([printed, ours]).rename_axis("model")
 
 
+def board_caption(table_id: str, results: Mapping[str, Result]) -> str:
+    """What the caption of a `board` says: sources, which rows are secondary, notes, whose ours."""
+    known = BEYOND[table_id]
+    quoted = [row for row, about in ROWS[table_id].items() if about.mark == "secondary"]
+    notes = [f"{row}: {about.note}" for row, about in ROWS[table_id].items() if about.note]
+    ours = [result.benchmark for name, result in results.items() if PUBLISHED[name] == table_id]
+    text = f"{known.title}: published models ({known.source}; {known.unit})."
+    if quoted:
+        text += f" Secondary, quoted by others: {', '.join(quoted)}."
+    if notes:
+        text += f" {'; '.join(notes)}."
+    for benchmark in ours:
+        if benchmark.generated:
+            text += " None of ours beside them: the questions are generated."
+        else:
+            text += f" Ours: {benchmark.title}."
+    return text
+
+
 def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
     """JudgeBench from the published outputs of five reward models: no result of ours.
 

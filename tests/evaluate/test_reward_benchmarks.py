@@ -217,12 +217,16 @@ def test_the_board_has_real_numbers_of_ours_below_the_published_ones_and_no_gene
     assert board.index.tolist()[-4:] == ["this model", *today.RULES]
     assert board.loc["this model", "overall"] == 100 and board.loc["longest answer", "overall"] == 0
     assert board.loc["GRM-Gemma-2B", "overall"] == 59.43 and board.mark["this model"] == "ours"
+    caption = today.board_caption("judgebench", of_whole())
+    assert "Secondary, quoted by others: Llama-3.3-Nemotron-70B-Reward, " in caption
+    assert caption.endswith("Ours: JudgeBench.")
     model = reward_model.RewardModel.new("tiny", seed=1)
     setup = setup_of(tmp_path, n_per_part=2)
     results = today.evaluate(today.score(today.load(setup), model, setup), np.ones(5), setup)
     for name, table in today.PUBLISHED.items():
         generated = today.board(table, {name: results[name]})
         assert generated.index.tolist() == BEYOND[table].rows and "ours" not in set(generated.mark)
+        assert "the questions are generated" in today.board_caption(table, {name: results[name]})
 
 
 # Answers to look at
