@@ -27,6 +27,12 @@ COMPARED = ("helpsteer2-preference", "helpsteer2-preference-partial", "hh-rlhf",
 # The responses have no labels.
 UNRATED = ("helpsteer2-unrated",)
 
+# Benchmarks of reward models that came after RewardBench (`hs2lib.data.reward_benchmarks`).
+REWARD_BENCHMARKS = ("RewardBench 2", "RM-Bench", "JudgeBench")
+
+# Whose answers JudgeBench's pairs are.
+JUDGEBENCH = ("gpt-4o", "claude", "both")
+
 # Rated on the same attributes as HelpSteer2: the HS columns of Table 2.
 PREDECESSORS = ("helpsteer",)
 

@@ -73,6 +73,7 @@ sys.path.insert(0, str(root() / "benchmarks"))
 )
 departures = importlib.import_module("departures")
 score_file = importlib.import_module("score_file")
+reward_benchmarks = importlib.import_module("reward_benchmarks")
 sys.path.pop(0)
 
 
@@ -344,6 +345,41 @@ def test_a_benchmark_runs_whole_and_both_sides_agree(module, monkeypatch, tmp_pa
         one = result["utilisation"]["float32"]["groups"]["of the dense rate"]
         assert one["hardware"] == pytest.approx(result["share_of_dense_rate"]["float32"])
         assert one["model"] / one["hardware"] > 1.05, "the prompts of pairs are computed once"
+
+
+def test_scoring_reward_benchmarks_runs_whole_and_all_sides_agree(monkeypatch, tmp_path):
+    """Generated questions stand in for the real ones: 30 pairs, three ways to run them, one set of numbers.
+
+    By hand, 15 questions of RM-Bench are 45 pairs and 12 of JudgeBench 12: of 57 just 30 are drawn.
+    """
+    monkeypatch.setenv("HS2_DATA_DIR", str(tmp_path))
+    sets = reward_benchmarks.sets
+    made = {name: sets.load(name, "embedded", n_per_part=3) for name in ("RM-Bench", "JudgeBench")}
+    monkeypatch.setattr(sets, "load", lambda name, *args, **options: made[name])
+    reward_benchmarks.main(["--model", "tiny", "--pairs", "30"])
+    result = json.loads((tmp_path / "benchmarks" / "reward_benchmarks.json").read_text())
+    questions = result["questions"]
+    assert 3 * questions["RM-Bench"] + questions["JudgeBench"] == 30
+    assert result["check"].endswith("the same: True") and set(result["ratios"]) == {
+        "padded, as they come",
+        "padded, style by style",
+    }
+    assert result["tokens"]["groups"] < result["tokens"]["one by one"]
+    assert result["tokens"]["one by one"] <= result["tokens"]["padded, as they come"]
+    with pytest.raises(SystemExit, match="there are only 57 pairs: ask for no more"):
+        reward_benchmarks.main(["--model", "tiny", "--pairs", "58"])
+
+
+def test_the_orders_of_padded_loops_by_hand():
+    """A question of RM-Bench (six answers), then a pair. First answers of up to eight pairs, then second ones."""
+    orders = reward_benchmarks.orders([6, 2])
+    assert orders == {
+        "padded, as they come": [0, 1, 2, 6, 3, 4, 5, 7],
+        "padded, style by style": [0, 1, 2, 6, 3, 4, 5, 7],
+    }
+    by_style = reward_benchmarks.orders([6, 6])["padded, style by style"]
+    assert by_style == [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]
+    assert reward_benchmarks.tokens_of([1, 2, 3, 4], [0, 1, 2, 3]) == 16
 
 
 # --- FLOPs

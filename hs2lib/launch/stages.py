@@ -49,6 +49,7 @@ READS = {
     "10_ppo": ("05_reward_model_training", "07_sft"),
     "11_steerlm": ("05_reward_model_training", "07_sft"),
     "12_steerlm2": ("05_reward_model_training", "07_sft", "11_steerlm"),
+    "16_reward_benchmarks_of_today": ("05_reward_model_training",),
 }
 
 

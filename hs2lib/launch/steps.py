@@ -23,6 +23,7 @@ from hs2lib.evaluate import (
     steering,
     weights,
 )
+from hs2lib.evaluate import reward_benchmarks as today
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.models import reward_training, saved
 from hs2lib.run.setup import Setup
@@ -319,3 +320,13 @@ def sample_13(setup: Setup) -> None:
     asked = [mt, arena, alpaca]
     graders = grading.choose_graders(setup, asked)
     answers = answering.respond(setup, who, truthful, asked)
+
+
+# 16 Reward benchmarks of today
+
+
+def score_16(setup: Setup) -> None:
+    """Score every answer to every question."""
+    loaded = today.load(setup)
+    reward_model = rewardbench.load_model(setup)
+    scored = today.score(loaded, reward_model, setup)

@@ -277,6 +277,38 @@ def _completed_runs(tier: str, root: Path) -> list[CompletedRun]:
     return [run for seeds in seeds_of(tier, notebooks, root).values() for run in seeds]
 
 
+# Notebooks of a higher number are no part of the paper, and no claim of the ledger reads them.
+LAST_OF_THE_PAPER = "14"
+
+
+def beyond_the_paper(tiers: list[str], root: Path) -> pd.DataFrame:
+    """What the notebooks beyond the paper left: their tables and figures, each with its caption.
+
+    Columns: tier, notebook, what, caption. Empty where none of them has a complete report.
+
+    Paper: silent.
+    """
+    rows = []
+    for tier in tiers:
+        for run in _completed_runs(tier, root):
+            if run.notebook[: len(LAST_OF_THE_PAPER)] <= LAST_OF_THE_PAPER:
+                continue
+            captions = {}  # of a table and its figure, which share a name, the first one
+            for file, about in run.files.items():
+                captions.setdefault(Path(file).stem, about["caption"])
+            rows += [(tier, run.notebook, name, caption) for name, caption in captions.items()]
+    return pd.DataFrame(rows, columns=["tier", "notebook", "what", "caption"])
+
+
+def beyond_in_words(left: pd.DataFrame) -> str:
+    """Which notebooks beyond the paper left how much, in a sentence."""
+    if not len(left):
+        return "No notebook beyond the paper has a complete report here."
+    counted = left.groupby(["tier", "notebook"], sort=False).size()
+    listed = [f"{notebook} ({n} at tier {tier})" for (tier, notebook), n in counted.items()]
+    return f"Tables and figures that notebooks beyond the paper left: {', '.join(listed)}."
+
+
 # The small world's own Tables 3 and 4.
 
 # A run has one of these where it measured something in the small world: 06 the first, 13 the

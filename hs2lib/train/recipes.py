@@ -525,6 +525,37 @@ class RewardBench(OwnRows, Resampled, Limited):
     folds: int = setting(5, "parts of the pairs when weights are fitted across", 2, 100)
 
 
+class RewardBenchmarks(Resampled, Limited):
+    """Notebook 16. Paper: silent; these benchmarks of reward models are of later years."""
+
+    benchmarks: tuple = setting(
+        names.REWARD_BENCHMARKS, "benchmarks to run", one_of=names.REWARD_BENCHMARKS
+    )
+    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
+    n_per_part: int = setting(
+        4, "questions to generate for each part when source is embedded", 1, 100_000
+    )
+    limit: int = setting(0, "take only so many questions of each part, or 0 for all", 0, 100_000)
+    answered_by: str = setting("gpt-4o", "whose answers JudgeBench's are", one_of=names.JUDGEBENCH)
+    model: str = setting(
+        "", 'reward model, a folder or a Hub repository, or "" for that of notebook 05'
+    )
+    weighting: str = setting(
+        "", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s'
+    )
+    published_row: str = setting(
+        "", 'row of the published tables that this model reproduces, or "" for none'
+    )
+    seed: int = setting(0, "of the generator, random answers and the bootstrap", 0, 2**32 - 1)
+    control_text: str = setting(
+        "", 'as elsewhere, or "" for what the model has', one_of=("", *names.CONTROL_TEXT)
+    )
+    autocast: str = setting(
+        "float32", "what the model computes in, over float32 weights", one_of=names.PRECISIONS
+    )
+    budget: int = setting(8192, "size of a batch, tokens", 1, 10_000_000)
+
+
 class Answered(Settings):
     """Which questions the policies answer, and who grades the answers."""
 

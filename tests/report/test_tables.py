@@ -402,6 +402,21 @@ def test_the_overview_says_what_there_is_to_read(reports):
     assert table.data.tolist() == ["generated", "real: Open Assistant"]
 
 
+def test_what_later_notebooks_left_is_listed_and_what_the_papers_left_is_not(reports):
+    """14's list "beyond the paper": by number of the notebook, each table once, nothing where nothing ran."""
+    root = paths.reports()
+    assert tables.beyond_in_words(tables.beyond_the_paper(["demo"], root)).startswith("No notebook")
+    frame = pd.DataFrame({"a": [1]})
+    reports("demo", "06_rewardbench_evaluation", [MADE], {"accuracy.csv": frame})
+    files = {"numbers.csv": frame, "styles.csv": frame, "styles.tex": frame}
+    reports("demo", "16_reward_benchmarks_of_today", [MADE], files)
+    left = tables.beyond_the_paper(["demo", "laptop"], root)
+    assert left.what.tolist() == ["numbers", "styles"] and set(left.tier) == {"demo"}
+    assert left.notebook.unique().tolist() == ["16_reward_benchmarks_of_today"]
+    words = tables.beyond_in_words(left)
+    assert words.endswith("left: 16_reward_benchmarks_of_today (2 at tier demo).")
+
+
 def test_every_table_of_the_paper_has_its_notebooks():
     assert set(TABLES) == set(WORDS["notebooks"])
 

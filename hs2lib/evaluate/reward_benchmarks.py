@@ -1,0 +1,676 @@
+"""Reward benchmarks of today: RewardBench 2, RM-Bench and JudgeBench, beside rules without content.
+
+    benchmarks = load(setup)                                     # by name
+    scored = score(benchmarks, model, setup)                     # resumes a killed run
+    results = evaluate(scored, weights, setup)                   # model, longest, shortest, random
+    table(results)                                               # each number with its interval
+    published("rm-bench", results, row="")                       # beside published models
+
+The three benchmarks are three modules: `rewardbench_2`, `rm_bench`, `judgebench`. Each says what a
+question adds to its sums, and what the sums make. Three rules read nothing: the longest answer is
+the best one, the shortest is, or a random one. Every number has a 95 % interval by bootstrap over
+prompts. Paper: silent; the benchmarks are of later years.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hs2lib.beyond import BEYOND, ROWS
+from hs2lib.data import reward_benchmarks as sets
+from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
+from hs2lib.data.rows import printable
+from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
+from hs2lib.group import Group
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.report import report, show, verdict
+from hs2lib.report.answers import Answer
+from hs2lib.run.setup import Setup
+from hs2lib.stats.bootstrap import bootstrap, difference, inside
+
+MODULES = {module.NAME: module for module in (rewardbench_2, rm_bench, judgebench)}
+
+# The table of published models of each benchmark.
+PUBLISHED = {
+    "RewardBench 2": "rewardbench-2",
+    "RM-Bench": "rm-bench",
+    "JudgeBench": "judgebench",
+}
+
+MODEL = "model"
+
+LONGEST = "longest answer"
+
+LENGTH_RULES = (LONGEST, "shortest answer")
+
+RULES = (*LENGTH_RULES, "random answer")
+
+BAR_FROM = 200  # questions from which on a bar is worth its line
+
+CUT = 90  # characters of a text in a sentence
+
+ABOVE = "above"
+BELOW = "below"
+NOT_TOLD = "not told apart"
+
+
+def load(setup: Setup) -> dict[str, RewardBenchmark]:
+    """The benchmarks that the recipe names, in their own order.
+
+    Raises as `hs2lib.data.reward_benchmarks.load`.
+    """
+    recipe = setup.recipe
+    benchmarks = {}
+    for name in MODULES:
+        if name in recipe.benchmarks:
+            benchmark = sets.load(
+                name,
+                recipe.source,
+                answered_by=recipe.answered_by,
+                n_per_part=recipe.n_per_part,
+                seed=recipe.seed,
+            )
+            benchmarks[name] = benchmark.first(recipe.limit)
+    return benchmarks
+
+
+def counts(benchmarks: Mapping[str, RewardBenchmark]) -> pd.DataFrame:
+    """Questions and answers of each part, those the benchmark has, and the chance, %."""
+    rows = []
+    for name, benchmark in benchmarks.items():
+        for part, n in benchmark.counts.items():
+            answers = [
+                len(group.responses)
+                for group, of in zip(benchmark.groups, benchmark.parts, strict=True)
+                if of == part
+            ]
+            fewest = min(answers, default=0)
+            most = max(answers, default=0)
+            number = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+            there = benchmark.whole[part]
+            rows.append((name, part, n, there, number, MODULES[name].chance(part)))
+    columns = ["benchmark", "part", "questions", "in the benchmark", "answers", "chance (%)"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+# Scores
+
+
+class Scored(NamedTuple):
+    """The scores of a benchmark's answers.
+
+    values: float64 [responses, A], question after question.
+    benchmark: the questions that were scored.
+    shortened: ids of the questions whose prompt lost turns to fit the model.
+    left_out: by id why other questions are not in the benchmark.
+    """
+
+    values: np.ndarray
+    benchmark: RewardBenchmark
+    shortened: tuple[str, ...]
+    left_out: dict[str, str]
+
+    def by_question(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Scores [responses] as a list, [G] for each question."""
+        sizes = [len(group.responses) for group in self.benchmark.groups]
+        return np.split(flat, np.cumsum(sizes)[:-1])
+
+
+def score(
+    benchmarks: Mapping[str, RewardBenchmark], model: RewardModel, setup: Setup
+) -> dict[str, Scored]:
+    """Score every answer of every benchmark with a reward model, as the recipe says.
+
+    Scores are kept in the run folder as they come, so a run that was killed goes on. The answers to
+    a question share its prompt, which is computed once. A question with an answer that the model
+    refuses (`control_text`) is left out, and so is one that is too long, if the recipe says so.
+
+    Raises ValueError for a question that is too long, for scores that are not finite, and where no
+    question is left.
+    """
+    return {name: _score(benchmark, model, setup) for name, benchmark in benchmarks.items()}
+
+
+def _score(benchmark: RewardBenchmark, model: RewardModel, setup: Setup) -> Scored:
+    """`score` for one benchmark."""
+    recipe = setup.recipe
+    left_out = {}
+    token_groups = []
+    keep = []
+    tokenised = model.tokenise(benchmark.groups, too_long=recipe.too_long)
+    for group, tokens in zip(benchmark.groups, tokenised, strict=True):
+        if any(model.refused(group)):
+            left_out[group.id] = "it spells out control strings of the template"
+        elif tokens is None:
+            left_out[group.id] = f"longer than {model.max_tokens} tokens"
+        else:
+            token_groups.append(tokens)
+        keep.append(group.id not in left_out)
+    if not token_groups:
+        reason = next(iter(left_out.values()), "there are none")
+        raise ValueError(
+            f"none of {len(benchmark)} questions of {benchmark.name} can be scored: {reason}"
+        )
+    values = model.score(
+        token_groups,
+        cache=setup.folder / "scores" / PUBLISHED[benchmark.name],
+        autocast=recipe.autocast,
+        budget=recipe.budget,
+        progress=len(token_groups) >= BAR_FROM,
+    )  # [R, A]
+    shortened = tuple(tokens.group.id for tokens in token_groups if tokens.dropped)
+    kept = benchmark.where(keep, f"{len(left_out)} questions left out")
+    return Scored(values.double().numpy(), kept, shortened, left_out)
+
+
+def by_rule(benchmark: RewardBenchmark, seed: int) -> dict[str, np.ndarray]:
+    """Scores [responses] of the rules that read nothing, by name of the rule.
+
+    Length is counted in characters. seed: of the random answer.
+    """
+    characters = np.array([float(len(text)) for text in texts_of(benchmark)])
+    drawn = np.random.default_rng(seed).random(len(characters))
+    return dict(zip(RULES, (characters, -characters, drawn), strict=True))
+
+
+# Numbers
+
+
+class Result(NamedTuple):
+    """What a model and the rules reach on a benchmark.
+
+    benchmark: the questions that were scored.
+    scores: by who scored (`MODEL`, `RULES`): [responses].
+    numbers: a row a number. Columns: part, level (of RM-Bench, else ""), questions, chance, by
+        (`MODEL` or a rule), value, low, high, in percent.
+    beside: a row a number of the model. Columns: part, level, rule (the better one of length),
+        difference, low, high (paired by prompt), and verdict: `ABOVE` where the model is clearly
+        above the better rule of length and above equal chances, `BELOW` where it is clearly below
+        that rule, else `NOT_TOLD`; "" where there is no number.
+    """
+
+    benchmark: RewardBenchmark
+    scores: dict[str, np.ndarray]
+    numbers: pd.DataFrame
+    beside: pd.DataFrame
+
+    def of(self, who: str) -> pd.DataFrame:
+        """The numbers of the model or of a rule."""
+        return self.numbers[self.numbers.by == who].reset_index(drop=True)
+
+    @property
+    def headline(self) -> pd.DataFrame:
+        """Overall of everybody; of every part where there is no overall."""
+        rows = self.numbers[(self.numbers.level == "") & self.numbers.value.notna()]
+        if (rows.part == "overall").any():
+            return rows[rows.part == "overall"]
+        return rows
+
+
+def evaluate(scored: Mapping[str, Scored], weights: np.ndarray, setup: Setup) -> dict[str, Result]:
+    """What the model, under these weights [A], and the three rules reach on each benchmark."""
+    recipe = setup.recipe
+    results = {}
+    for name, of_benchmark in scored.items():
+        scores = {MODEL: of_benchmark.values @ weights}
+        scores |= by_rule(of_benchmark.benchmark, recipe.seed)
+        results[name] = measure(of_benchmark, scores, n_boot=recipe.n_boot, seed=recipe.seed)
+    return results
+
+
+def measure(
+    scored: Scored, scores: Mapping[str, np.ndarray], *, n_boot: int = 1000, seed: int = 0
+) -> Result:
+    """Every number of a benchmark with its 95 % interval, by everybody who scored its answers.
+
+    Questions with one prompt are drawn together, and so are the two of a pair of Ties. A number
+    that needs an absent part is nan.
+
+    scored: whose questions these are.
+    scores: by who scored, [responses], `MODEL` first.
+    n_boot, seed: of the bootstrap.
+
+    Raises ValueError for scores that do not fit or are not finite.
+    """
+    benchmark = scored.benchmark
+    module = MODULES[benchmark.name]
+    n_responses = len(texts_of(benchmark))
+    contributions = {}
+    for who, flat in scores.items():
+        flat = np.asarray(flat, dtype=np.float64)
+        if flat.shape != (n_responses,) or not np.isfinite(flat).all():
+            raise ValueError(
+                f"expected {n_responses} scores of {who}, none nan or infinite, "
+                f"got shape {flat.shape}"
+            )
+        contributions[who] = module.contributions(benchmark, scored.by_question(flat))
+
+    def statistic(sums: np.ndarray) -> np.ndarray:
+        return np.column_stack(list(module.numbers(sums).values()))
+
+    options = {"n_boot": n_boot, "seed": seed}
+    clusters = benchmark.clusters
+    with np.errstate(invalid="ignore", divide="ignore"):
+        names = list(module.numbers(contributions[MODEL][:1]))
+    members = [np.isin(benchmark.parts, module.members(part)) for part, _ in names]
+    n_questions = [int(of_part.sum()) for of_part in members]
+    n_clusters = [len(set(clusters[of_part])) or np.nan for of_part in members]
+    bounds = np.array([module.bounds(part) for part, _ in names])  # [numbers, 2]
+    frames = []
+    for who, of_who in contributions.items():
+        interval = bootstrap(of_who, clusters, statistic, **options)
+        interval = inside(interval, bounds[:, 0], bounds[:, 1], n_clusters)
+        frame = pd.DataFrame(names, columns=["part", "level"])
+        frame["questions"] = n_questions
+        frame["chance"] = [module.chance(part) for part, _ in names]
+        frame["by"] = who
+        frame["value"], frame["low"], frame["high"] = interval
+        frames.append(frame)
+    numbers = pd.concat(frames, ignore_index=True)
+    differences = {}
+    for rule in LENGTH_RULES:
+        interval = difference(
+            contributions[MODEL], contributions[rule], clusters, statistic, **options
+        )
+        frame = pd.DataFrame(names, columns=["part", "level"])
+        frame["rule"] = rule
+        frame["value"] = numbers[numbers.by == rule].value.to_numpy()
+        frame["difference"], frame["low"], frame["high"] = interval
+        differences[rule] = frame
+    of_model = numbers[numbers.by == MODEL]
+    return Result(benchmark, dict(scores), numbers, _beside(of_model, differences))
+
+
+def _beside(of_model: pd.DataFrame, differences: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The model beside the better rule of length for each number; see `Result.beside`."""
+    rows = []
+    for place, number in enumerate(of_model.itertuples()):
+        of_rules = [frame.iloc[place] for frame in differences.values()]
+        better = max(of_rules, key=lambda row: row.value)  # the first one where both are nan
+        beats_chance = not number.low <= number.chance  # also where no formula says the chance
+        if np.isnan(better.difference) or np.isnan(better.low):
+            says = ""
+        elif better.low > 0 and beats_chance:
+            says = ABOVE
+        elif better.high < 0:
+            says = BELOW
+        else:
+            says = NOT_TOLD
+        rows.append([*better.drop("value"), says])
+    columns = ["part", "level", "rule", "difference", "low", "high", "verdict"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def table(results: Mapping[str, Result]) -> pd.DataFrame:
+    """Every number of every benchmark, wide: the model, then each rule, each with its interval.
+
+    Columns: benchmark, part, level, questions, chance (%), for everybody three columns (value, 95 %
+    low, 95 % high), the better rule of length, the difference from it with its interval, verdict.
+    """
+    frames = []
+    for name, result in results.items():
+        frame = result.of(MODEL)[["part", "level", "questions", "chance"]]
+        frame = frame.rename(columns={"chance": "chance (%)"})
+        frame.insert(0, "benchmark", name)
+        for who in (MODEL, *RULES):
+            rows = result.of(who)
+            frame[f"{who} (%)"] = rows.value
+            frame[f"{who} low"] = rows.low
+            frame[f"{who} high"] = rows.high
+        frame["better rule of length"] = result.beside.rule
+        frame["model less that rule"] = result.beside.difference
+        frame["difference low"] = result.beside.low
+        frame["difference high"] = result.beside.high
+        frame["verdict"] = result.beside.verdict
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def narrow(wide: pd.DataFrame) -> pd.DataFrame:
+    """The table as a notebook shows it: a number and its interval in one cell, no empty rows."""
+    rows = wide[wide[f"{MODEL} (%)"].notna()]
+    shown = rows[["benchmark", "part", "level", "questions"]].copy()
+    for who in (MODEL, *RULES):
+        columns = (f"{who} (%)", f"{who} low", f"{who} high")
+        bounds = zip(*(rows[column] for column in columns), strict=True)
+        shown[f"{who} (%)"] = [show.interval(*bound, digits=1) for bound in bounds]
+    shown["beside the rules"] = rows.verdict
+    return shown.reset_index(drop=True)
+
+
+def empty(wide: pd.DataFrame) -> list[str]:
+    """The numbers that stay empty because a part is absent, as "RM-Bench: math"."""
+    rows = wide[wide[f"{MODEL} (%)"].isna() & (wide.level == "")]
+    return [f"{row.benchmark}: {row.part}" for row in rows.itertuples()]
+
+
+def drawn(results: Mapping[str, Result]) -> pd.DataFrame:
+    """The numbers to draw, those of the parts and overall: name, by, value, low, high, chance."""
+    frames = []
+    for name, result in results.items():
+        rows = result.numbers[(result.numbers.level == "") & result.numbers.value.notna()].copy()
+        rows["benchmark"] = name
+        frames.append(rows)
+    return pd.concat(frames, ignore_index=True)
+
+
+# Styles
+
+
+def styles(result: Result, who: str = MODEL) -> pd.DataFrame:
+    """RM-Bench: percent right by style of the right answer (down) and of the wrong one (across).
+
+    A mean over all questions. who: the model or a rule.
+    """
+    scores = sets.styled(result.benchmark, result.scores[who])
+    share = rm_bench.style_table(rm_bench.beats(*scores))
+    wrong = [f"wrong: {style}" for style in sets.STYLES]
+    right = pd.Index([f"right: {style}" for style in sets.STYLES], name=who)
+    return pd.DataFrame(share, index=right, columns=wrong)
+
+
+# Published models
+
+
+def published(table_id: str, results: Mapping[str, Result], row: str = "") -> pd.DataFrame:
+    """The published numbers of a benchmark beside ours, each judged by `hs2lib.report.verdict`.
+
+    Only a model that was named as one of the rows, on the whole benchmark, is judged. Everything
+    else is "not run at this tier" or says why it cannot be compared.
+
+    Args:
+        table_id: a table of `hs2lib.beyond.BEYOND`.
+        results: of `evaluate`.
+        row: the row that our model reproduces, or "" for none.
+
+    Returns: columns row, mark, source, column, published, ours, low, high, difference, verdict.
+
+    Raises KeyError for a row that no published table has.
+    """
+    known = BEYOND[table_id]
+    if row and not any(row in about for about in ROWS.values()):
+        rows = sorted({name for about in ROWS.values() for name in about})
+        raise KeyError(f"no published row {row!r}; there are: {', '.join(rows)}")
+    frame = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
+    frame = frame.reset_index()
+    ours = _ours(table_id, results)
+    about = [ROWS[table_id][name] for name in frame.row]
+    frame["mark"] = [of_row.mark for of_row in about]
+    frame["source"] = [of_row.source for of_row in about]
+    nothing = (np.nan, np.nan, np.nan, "")
+    cells = []
+    for name, column in zip(frame.row, frame.column, strict=True):
+        cells.append(ours.get(column, nothing) if name == row else nothing)
+    columns = ["ours", "low", "high", "not comparable"]
+    frame[columns] = pd.DataFrame(cells, columns=columns)
+    frame["difference"] = frame.ours - frame.paper
+    frame["verdict"] = verdict.judge(frame, known)
+    frame = frame.rename(columns={"paper": "published"})
+    kept = ["row", "mark", "source", "column", "published", "ours", "low", "high", "difference"]
+    return frame[[*kept, "verdict"]]
+
+
+def _ours(
+    table_id: str, results: Mapping[str, Result]
+) -> dict[str, tuple[float, float, float, str]]:
+    """By column of a published table: our value, its interval, and why it is not comparable."""
+    cells = {}
+    for name, result in results.items():
+        reason = "" if result.benchmark.complete else result.benchmark.title
+        for number in result.of(MODEL).itertuples():
+            column = _column(table_id, name, number.part, number.level)
+            if column:
+                cells[column] = (number.value, number.low, number.high, reason)
+    return cells
+
+
+def _column(table_id: str, name: str, part: str, level: str) -> str:
+    """The column of a published table that has a number of a benchmark; "" where none has.
+
+    The table "boards" has the overall of each benchmark. RM-Bench's own has the levels of the
+    overall as easy, normal and hard.
+    """
+    if table_id == "boards":
+        return name if (part, level) == ("overall", "") else ""
+    if PUBLISHED[name] != table_id:
+        return ""
+    if part == "overall" and level:
+        return level
+    return "" if level else part
+
+
+def board(table_id: str, results: Mapping[str, Result]) -> pd.DataFrame:
+    """The published models of a benchmark as rows, then our model and the three rules.
+
+    Missing numbers are nan. Ours are of the questions that were read, which the caption says.
+    Numbers of generated questions do not stand beside published ones. `published` judges.
+    """
+    known = BEYOND[table_id]
+    printed = pd.Series(known.values, dtype=float).unstack(sort=False)
+    printed = printed.reindex(index=known.rows, columns=known.columns)
+    printed.insert(0, "mark", [ROWS[table_id][row].mark for row in known.rows])
+    own = []
+    real = {name: result for name, result in results.items() if not result.benchmark.generated}
+    if not real:
+        return printed.rename_axis("model")
+    for who in (MODEL, *RULES):
+        cells = {}
+        for name, result in real.items():
+            for number in result.of(who).itertuples():
+                cells[_column(table_id, name, number.part, number.level)] = number.value
+        own.append(pd.Series(cells, name="this model" if who == MODEL else who, dtype=float))
+    ours = pd.DataFrame(own).reindex(columns=known.columns)
+    ours.insert(0, "mark", "ours")
+    return pd.concat([printed, ours]).rename_axis("model")
+
+
+def board_caption(table_id: str, results: Mapping[str, Result]) -> str:
+    """What the caption of a `board` says: sources, which rows are secondary, notes, whose ours."""
+    known = BEYOND[table_id]
+    quoted = [row for row, about in ROWS[table_id].items() if about.mark == "secondary"]
+    notes = [f"{row}: {about.note}" for row, about in ROWS[table_id].items() if about.note]
+    ours = [result.benchmark for name, result in results.items() if PUBLISHED[name] == table_id]
+    text = f"{known.title}: published models ({known.source}; {known.unit})."
+    if quoted:
+        text += f" Secondary, quoted by others: {', '.join(quoted)}."
+    if notes:
+        text += f" {'; '.join(notes)}."
+    for benchmark in ours:
+        if benchmark.generated:
+            text += " None of ours beside them: the questions are generated."
+        else:
+            text += f" Ours: {benchmark.title}."
+    return text
+
+
+def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
+    """JudgeBench from the published outputs of five reward models: no result of ours.
+
+    Columns: model, column, worked out (%), published (%), difference. Also what was read, as
+    `hs2lib.paths.digests_by_place`.
+
+    source: "folder" or "hub". Raises DataError where the outputs cannot be had.
+    """
+    known = BEYOND["judgebench"].values
+    rows = []
+    read: dict[str, str] = {}
+    for model in sets.OUTPUTS_OF:
+        outputs = sets.load_outputs(model, source)
+        read |= outputs.read
+        right = [judgebench.by_decisions(row.decisions, row.label) for row in outputs.rows]
+        shares = judgebench.shares([row.source for row in outputs.rows], right)
+        for column, share in shares.items():
+            printed = known[model, column]
+            rows.append((model, column, share, printed, share - printed))
+    columns = ["model", "column", "worked out (%)", "published (%)", "difference"]
+    return pd.DataFrame(rows, columns=columns), read
+
+
+# Beside RewardBench
+
+REWARDBENCH = "06_rewardbench_evaluation"
+
+
+def rewardbench_row(setup: Setup) -> pd.DataFrame:
+    """What notebook 06 left of RewardBench for the same model; empty where there is nothing.
+
+    A model that was named (`model`) is not the one of notebook 06. Columns: name, pairs, accuracy
+    (%), 95 % low, 95 % high, longer wins (%), shorter wins (%), of overall or of the sections.
+    """
+    completed = None if setup.recipe.model else report.completed(setup.tier, REWARDBENCH)
+    if completed is None:
+        return pd.DataFrame()
+    rows = completed.table("accuracy.csv")
+    columns = ["name", "pairs", "accuracy (%)", "95 % low", "95 % high"]
+    first = rows.part.iloc[0]
+    return rows.loc[
+        rows.part == first, [*columns, "longer wins (%)", "shorter wins (%)"]
+    ].reset_index(drop=True)
+
+
+# Answers to look at
+
+
+class Miss(NamedTuple):
+    """A question that the model gets wrong.
+
+    group: the question, its responses the two answers to compare.
+    answers: a right answer, then a wrong one that scores as high or higher.
+    margin: score of the right answer less that of the wrong one.
+    part: of the question.
+    n_wrong, n: how many of the questions that may be shown are wrong, and how many there are.
+    """
+
+    group: Group
+    answers: list[Answer]
+    margin: float
+    part: str
+    n_wrong: int
+    n: int
+
+
+def miss(result: Result, who: str = MODEL) -> Miss | None:
+    """Of the questions that are wrong, the one whose margin is the median; None where none is.
+
+    A question is wrong where its lowest right answer does not stand above its highest wrong one. Of
+    RM-Bench the two concise answers are compared, where a reader sees the error best. Questions
+    about safety are not shown: some answers are harmful.
+    """
+    benchmark = result.benchmark
+    sizes = [len(group.responses) for group in benchmark.groups]
+    by_question = np.split(result.scores[who], np.cumsum(sizes)[:-1])
+    wrong: list[tuple[float, int, int, int]] = []  # margin, question, right answer, wrong answer
+    n = 0
+    for number, (scores, right) in enumerate(zip(by_question, benchmark.right, strict=True)):
+        if benchmark.parts[number].lower().startswith("safety"):
+            continue
+        n += 1
+        lowest = int(np.flatnonzero(right)[scores[right].argmin()])
+        highest = int(np.flatnonzero(~right)[scores[~right].argmax()])
+        if benchmark.name == rm_bench.NAME:
+            lowest = 0
+            highest = len(sets.STYLES)
+        margin = float(scores[lowest] - scores[highest])
+        if margin <= 0:
+            wrong.append((margin, number, lowest, highest))
+    if not wrong:
+        return None
+    margin, number, lowest, highest = sorted(wrong)[len(wrong) // 2]
+    group = benchmark.groups[number]
+    answers = []
+    for name, place in (("right", lowest), ("wrong", highest)):
+        text = group.responses[place].text
+        how = f"{len(text):,} characters"
+        answers.append(Answer(name, text, how, float(by_question[number][place])))
+    return Miss(group, answers, margin, benchmark.parts[number], len(wrong), n)
+
+
+def miss_in_words(name: str, shown: Miss | None) -> str:
+    """What is shown, in a sentence."""
+    if shown is None:
+        return f"{name}: no question that may be shown is wrong."
+    right, wrong = shown.answers
+    longer = "longer" if len(wrong.text) > len(right.text) else "not longer"
+    return (
+        f"{name}, {shown.part}: {shown.n_wrong:,} of {shown.n:,} questions have a wrong answer "
+        f"above a right one. This is the one in the middle, `{printable(shown.group.id)[:CUT]}`: "
+        f"margin {shown.margin:.2g}; the wrong answer is {longer}."
+    )
+
+
+# In words
+
+
+def left_out_in_words(scored: Mapping[str, Scored]) -> list[str]:
+    """How many questions were scored, left out (with the reasons) and shortened, by benchmark."""
+    texts = []
+    for name, of_benchmark in scored.items():
+        reasons = pd.Series(of_benchmark.left_out, dtype=object).value_counts()
+        why = "; ".join(f"{n:,} {reason}" for reason, n in reasons.items())
+        left_out = f"{len(of_benchmark.left_out):,} left out" + (f" ({why})" if why else "")
+        texts.append(
+            f"{name}: {len(of_benchmark.benchmark):,} questions scored, {left_out}, "
+            f"{len(of_benchmark.shortened):,} prompts lost their oldest turns."
+        )
+    return texts
+
+
+def in_words(results: Mapping[str, Result]) -> list[str]:
+    """A sentence on each benchmark: its numbers beside the best rule's."""
+    texts = []
+    for name, result in results.items():
+        pieces = []
+        beside_rules = result.beside[result.beside.level == ""].set_index("part")
+        for row in result.headline[result.headline.by == MODEL].itertuples():
+            beside = beside_rules.loc[row.part]
+            pieces.append(
+                f"{row.part} {row.value:.1f} % ({row.low:.1f} to {row.high:.1f}), "
+                f"the {beside.rule} {row.value - beside.difference:.1f} %"
+            )
+        texts.append(f"{name}: {'; '.join(pieces)}.")
+    return texts
+
+
+def against_rules(results: Mapping[str, Result]) -> str:
+    """In how many parts the model is above every rule, and where it is below one."""
+    above = 0
+    below = []
+    n = 0
+    for name, result in results.items():
+        rows = result.beside[(result.beside.level == "") & (result.beside.part != "overall")]
+        rows = rows[rows.verdict != ""]
+        n += len(rows)
+        above += int((rows.verdict == ABOVE).sum())
+        for row in rows[rows.verdict == BELOW].itertuples():
+            below.append(f"{name} {row.part} ({row.rule})")
+    listed = "; ".join(below) or "nowhere"
+    return (
+        "The model is clearly above the better rule of length, and above equal chances, "
+        f"in {above} of {n} parts, paired by prompt. It is clearly below that rule: {listed}."
+    )
+
+
+def message(results: Mapping[str, Result]) -> str:
+    """The result in a few words, for a title."""
+    rows = pd.concat([result.beside for result in results.values()])
+    rows = rows[(rows.level == "") & (rows.part != "overall") & (rows.verdict != "")]
+    above = int((rows.verdict == ABOVE).sum())
+    return f"Above the rules of length in {above} of {len(rows)} parts"
+
+
+def style_in_words(result: Result) -> str:
+    """Whether the model follows style: easy less hard, beside the longest answer's."""
+    texts = []
+    for who in (MODEL, LONGEST):
+        table = styles(result, who).to_numpy()
+        easy = table[np.tril_indices(3, -1)].mean()
+        hard = table[np.triu_indices(3, 1)].mean()
+        texts.append(
+            f"the {who} has {easy:.1f} % of the easy ones and {hard:.1f} % of the hard ones"
+        )
+    return (
+        f"RM-Bench's comparisons, all questions here: {'; '.join(texts)}. "
+        "A judge of content alone has the same in both."
+    )

@@ -1,0 +1,61 @@
+"""Figures of notebook 16: a reward model beside rules without content, benchmark by benchmark."""
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from hs2lib.report.figures import LENGTH, SCORE, dots, legend_beside
+
+# How the rules are drawn: a marker that says which way they lean.
+MARKERS = {"longest answer": ">", "shortest answer": "<", "random answer": "o"}
+
+ROW = 0.3  # height of a number, inches
+
+
+def beside_rules(drawn: pd.DataFrame, title: str) -> Figure:
+    """A panel for each benchmark: the model and the rules with their intervals, part by part.
+
+    Args:
+        drawn: columns benchmark, part, questions, chance, by ("model" or a rule), value, low, high,
+            in percent; in the order of rows from top to bottom.
+        title: above the panels.
+    """
+    names = list(dict.fromkeys(drawn.benchmark))
+    sizes = [drawn[drawn.benchmark == name].part.nunique() for name in names]
+    fig, axes = plt.subplots(
+        len(names),
+        1,
+        figsize=(7, 1.2 + ROW * sum(sizes) + 0.5 * len(names)),
+        height_ratios=sizes,
+        squeeze=False,
+        layout="constrained",
+    )
+    for ax, name in zip(axes[:, 0], names, strict=True):
+        rows = drawn[drawn.benchmark == name]
+        model = rows[rows.by == "model"].reset_index(drop=True)
+        at = np.arange(len(model))[::-1]
+        dots(ax, at, model.value, model.low, model.high, SCORE, label="model, 95 % interval")
+        for place, (rule, marker) in enumerate(MARKERS.items(), 1):
+            of_rule = rows[rows.by == rule]
+            height = at - 0.18 * place + 0.09  # below the model's point, one under the other
+            ax.errorbar(
+                of_rule.value,
+                height,
+                xerr=np.abs([of_rule.value - of_rule.low, of_rule.high - of_rule.value]),
+                fmt=marker,
+                mfc="none",
+                ms=4,
+                lw=0.7,
+                color=LENGTH.color,
+                label=rule,
+            )
+        for place, chance in zip(at, model.chance, strict=True):
+            ax.plot([chance, chance], [place - 0.5, place + 0.5], color="black", lw=0.8)
+        labels = [f"{row.part} ({row.questions:,})" for row in model.itertuples()]
+        ax.set(yticks=at, yticklabels=labels, xlim=(-2, 102), ylim=(-0.75, len(model) - 0.4))
+        ax.set_title(name, fontsize=9, loc="left")
+    axes[-1, 0].set_xlabel("right, %; black: equal chances")
+    legend_beside(axes[0, 0])
+    fig.suptitle(title, fontsize=11)
+    return fig
