@@ -60,8 +60,15 @@ TEMPLATES = ("chat", "reference")
 # What is done with a text that spells out a control token of a template.
 CONTROL_TEXT = ("plain", "escape", "refuse")
 
-# What a reward model minimises.
-OBJECTIVES = ("regression", "bradley-terry")
+# What a reward model minimises: squared errors of ratings, or a loss of pairs of responses.
+OBJECTIVES = ("regression", "bradley-terry", "bradley-terry-margin", "bradley-terry-scaled")
+
+# What a loss of pairs does with two responses of which neither is better.
+TIES = ("leave out", "keep", "refuse")
+
+# Where the head of a reward model starts: near zero, at the ridge solution, as the model that the
+# training begins with has it.
+HEADS = ("fresh", "ridge", "saved")
 
 # What is trained: all weights, or adapters.
 TRAINED = ("full", "lora")

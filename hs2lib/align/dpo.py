@@ -158,6 +158,7 @@ def items(
     Raises: as `items.compared`.
     """
     compared_items, counts = compared(reference, pairs, too_long=too_long)
+    del counts["ties_left_out"]  # the rule of pairs counts them
     reference_log_probs = _log_probs(reference, compared_items, **options)  # [pairs, 2]
     with_reference = []
     for item, log_probs in zip(compared_items, reference_log_probs, strict=True):

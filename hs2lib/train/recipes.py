@@ -283,10 +283,18 @@ class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
     compare: str = setting(
         "", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences'
     )
+    ties: str = setting(
+        "leave out",
+        "two equally good responses, for a loss of pairs; left out in HelpSteer2-Preference",
+        one_of=names.TIES,
+    )
+    start: str = setting(
+        "", 'saved reward model whose weights training begins with, a folder, or "" for the base'
+    )
     head: str = setting(
         "fresh",
-        "where the head starts, near zero or at the ridge solution",
-        one_of=("fresh", "ridge"),
+        "where the head starts, near zero, at the ridge solution, or as start has it (saved)",
+        one_of=names.HEADS,
     )
     ridge_groups: int = setting(
         1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000
