@@ -18,11 +18,17 @@ from hs2lib.group import ATTRIBUTES as ATTRIBUTES
 # Every response has labels.
 RATED = ("helpsteer2", "helpsteer2-partial", "helpsteer", "oasst1", "ratings")
 
-# Every response has the ratings of each annotator.
-ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")
+# Every response has the ratings of each annotator, or every pair their preferences.
+ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "helpsteer3-preference", "ratings")
 
 # The data set says which of two responses is better.
-COMPARED = ("helpsteer2-preference", "helpsteer2-preference-partial", "hh-rlhf", "pandalm")
+COMPARED = (
+    "helpsteer2-preference",
+    "helpsteer2-preference-partial",
+    "helpsteer3-preference",
+    "hh-rlhf",
+    "pandalm",
+)
 
 # The responses have no labels.
 UNRATED = ("helpsteer2-unrated",)

@@ -187,6 +187,17 @@ def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
     return np.where(np.equal(labels, MISSING), np.nan, labels)
 
 
+def preferences_of(groups: Iterable[Group]) -> np.ndarray:
+    """Half of a group's preference for each side, in order: float64 [R], nan where it has none.
+
+    A response with the higher number is the better one of its pair.
+    """
+    values = []
+    for group in groups:
+        values += _compared_values(group, "")
+    return np.where(np.equal(values, MISSING), np.nan, values)
+
+
 def best_worst_pairs(
     groups: Iterable[Group], scores: Sequence[float]
 ) -> tuple[list[Group], dict[str, int]]:

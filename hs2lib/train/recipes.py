@@ -251,7 +251,8 @@ class DPO(Begun, OwnRows, Limited, Rows, Aligned):
         'reward model that measures, a folder or repository, none, or "" for that of notebook 05',
     )
     attribute: str = setting(
-        "helpfulness", "label whose highest response is chosen and whose lowest is rejected"
+        "helpfulness",
+        'label whose highest response is chosen, whose lowest is rejected, or "" for preferences',
     )
     n_pairs: int = setting(0, "pairs to train on, drawn by the seed, or 0 for all", 0, 10_000_000)
     validation_split: str = setting(
