@@ -378,10 +378,10 @@ def real(folder: Path) -> dict:
 
     def interval(values: np.ndarray) -> dict[str, float]:
         sums = np.column_stack([values[directed], np.ones(directed.sum())])  # [pairs, 2]
-        found = bootstrap(sums, clusters, lambda s: 100 * s[:, :1] / s[:, 1:], n_boot=2000)
-        return {"value": float(found.estimate[0])} | {
-            "low": float(found.low[0]),
-            "high": float(found.high[0]),
+        estimated = bootstrap(sums, clusters, lambda s: 100 * s[:, :1] / s[:, 1:], n_boot=2000)
+        return {"value": float(estimated.estimate[0])} | {
+            "low": float(estimated.low[0]),
+            "high": float(estimated.high[0]),
         }
 
     rows = [_rounded({"learner": name} | interval(right[name])) for name in right]
@@ -389,9 +389,13 @@ def real(folder: Path) -> dict:
     differences = []
     for first, second, asks in asked:
         if first in right and second in right and first != second:
-            found = interval(right[first] - right[second])
+            estimated = interval(right[first] - right[second])
             row = {"first": first, "second": second, "asks": asks, "measure": RIGHT}
-            row |= {"difference": found["value"], "low": found["low"], "high": found["high"]}
+            row |= {
+                "difference": estimated["value"],
+                "low": estimated["low"],
+                "high": estimated["high"],
+            }
             differences.append(_rounded(row))
     return {
         "pairs": int(directed.sum()),

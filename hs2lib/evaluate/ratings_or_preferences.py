@@ -74,7 +74,7 @@ class Learner(NamedTuple):
 # By the names of `names.LEARNERS`.
 LEARNERS = {
     "five": Learner("regression, five attributes", "regression"),
-    "five-weighted": Learner("the same, weighted to goodness", start="five"),
+    "five-weighted": Learner("five attributes, weighted to goodness", start="five"),
     "helpfulness": Learner("regression, helpfulness", "regression", (HELPFULNESS,)),
     "plain": Learner("Bradley-Terry", "bradley-terry"),
     "margin": Learner("Bradley-Terry, margin", "bradley-terry-margin"),
@@ -85,9 +85,11 @@ LEARNERS = {
     "plain-begun": Learner("regression, then Bradley-Terry", "bradley-terry", (), "helpfulness"),
     "margin-begun": Learner("regression, then margin", "bradley-terry-margin", (), "helpfulness"),
     "scaled-begun": Learner("regression, then scaled", "bradley-terry-scaled", (), "helpfulness"),
-    "plain-expo": Learner("then Bradley-Terry, ExPO", "", (), "helpfulness", "plain-begun"),
-    "margin-expo": Learner("then margin, ExPO", "", (), "helpfulness", "margin-begun"),
-    "scaled-expo": Learner("then scaled, ExPO", "", (), "helpfulness", "scaled-begun"),
+    "plain-expo": Learner(
+        "regression, then Bradley-Terry, ExPO", "", (), "helpfulness", "plain-begun"
+    ),
+    "margin-expo": Learner("regression, then margin, ExPO", "", (), "helpfulness", "margin-begun"),
+    "scaled-expo": Learner("regression, then scaled, ExPO", "", (), "helpfulness", "scaled-begun"),
 }
 
 # Which learners are held against each other, the first less the second, and what that asks.
@@ -111,6 +113,9 @@ COMPARED = (
     ("margin-expo", "margin-begun", "extrapolated"),
     ("scaled-expo", "scaled-begun", "extrapolated"),
 )
+
+# The base of the sequel's reward models.
+SEQUEL_BASE = "meta-llama/Llama-3.1-70B-Instruct"
 
 # Learner -> the row of the sequel's table that was trained alike.
 SEQUEL_ROWS = {
@@ -481,7 +486,7 @@ def title_of(name: str) -> str:
 
 def differences(gains: pd.DataFrame) -> pd.DataFrame:
     """Gains as figures and tables take them: comparison, measure, difference, low, high, asks."""
-    words = gains["first"].map(title_of) + " less " + gains["second"].map(title_of)
+    words = gains["first"].map(title_of) + " minus " + gains["second"].map(title_of)
     return gains.assign(comparison=words)[
         ["comparison", "measure", "difference", "low", "high", "asks"]
     ]
@@ -493,7 +498,7 @@ def in_words(gains: pd.DataFrame, first: str, second: str, unit: str = "points")
     if not len(rows):
         return ""
     row = rows.iloc[0]
-    text = f"{title_of(first)} less {title_of(second)}: {row.difference:+.1f} {unit}"
+    text = f"{title_of(first)} minus {title_of(second)}: {row.difference:+.1f} {unit}"
     if np.isnan(row.low):
         return f"{text}, of one seed."
     word = "not shown to differ"
@@ -504,7 +509,24 @@ def in_words(gains: pd.DataFrame, first: str, second: str, unit: str = "points")
     return f"{text} of pairs in order ({row.low:+.1f} to {row.high:+.1f}), {word}."
 
 
+def beyond_chance(gains: pd.DataFrame) -> str:
+    """How many differences in pairs right have an interval without 0, in a line."""
+    right = gains[gains.measure == RIGHT]
+    number = int(((right.low > 0) | (right.high < 0)).sum())
+    return f"{number} of {len(right)} differences between learners are beyond chance"
+
+
 # Pairs to look at
+
+
+def two_to_see(names: Iterable[str]) -> tuple[str, str] | None:
+    """The regression on helpfulness and a loss of pairs, of those trained; else the first two."""
+    names = [name for name in names if name in LEARNERS]
+    if HELPFULNESS in names:
+        for name in ("scaled", "plain", "margin"):
+            if name in names:
+                return HELPFULNESS, name
+    return (names[0], names[1]) if len(names) > 1 else None
 
 
 def pairs_to_see(
@@ -519,7 +541,7 @@ def pairs_to_see(
     truth = held.truths[0]  # [rows]
     shown = []
     for right, wrong in ((first, second), (second, first)):
-        found = []  # (difference of the truth, group number, rows)
+        candidates = []  # (difference of the truth, group number, rows)
         for number in range(len(judged.test)):
             rows = np.flatnonzero(held.prompts == number)
             if len(rows) != 2 or (truth[rows] == MISSING).any():
@@ -527,16 +549,17 @@ def pairs_to_see(
             gap = float(np.diff(truth[rows])[0])
             signs = [np.sign(np.diff(scores[name][rows])[0]) for name in (right, wrong)]
             if gap and signs[0] == np.sign(gap) and signs[1] == -np.sign(gap):
-                found.append((abs(gap), number, rows))
-        if not found:
+                candidates.append((abs(gap), number, rows))
+        if not candidates:
             continue
-        _, number, rows = max(found, key=lambda one: one[:2])
+        _, number, rows = max(candidates, key=lambda one: one[:2])
         group = judged.test[number]
         answers = []
         for row, response in zip(rows, group.responses, strict=True):
-            how = ", ".join(f"{title_of(name)} {scores[name][row]:.2f}" for name in (first, second))
-            answers.append(Answer(f"response {len(answers) + 1}", response.text, how))
-        how = f"Right by {title_of(right)} alone, of {len(found)} such pairs the one farthest apart"
+            both = [f"{title_of(name)} {scores[name][row]:.2f}" for name in (first, second)]
+            answers.append(Answer(f"response {len(answers) + 1}", response.text, ", ".join(both)))
+        how = f"Right by {title_of(right)} alone, of {len(candidates)} such pairs "
+        how += "the one farthest apart"
         shown.append((how, group, answers))
     return shown
 
@@ -544,17 +567,19 @@ def pairs_to_see(
 # The sequel's own table
 
 
-def on_rewardbench(folders: Mapping[str, Path], setup: Setup) -> pd.DataFrame:
+def on_rewardbench(folders: Mapping[str, Path], setup: Setup) -> tuple[pd.DataFrame, Loaded]:
     """Accuracy of the learners on RewardBench's sections, as `Run.against_paper` takes it.
 
     Rows are those of the sequel's table whose learner was trained. The pairs are generated ones
-    where the recipe's source is embedded, and those are not RewardBench.
-
-    Paper: section 3 for the arithmetic. Columns: row, column, ours, low, high, learner.
+    where the recipe's source is embedded, and those are not RewardBench. Paper: section 3 for the
+    arithmetic.
 
     Args:
         folders: of the learners.
         setup: of the run.
+
+    Returns:
+        Columns row, column, ours, low, high, not comparable; and the pairs as a source of data.
     """
     recipe = setup.recipe
     asked = recipes.RewardBench(
@@ -568,7 +593,6 @@ def on_rewardbench(folders: Mapping[str, Path], setup: Setup) -> pd.DataFrame:
     )
     own = replace(setup, recipe=asked)
     benchmark = rewardbench.load_benchmark(own)
-    columns = paper.BEYOND["sequel"].columns
     tables = []
     for name, row in SEQUEL_ROWS.items():
         if name not in folders:
@@ -576,21 +600,47 @@ def on_rewardbench(folders: Mapping[str, Path], setup: Setup) -> pd.DataFrame:
         model = load_reward_model(folders[name]).to(device()).eval()
         scored = rewardbench.score_pairs(benchmark, model, own)
         result = rewardbench.evaluate_scored(scored, weights_of(name, model), own)["model"]
-        table = result.table[result.table.name.isin(columns)]
-        table = table.rename(columns={"name": "column", "accuracy": "ours"})
-        tables.append(table.assign(row=row, learner=name))
-    wanted = ["row", "column", "ours", "low", "high", "learner"]
-    if not tables:
-        return pd.DataFrame(columns=wanted)
-    return pd.concat(tables, ignore_index=True)[wanted]
+        table = result.table[result.table.name.isin(paper.BEYOND["sequel"].columns)]
+        tables.append(table.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row))
+    wanted = ["row", "column", "ours", "low", "high"]
+    frame = pd.concat(tables, ignore_index=True)[wanted] if tables else pd.DataFrame(columns=wanted)
+    frame["not comparable"] = "" if recipe.model_name == SEQUEL_BASE else "other model"
+    return frame, rewardbench.as_source(benchmark)
+
+
+def of_sequel(setup: Setup) -> bool:
+    """Whether the data are those that the sequel trained on."""
+    recipe = setup.recipe
+    sets = (recipe.dataset, recipe.preferences, recipe.split)
+    return sets == ("helpsteer2", "helpsteer2-preference", "train") and not recipe.path
+
+
+def sequel_overall(judged_table: pd.DataFrame) -> pd.DataFrame:
+    """The overall column of `Run.against_paper("sequel", ..)`: theirs beside ours, a row a learner.
+
+    Columns: theirs, %; ours, % (with its interval); verdict; read from.
+    """
+    rows = []
+    for cell in judged_table[judged_table.column == "overall"].to_dict("records"):
+        ours = ""
+        if not np.isnan(cell["ours"]):
+            ours = f"{cell['ours']:.1f} [{cell['95 % low']:.1f}, {cell['95 % high']:.1f}]"
+        row = {"row": cell["row"], "theirs, %": f"{cell['theirs']:.1f}", "ours, %": ours}
+        rows.append(row | {"verdict": cell["verdict"], "read from": cell["read from"]})
+    return pd.DataFrame(rows).set_index("row")
 
 
 # What was published over five seeds
 
 
+def published_file() -> Path:
+    """The file that `benchmarks/losses.py` writes, there or not."""
+    return paths.root() / PUBLISHED
+
+
 def published() -> dict:
     """What `benchmarks/losses.py` wrote; {} where it is not there."""
-    file = paths.root() / PUBLISHED
+    file = published_file()
     return json.loads(file.read_text()) if file.is_file() else {}
 
 
@@ -611,6 +661,63 @@ def published_gains() -> pd.DataFrame:
     """
     names = ["judgements", "first", "second", "asks", "measure", "difference", "low", "high"]
     return pd.DataFrame(published().get("differences", []), columns=[*names, "seeds"])
+
+
+def published_in_words(measure: str = RIGHT) -> list[str]:
+    """A sentence for each published comparison of two losses, at the most judgements; [] without.
+
+    measure: one of those that are measured.
+    """
+    gains = published_gains()
+    if not len(gains):
+        return []
+    gains = gains[(gains.judgements == gains.judgements.max()) & (gains.measure == measure)]
+    sentences = []
+    for first, second, _ in COMPARED:
+        sentence = in_words(gains.assign(measure=RIGHT), first, second)
+        if sentence:
+            seeds = gains[(gains["first"] == first) & (gains["second"] == second)].seeds.iloc[0]
+            sentences.append(f"{sentence} Seeds: {seeds}.")
+    return sentences
+
+
+def published_wide() -> pd.DataFrame:
+    """The published means as `wide` shows a run's, at the most judgements. Empty without any."""
+    means = published_means()
+    if not len(means):
+        return pd.DataFrame()
+    means = means[means.judgements == means.judgements.max()]
+    return wide(means.astype({"value": float, "low": float, "high": float}))
+
+
+def published_real() -> pd.DataFrame:
+    """The published accuracies on real pairs: (learner, accuracy, less the longer answer).
+
+    A cell is "value [low, high]". Empty where nothing is published.
+    """
+    of_real = published().get("real", {})
+    less_longer = {}
+    for row in of_real.get("differences", []):
+        if row["second"] == LONGER:
+            numbers = (row["difference"], row["low"], row["high"])
+            less_longer[row["first"]] = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*numbers)
+    rows = []
+    for row in of_real.get("rows", []):
+        text = f"{row['value']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+        rows.append((title_of(row["learner"]), text, less_longer.get(row["learner"], "")))
+    return pd.DataFrame(rows, columns=["learner", "pairs right, %", "less the longer answer"])
+
+
+def message(table: pd.DataFrame) -> str:
+    """The best learner and the rule of length in a line, as a figure's title.
+
+    table: of `measured`.
+    """
+    right = table[table.measure == RIGHT].set_index("learner").value
+    best = right.drop(LONGER, errors="ignore").idxmax()
+    title = title_of(best)
+    text = f"{title[0].upper()}{title[1:]}: {right[best]:.0f} % of pairs in order"
+    return f"{text}; the longer answer {right[LONGER]:.0f} %" if LONGER in right else text
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float, float]:

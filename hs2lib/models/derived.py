@@ -124,20 +124,24 @@ def extrapolated(weak: RewardModel, strong: RewardModel, alpha: float = EXPO) ->
     _check_alike(weak, strong, alpha)
     start = dict(weak.backbone.named_parameters())
     for name, weight in strong.backbone.named_parameters():
-        _move(weight, start[name], alpha)
+        move(weight, start[name], alpha)
     rows = [row_of(weak, name) for name in strong.attributes]
     head = _head(weak, rows).to(strong.head.weight.device)
-    _move(strong.head.weight, head.weight, alpha)
+    move(strong.head.weight, head.weight, alpha)
     if strong.head.bias is not None:
-        _move(strong.head.bias, head.bias, alpha)
+        move(strong.head.bias, head.bias, alpha)
     strong.folded = None
     strong.warning = ""
     strong.origin = None  # these weights are on no disk until they are saved
     return strong
 
 
-def _move(weight: torch.Tensor, start: torch.Tensor, alpha: float) -> None:
-    """Put start + alpha (weight - start) into a weight, in place."""
+@torch.no_grad()
+def move(weight: torch.Tensor, start: torch.Tensor, alpha: float) -> None:
+    """Put start + alpha (weight - start) into a weight, in place; both of one shape.
+
+    By hand: from 1 through 2, alpha 1.52 gives 2.52. Paper: silent.
+    """
     origin = start.float().to(weight.device)
     weight.copy_(origin + alpha * (weight.float() - origin))
 

@@ -175,6 +175,7 @@ def test_differences_are_of_the_same_pairs():
     sentence = learning.in_words(gains, "helpfulness", "five")
     assert "+0.0 points" in sentence and "not shown to differ" in sentence
     assert learning.in_words(gains, "scaled", "plain") == ""
+    assert learning.beyond_chance(gains) == "0 of 2 differences between learners are beyond chance"
     assert list(learning.differences(gains))[:2] == ["comparison", "measure"]
 
 
@@ -186,6 +187,13 @@ def test_pairs_to_see_are_those_that_two_learners_order_otherwise():
     assert [group.id for _, group, _ in shown] == ["1", "2"]
     assert "of 2 such pairs" in shown[0][0] and "of 1 such" in shown[1][0]
     assert shown[0][2][1].how == "Bradley-Terry 1.00, regression, five attributes 0.00"
+
+
+def test_the_two_to_see_are_a_regression_and_a_loss_of_pairs_where_there_are_such():
+    """A reader may ask for any learners: what is not trained cannot be looked at."""
+    assert learning.two_to_see(["five", "helpfulness", "plain"]) == ("helpfulness", "plain")
+    assert learning.two_to_see(["five", "five-weighted"]) == ("five", "five-weighted")
+    assert learning.two_to_see(["five", learning.LONGER]) is None
 
 
 # The sequel and what was published
